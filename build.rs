@@ -1,0 +1,121 @@
+//! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once for each element type that its
+//! `#pragma dtypes …` line names, reflects the result and writes a typed table of shaders for `src/shaders.rs`.
+//!
+//! An error in a kernel fails the build with the file and line of the GLSL source.
+
+#[path = "build/reflect.rs"]
+mod reflect;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs, process};
+
+/// The directory that `#include "…"` is resolved in.
+const INCLUDES: &str = "glsl/include";
+
+fn main() {
+    println!("cargo::rerun-if-changed=glsl");
+    println!("cargo::rerun-if-changed=build");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let compiler = shaderc::Compiler::new().expect("shaderc starts");
+    let mut table = String::from("&[\n");
+    let mut failures = 0;
+    for source in kernels(Path::new("glsl")) {
+        match compile(&compiler, &source, &out) {
+            Ok(entries) => table.push_str(&entries),
+            Err(message) => {
+                failures += 1;
+                // One line of the compiler's answer per line of cargo's output.
+                message.lines().for_each(|line| println!("cargo::error={line}"));
+            }
+        }
+    }
+    table.push(']');
+    fs::write(out.join("shaders.rs"), table).expect("OUT_DIR can be written");
+    if failures > 0 {
+        process::exit(1);
+    }
+}
+
+/// Every `.comp` file in the folders of `root`, sorted, so that the table is the same on every machine.
+fn kernels(root: &Path) -> Vec<PathBuf> {
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        entries.map(|entry| entry.expect("a readable folder").path()).collect()
+    };
+    let mut files: Vec<PathBuf> = list(root)
+        .into_iter()
+        .filter(|path| path.is_dir())
+        .flat_map(|folder| list(&folder))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "comp"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The table entries of one kernel, a line for each element type.
+fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<String, String> {
+    let shown = path.display().to_string();
+    let source = fs::read_to_string(path).map_err(|e| format!("{shown}: {e}"))?;
+    let stem = path.file_stem().and_then(|s| s.to_str()).ok_or_else(|| format!("{shown}: name is not UTF-8"))?;
+    let folder = path.parent().and_then(Path::file_name).and_then(|s| s.to_str()).expect("kernels are in folders");
+    let name = format!("{folder}/{stem}");
+    let mut entries = String::new();
+    for dtype in dtypes(&source, &shown)? {
+        let suffix = dtype.map_or_else(String::new, |dtype| format!(".{dtype}"));
+        let binary = spirv(compiler, &source, &shown, dtype)?;
+        let file = out.join(format!("{folder}-{stem}{suffix}.spv"));
+        fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
+        let interface = reflect::interface(&binary).map_err(|e| format!("{shown}: {e}"))?;
+        let dtype =
+            dtype.map_or_else(|| "None".into(), |d| format!("Some(DType::{}{})", &d[..1].to_uppercase(), &d[1..]));
+        let file = file.display().to_string();
+        writeln!(
+            entries,
+            "    Shader {{ name: {name:?}, dtype: {dtype}, spirv: include_bytes!({file:?}), {interface} }},"
+        )
+        .map_err(|e| e.to_string())?;
+    }
+    Ok(entries)
+}
+
+/// The element types that the `#pragma dtypes f32 f64 …` line names; a kernel without one is compiled once.
+fn dtypes<'a>(source: &'a str, shown: &str) -> Result<Vec<Option<&'a str>>, String> {
+    const KNOWN: [&str; 5] = ["f32", "f64", "f16", "bf16", "i32"];
+    let Some((line, names)) = source
+        .lines()
+        .enumerate()
+        .find_map(|(line, text)| text.strip_prefix("#pragma dtypes ").map(|names| (line + 1, names)))
+    else {
+        return Ok(vec![None]);
+    };
+    let names: Vec<&str> = names.split_whitespace().collect();
+    match names.iter().find(|name| !KNOWN.contains(name)) {
+        Some(name) => Err(format!("{shown}:{line}: unknown dtype '{name}'; known: {}", KNOWN.join(", "))),
+        None => Ok(names.into_iter().map(Some).collect()),
+    }
+}
+
+/// SPIR-V 1.5 of `source` for Vulkan 1.2. Optimisation is left to the driver; names are kept for reflection.
+fn spirv(compiler: &shaderc::Compiler, source: &str, shown: &str, dtype: Option<&str>) -> Result<Vec<u8>, String> {
+    let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
+    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
+    options.set_target_spirv(shaderc::SpirvVersion::V1_5);
+    options.set_warnings_as_errors();
+    if let Some(dtype) = dtype {
+        options.add_macro_definition(&format!("DTYPE_{}", dtype.to_uppercase()), None);
+    }
+    options.set_include_callback(|requested, _, from, _| {
+        let path = Path::new(INCLUDES).join(requested);
+        fs::read_to_string(&path)
+            .map(|content| shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
+            .map_err(|e| format!("{}, included by {from}: {e}", path.display()))
+    });
+    let artifact = compiler
+        .compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options))
+        .map_err(|e| match e {
+            shaderc::Error::CompilationError(_, text) => text,
+            other => format!("{shown}: {other}"),
+        })?;
+    Ok(artifact.as_binary_u8().to_vec())
+}

@@ -1,0 +1,45 @@
+// The element type of a kernel. build.rs defines one DTYPE_… for each name in the kernel's `#pragma dtypes` line.
+//
+//   T        the type in memory
+//   ACC      the type that sums are kept in
+//   load(x)  T → ACC
+//   store(x) ACC → T
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_scalar_block_layout : require
+
+#if defined(DTYPE_F32)
+#define T float
+#define ACC float
+#define load(x) (x)
+#define store(x) (x)
+#elif defined(DTYPE_F64)
+#extension GL_EXT_shader_explicit_arithmetic_types_float64 : require
+#define T double
+#define ACC double
+#define load(x) (x)
+#define store(x) (x)
+#elif defined(DTYPE_F16)
+// 16 bits in memory only: the device needs storageBuffer16BitAccess, not f16 arithmetic.
+#extension GL_EXT_shader_16bit_storage : require
+#define T float16_t
+#define ACC float
+#define load(x) float(x)
+#define store(x) float16_t(x)
+#elif defined(DTYPE_BF16)
+// bf16 is the upper half of an f32, so it needs no extension beyond 16-bit storage.
+#extension GL_EXT_shader_16bit_storage : require
+#define T uint16_t
+#define ACC float
+#define load(x) uintBitsToFloat(uint(x) << 16)
+// Round to nearest, ties to even; NaN stays NaN because only its upper half is kept.
+uint16_t store_bf16(float value) {
+    uint bits = floatBitsToUint(value);
+    return uint16_t(isnan(value) ? (bits >> 16) | 1u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+#define store(x) store_bf16(x)
+#elif defined(DTYPE_I32)
+#define T int
+#define ACC int
+#define load(x) (x)
+#define store(x) (x)
+#endif

@@ -1,0 +1,29 @@
+// A sub-group computes neighbouring elements of one row of C. Each lane keeps one value of that row of A in a
+// register; subgroupBroadcast hands them round, so there is no shared memory and no barrier.
+// The work-group is exactly one sub-group: a tile wider than that would broadcast from lanes that do not exist.
+// Source: document 000, kernel v2; document 004, figure 9-12.
+#version 460
+#extension GL_KHR_shader_subgroup_ballot : require
+#pragma dtypes f32 f64 f16 bf16 i32
+#include "matmul.glsl"
+
+layout(local_size_x_id = 0) in;
+
+void main() {
+    uint row = folded_group_y();
+    uint column = gl_GlobalInvocationID.x;
+    uint lane = gl_SubgroupInvocationID;
+    if (row >= M) return;  // uniform: lanes beyond the last column stay, for they hold values of A
+
+    ACC sum = ACC(0);
+    for (uint k = 0; k < K; k += gl_WorkGroupSize.x) {
+        ACC tile = k + lane < K ? load(A.at[row * K + k + lane]) : ACC(0);
+        uint end = min(gl_WorkGroupSize.x, K - k);
+        for (uint i = 0; i < end; ++i) {
+            // The lane to broadcast from is the loop counter: dynamically uniform, as SPIR-V 1.5 asks.
+            ACC a = subgroupBroadcast(tile, i);
+            if (column < N) sum += a * load(B.at[(k + i) * N + column]);
+        }
+    }
+    if (column < N) C.at[row * N + column] = store(sum);
+}

@@ -1,0 +1,133 @@
+//! Matrix product C = A·B, row major: A is M×K, B is K×N, C is M×N.
+//!
+//! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
+
+mod oracle;
+mod variants;
+
+use super::input::{Input, generator, random};
+use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role};
+use crate::dtype::{DType, HostArray};
+use crate::size::Size;
+use crate::units::{Bytes, Work};
+
+/// Matrix product.
+pub static MATMUL: Algorithm = Algorithm {
+    name: "matmul",
+    summary: "matrix product C = A·B, row major, any M×N×K",
+    work: "2·M·N·K operations; A and B read once, C written once",
+    default_size: "128..1024",
+    verify_size: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
+    inputs: &[Input::Uniform, Input::Signed],
+    variants: variants::VARIANTS,
+    problem: |case| Ok(Box::new(Matmul::new(case)?)),
+};
+
+/// The extents of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dims {
+    /// Rows of A and C.
+    pub(crate) m: u64,
+    /// Columns of B and C.
+    pub(crate) n: u64,
+    /// Columns of A and rows of B.
+    pub(crate) k: u64,
+}
+
+impl From<Size> for Dims {
+    fn from(size: Size) -> Self {
+        match size {
+            Size::Uniform(n) => Self { m: n, n, k: n },
+            Size::Three(m, n, k) => Self { m, n, k },
+        }
+    }
+}
+
+/// Elements of one matrix that kernels can index with 32 bits.
+const MOST_ELEMENTS: u64 = 1 << 32;
+
+struct Matmul {
+    dims: Dims,
+    case: CaseSpec,
+}
+
+impl Matmul {
+    fn new(case: &CaseSpec) -> Result<Self, String> {
+        let dims = Dims::from(case.size);
+        let Dims { m, n, k } = dims;
+        for (name, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
+            if rows.checked_mul(columns).is_none_or(|elements| elements > MOST_ELEMENTS) {
+                return Err(format!(
+                    "{name} would have {rows}×{columns} elements, more than the 2^32 that kernels can index; choose a smaller size"
+                ));
+            }
+        }
+        if case.dtype == DType::I32 && k > oracle::MOST_EXACT_TERMS {
+            return Err(format!(
+                "sums of {k} products of i32 cannot be checked exactly; choose K ≤ {}",
+                oracle::MOST_EXACT_TERMS
+            ));
+        }
+        Ok(Self { dims, case: *case })
+    }
+
+    fn input(&self, stream: u64, len: u64) -> HostArray {
+        random(self.case.dtype, self.case.input, len as usize, &mut generator(self.case.seed, stream))
+    }
+}
+
+impl Problem for Matmul {
+    fn extents(&self) -> String {
+        let Dims { m, n, k } = self.dims;
+        format!("{m}x{n}x{k}")
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        let Dims { m, n, k } = self.dims;
+        let dtype = self.case.dtype;
+        vec![
+            BufferSpec { name: "A", role: Role::Input, dtype, len: m * k },
+            BufferSpec { name: "B", role: Role::Input, dtype, len: k * n },
+            BufferSpec { name: "C", role: Role::Output, dtype, len: m * n },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        let Dims { m, n, k } = self.dims;
+        let bytes = self.buffers().iter().map(|buffer| buffer.bytes().0).sum();
+        Work { operations: (2 * m * n).saturating_mul(k), bytes: Bytes(bytes) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let Dims { m, n, k } = self.dims;
+        vec![self.input(0, m * k), self.input(1, k * n)]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        Box::new(oracle::Expected::new(self.dims, &self.case, &inputs[0], &inputs[1]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(size: Size, dtype: DType) -> CaseSpec {
+        CaseSpec { size, dtype, input: Input::Uniform, seed: 1 }
+    }
+
+    #[test]
+    fn a_single_extent_is_a_cubic_product() {
+        let problem = Matmul::new(&case(Size::Uniform(64), DType::F32)).expect("a sensible size");
+        assert_eq!(problem.extents(), "64x64x64");
+        assert_eq!(problem.work(), Work { operations: 2 << 18, bytes: Bytes(3 << 14) });
+    }
+
+    #[test]
+    fn matrices_beyond_32_bit_indices_are_refused_by_name() {
+        let error = Matmul::new(&case(Size::Three(70_000, 8, 70_000), DType::F32)).err().expect("too large");
+        assert!(error.starts_with("A would have 70000×70000 elements"), "{error}");
+        let error = Matmul::new(&case(Size::Three(u64::from(u32::MAX), 1, u64::from(u32::MAX)), DType::F32));
+        assert!(error.is_err());
+    }
+}

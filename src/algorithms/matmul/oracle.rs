@@ -1,0 +1,296 @@
+//! The right answer of a product in f64, and the error that a right implementation may have.
+//!
+//! For every element the computed ĉ obeys |ĉ − c| ≤ `γ_K`·(|A|·|B|) + storage rounding, with `γ_K` = K·u/(1 − K·u),
+//! in whatever order the sum is taken and with or without fused multiply-adds (Higham, *Accuracy and Stability of
+//! Numerical Algorithms*, 2nd ed., section 3.5). The residual is the largest |ĉ − c| / (|A|·|B|); the tolerance is
+//! that bound. Integers must agree exactly modulo 2³².
+//!
+//! Above [`MOST_ELEMENTWISE_WORK`] the columns of C are checked in random ±1 combinations of [`BLOCK`] neighbours
+//! (Freivalds 1977): the reference is then A·(B·X) with X of N/BLOCK columns, [`REPEATS`] times. A block of a row
+//! that is wrong by more than the bounds of its elements together escapes one combination with probability at most
+//! 1/2, and all of them with at most 2^−REPEATS, independently for each wrong block.
+
+use super::{CaseSpec, Dims};
+use crate::algorithms::input::generator;
+use crate::algorithms::{Check, CheckMethod, Oracle};
+use crate::dtype::{DType, HostArray};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
+use rand::Rng;
+
+/// M·N·K up to which every element is checked: 4096³, some seconds on two cores.
+const MOST_ELEMENTWISE_WORK: u128 = 1 << 36;
+/// Columns that one random combination sums up.
+const BLOCK: usize = 64;
+/// Independent combinations of each block.
+const REPEATS: usize = 4;
+/// Integer inputs are below 2^16 in magnitude, so sums of this many products are exact in f64.
+pub(super) const MOST_EXACT_TERMS: u64 = 1 << 20;
+/// Rows of A and columns of the reference that are held as f64 at a time: bounds the oracle's own memory.
+const PANEL: usize = 256;
+/// The stream of the random signs, beyond those of the inputs.
+const SIGN_STREAM: u64 = 1000;
+
+pub(super) struct Expected {
+    dims: Dims,
+    dtype: DType,
+    combinations: Combinations,
+    /// A·(B·X), M×S row major.
+    reference: Vec<f64>,
+    /// |A|·(|B|·|X|), where it differs from the reference (it does not for non-negative inputs checked one by one).
+    magnitude: Option<Vec<f64>>,
+}
+
+/// The columns of X: each sums `signs.len()` ±1 multiples of neighbouring columns of C.
+struct Combinations {
+    columns: Vec<Combination>,
+    method: CheckMethod,
+}
+
+struct Combination {
+    first: usize,
+    signs: Vec<f64>,
+}
+
+impl Combinations {
+    fn new(dims: Dims, seed: u64) -> Self {
+        let n = dims.n as usize;
+        if u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k) <= MOST_ELEMENTWISE_WORK {
+            return Self::elementwise(n);
+        }
+        Self::random(n, seed)
+    }
+
+    fn elementwise(n: usize) -> Self {
+        let columns = (0..n).map(|first| Combination { first, signs: vec![1.0] }).collect();
+        Self { columns, method: CheckMethod::Elementwise }
+    }
+
+    fn random(n: usize, seed: u64) -> Self {
+        let mut rng = generator(seed, SIGN_STREAM);
+        let mut sign = || if rng.next_u32() & 1 == 0 { 1.0 } else { -1.0 };
+        let blocks = (0..REPEATS).flat_map(|_| (0..n).step_by(BLOCK));
+        let columns = blocks
+            .map(|first| Combination { first, signs: (first..n.min(first + BLOCK)).map(|_| sign()).collect() })
+            .collect();
+        Self { columns, method: CheckMethod::Probabilistic }
+    }
+}
+
+/// Whether products are taken of values or of their magnitudes.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Values,
+    Magnitudes,
+}
+
+impl Of {
+    fn apply(self, value: f64) -> f64 {
+        match self {
+            Self::Values => value,
+            Self::Magnitudes => value.abs(),
+        }
+    }
+}
+
+impl Expected {
+    pub(super) fn new(dims: Dims, case: &CaseSpec, a: &HostArray, b: &HostArray) -> Self {
+        Self::with(dims, case.dtype, Combinations::new(dims, case.seed), a, b)
+    }
+
+    fn with(dims: Dims, dtype: DType, combinations: Combinations, a: &HostArray, b: &HostArray) -> Self {
+        let product = |of| combined_product(dims, &combinations, a, b, of);
+        let non_negative = |array: &HostArray| (0..array.len()).all(|i| array.get(i) >= 0.0);
+        let same = dtype == DType::I32
+            || (combinations.method == CheckMethod::Elementwise && non_negative(a) && non_negative(b));
+        let magnitude = (!same).then(|| product(Of::Magnitudes));
+        Self { dims, dtype, reference: product(Of::Values), magnitude, combinations }
+    }
+}
+
+/// A·(B·X), or the same of magnitudes, in f64; M×S row major.
+fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &HostArray, of: Of) -> Vec<f64> {
+    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
+    let s = x.columns.len();
+    let mut result = vec![0.0; m * s];
+    let mut row_of_b = vec![0.0; BLOCK];
+    let mut rows_of_a = vec![0.0; PANEL.min(m) * k];
+    for (panel, columns) in x.columns.chunks(PANEL).enumerate() {
+        // The panel of B·X: a row of B at a time, only the columns that these combinations span.
+        let mut bx = Mat::<f64>::zeros(k, columns.len());
+        for row in 0..k {
+            for (j, column) in columns.iter().enumerate() {
+                let values = &mut row_of_b[..column.signs.len()];
+                b.read(row * n + column.first, values);
+                bx[(row, j)] = values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
+            }
+        }
+        for first in (0..m).step_by(PANEL) {
+            let rows = PANEL.min(m - first);
+            let block = &mut rows_of_a[..rows * k];
+            a.read(first * k, block);
+            for value in block.iter_mut() {
+                *value = of.apply(*value);
+            }
+            let mut product = Mat::<f64>::zeros(rows, columns.len());
+            let block = MatRef::from_row_major_slice(block, rows, k);
+            matmul(product.as_mut(), Accum::Replace, block, bx.as_ref(), 1.0, Par::rayon(0));
+            for i in 0..rows {
+                for j in 0..columns.len() {
+                    result[(first + i) * s + panel * PANEL + j] = product[(i, j)];
+                }
+            }
+        }
+    }
+    result
+}
+
+impl Oracle for Expected {
+    fn check(&self, outputs: &[HostArray]) -> Check {
+        let c = &outputs[0];
+        let s = self.combinations.columns.len();
+        let n = self.dims.n as usize;
+        let mut check = Check {
+            residual: 0.0,
+            tolerance: self.tolerance(),
+            method: self.combinations.method,
+            worst: String::new(),
+        };
+        let mut row_of_c = vec![0.0; n];
+        for row in 0..self.dims.m as usize {
+            c.read(row * n, &mut row_of_c);
+            if let Some(column) = row_of_c.iter().position(|value| !value.is_finite()) {
+                check.residual = f64::INFINITY;
+                check.worst = format!("C[{row}][{column}] is {}", row_of_c[column]);
+                return check;
+            }
+            for (j, column) in self.combinations.columns.iter().enumerate() {
+                let values = &row_of_c[column.first..column.first + column.signs.len()];
+                let got: f64 = values.iter().zip(&column.signs).map(|(c, sign)| c * sign).sum();
+                let expected = self.reference[row * s + j];
+                let magnitude = self.magnitude.as_ref().map_or(expected, |magnitude| magnitude[row * s + j]);
+                let residual = self.residual(got, expected, magnitude, values.len());
+                if residual > check.residual {
+                    check.residual = residual;
+                    check.worst = match values {
+                        [_] => format!("C[{row}][{}] is {got}, expected {expected}", column.first),
+                        _ => format!(
+                            "a ±1 combination of C[{row}][{}..{}] is {got}, expected {expected}",
+                            column.first,
+                            column.first + values.len()
+                        ),
+                    };
+                }
+            }
+        }
+        check
+    }
+}
+
+impl Expected {
+    /// `γ_K` of the accumulator and the rounding of the store, relative to |A|·|B|; twice `γ_K` for f64, whose oracle
+    /// errs as much as the kernel does. 0 for integers.
+    fn tolerance(&self) -> f64 {
+        let u = self.dtype.accumulator_roundoff();
+        let gamma = |unit: f64| self.dims.k as f64 * unit / (1.0 - self.dims.k as f64 * unit);
+        let oracle = gamma(DType::F64.accumulator_roundoff());
+        match self.dtype {
+            DType::I32 => 0.0,
+            _ => gamma(u) + (1.0 + gamma(u)) * self.dtype.storage_roundoff() + oracle,
+        }
+    }
+
+    /// |got − expected| / magnitude, less what flushing to zero may legitimately cost each of the `terms` elements;
+    /// for integers the distance modulo 2³².
+    fn residual(&self, got: f64, expected: f64, magnitude: f64, terms: usize) -> f64 {
+        if self.dtype == DType::I32 {
+            // Both are sums of integers, exact in f64.
+            return f64::from((got as i64).wrapping_sub(expected as i64) as i32).abs();
+        }
+        let error = ((got - expected).abs() - terms as f64 * self.dtype.smallest_normal()).max(0.0);
+        if error == 0.0 { 0.0 } else { error / magnitude }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::input::{Input, random};
+
+    const DIMS: Dims = Dims { m: 5, n: 150, k: 40 };
+
+    fn operands(dtype: DType, input: Input) -> [HostArray; 2] {
+        let make = |stream, len: u64| random(dtype, input, len as usize, &mut generator(7, stream));
+        [make(0, DIMS.m * DIMS.k), make(1, DIMS.k * DIMS.n)]
+    }
+
+    /// The product as a simple f32 (or wrapping i32) kernel computes it.
+    fn product(a: &HostArray, b: &HostArray) -> HostArray {
+        let [m, n, k] = [DIMS.m, DIMS.n, DIMS.k].map(|extent| extent as usize);
+        let elements = (0..m * n).map(|index| (index / n, index % n));
+        match (a, b) {
+            (HostArray::I32(a), HostArray::I32(b)) => HostArray::I32(
+                elements
+                    .map(|(i, j)| (0..k).fold(0i32, |sum, l| sum.wrapping_add(a[i * k + l].wrapping_mul(b[l * n + j]))))
+                    .collect(),
+            ),
+            _ => HostArray::F32(
+                elements
+                    .map(|(i, j)| (0..k).fold(0f32, |sum, l| sum + a.get(i * k + l) as f32 * b.get(l * n + j) as f32))
+                    .collect(),
+            ),
+        }
+    }
+
+    fn both(dtype: DType, a: &HostArray, b: &HostArray) -> [Expected; 2] {
+        let n = DIMS.n as usize;
+        [Combinations::elementwise(n), Combinations::random(n, 3)].map(|x| Expected::with(DIMS, dtype, x, a, b))
+    }
+
+    #[test]
+    fn a_right_product_passes_both_checks() {
+        for dtype in [DType::F32, DType::I32] {
+            for input in Input::ALL {
+                let [a, b] = operands(dtype, input);
+                for expected in both(dtype, &a, &b) {
+                    let check = expected.check(&[product(&a, &b)]);
+                    assert!(check.passes(), "{dtype} {input}: {check:?}");
+                    assert_eq!(check.residual > 0.0, dtype == DType::F32, "{dtype} {input}: {check:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_wrong_element_fails_both_checks() {
+        let [a, b] = operands(DType::F32, Input::Signed);
+        let HostArray::F32(mut c) = product(&a, &b) else { panic!("f32 was asked for") };
+        c[2 * DIMS.n as usize + 77] += 0.5;
+        for expected in both(DType::F32, &a, &b) {
+            let check = expected.check(&[HostArray::F32(c.clone())]);
+            assert!(!check.passes() && check.worst.contains("C[2]["), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn an_integer_off_by_one_fails() {
+        let [a, b] = operands(DType::I32, Input::Uniform);
+        let HostArray::I32(mut c) = product(&a, &b) else { panic!("i32 was asked for") };
+        c[10] = c[10].wrapping_add(1);
+        for expected in both(DType::I32, &a, &b) {
+            assert!(!expected.check(&[HostArray::I32(c.clone())]).passes());
+        }
+    }
+
+    #[test]
+    fn an_unwritten_element_is_named() {
+        let [a, b] = operands(DType::F32, Input::Uniform);
+        let HostArray::F32(mut c) = product(&a, &b) else { panic!("f32 was asked for") };
+        c[DIMS.n as usize + 3] = f32::NAN;
+        for expected in both(DType::F32, &a, &b) {
+            let check = expected.check(&[HostArray::F32(c.clone())]);
+            assert!(!check.passes(), "{check:?}");
+            assert_eq!(check.worst, "C[1][3] is NaN");
+        }
+    }
+}

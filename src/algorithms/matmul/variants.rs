@@ -1,0 +1,144 @@
+//! The variants of matmul. To add one: a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
+
+use super::Dims;
+use crate::algorithms::{CaseSpec, Variant};
+use crate::capability::DeviceInfo;
+use crate::program::{BufferId, Dispatch, Program, Value, fold};
+use crate::shaders::Shader;
+
+/// Edge of the square work-groups of `naive` and `local-2d`: 256 invocations, which every device allows.
+const EDGE: u32 = 16;
+
+pub(super) static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "naive",
+        aliases: &["v0"],
+        summary: "global loads only: every element of C reads its row of A and its column of B",
+        source: "document 000, kernel v0; document 001",
+        kernels: &["matmul/naive"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let grid = Grid { across: dims.n, down: dims.m, group: [EDGE, EDGE] };
+            Program::single(grid.dispatch(shaders[0], dims, device).loops(dims.k))
+        },
+    },
+    Variant {
+        name: "naive-column",
+        aliases: &[],
+        summary: "the naive product with x as the row of C: the same arithmetic, uncoalesced loads and stores",
+        source: "document 000, the published code's work-group {B,1}",
+        kernels: &["matmul/naive-column"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let grid = Grid { across: dims.m, down: dims.n, group: [device.subgroup.size, 1] };
+            Program::single(grid.dispatch(shaders[0], dims, device).loops(dims.k))
+        },
+    },
+    Variant {
+        name: "local",
+        aliases: &["v1"],
+        summary: "a tile of one row of A in shared memory, between two work-group barriers",
+        source: "document 000, kernel v1; document 004, figure 9-8",
+        kernels: &["matmul/local"],
+        program: |shaders, case, device| Program::single(one_row(shaders[0], case, device)),
+    },
+    Variant {
+        name: "local-2d",
+        aliases: &[],
+        summary: "square tiles of A and B in shared memory: locality in both dimensions",
+        source: "document 001, the tiled exercise",
+        kernels: &["matmul/local-2d"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let grid = Grid { across: dims.n, down: dims.m, group: [EDGE, EDGE] };
+            let loops = dims.k.next_multiple_of(u64::from(EDGE)) + dims.k.div_ceil(u64::from(EDGE));
+            Program::single(grid.dispatch(shaders[0], dims, device).loops(loops))
+        },
+    },
+    Variant {
+        name: "subgroup",
+        aliases: &["v2"],
+        summary: "the tile in registers, handed round by subgroupBroadcast: no shared memory, no barrier",
+        source: "document 000, kernel v2; document 004, figure 9-12",
+        kernels: &["matmul/subgroup"],
+        program: |shaders, case, device| {
+            Program::single(one_row(shaders[0], case, device).subgroups_of(device.subgroup.size))
+        },
+    },
+    Variant {
+        name: "subgroup-shuffle",
+        aliases: &[],
+        summary: "the subgroup product with subgroupShuffle: what a run-time lane costs",
+        source: "document 004, select_from_group (figure 9-14)",
+        kernels: &["matmul/subgroup-shuffle"],
+        program: |shaders, case, device| {
+            Program::single(one_row(shaders[0], case, device).subgroups_of(device.subgroup.size))
+        },
+    },
+];
+
+/// Work-groups of one sub-group's width, each for neighbouring elements of one row of C.
+///
+/// The tile of A is as wide as the group. For the sub-group variants it must not be wider than the sub-group; for
+/// `local` the posts use the same width (their B), so the two differ only in how the tile is shared.
+fn one_row(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    let dims = Dims::from(case.size);
+    let width = device.subgroup.size;
+    let grid = Grid { across: dims.n, down: dims.m, group: [width, 1] };
+    grid.dispatch(shader, dims, device).loops(dims.k + dims.k.div_ceil(u64::from(width)))
+}
+
+/// One invocation for each of `across`×`down` elements, in groups of `group` invocations.
+struct Grid {
+    across: u64,
+    down: u64,
+    group: [u32; 2],
+}
+
+impl Grid {
+    fn dispatch(&self, shader: &'static Shader, dims: Dims, device: &DeviceInfo) -> Dispatch {
+        let [width, height] = self.group;
+        let [y, z] = fold(self.down.div_ceil(u64::from(height)), device.limits.group_count[1]);
+        let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
+        // `Dims` come from sizes below 2^32.
+        let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
+        Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)])
+            .group_size([width, height, 1])
+            .groups([self.across.div_ceil(u64::from(width)), y, z])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::capability::tests::software_device;
+    use crate::dtype::DType;
+    use crate::size::Size;
+
+    fn groups(variant: &str, size: Size) -> [u64; 3] {
+        let case = CaseSpec { size, dtype: DType::F32, input: MATMUL.inputs[0], seed: 1 };
+        let variant = MATMUL.variant(variant).expect("it is in the table");
+        let program = variant.program(&case, &software_device()).expect("it runs on the software device");
+        program.dispatches().next().expect("one dispatch").groups
+    }
+
+    #[test]
+    fn the_grid_covers_c_whatever_the_sizes() {
+        assert_eq!(groups("naive", Size::Three(33, 100, 7)), [7, 3, 1]);
+        assert_eq!(groups("naive-column", Size::Three(33, 100, 7)), [5, 100, 1]);
+        assert_eq!(groups("subgroup", Size::Three(33, 100, 7)), [13, 33, 1]);
+    }
+
+    #[test]
+    fn rows_beyond_the_group_limit_are_folded() {
+        assert_eq!(groups("local", Size::Three(100_000, 1, 1)), [1, 50_000, 2]);
+    }
+
+    #[test]
+    fn the_numbers_of_the_post_are_aliases() {
+        for (alias, name) in [("v0", "naive"), ("v1", "local"), ("v2", "subgroup")] {
+            assert_eq!(MATMUL.variant(alias).map(|variant| variant.name), Ok(name));
+        }
+    }
+}

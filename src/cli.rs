@@ -1,0 +1,144 @@
+//! The command line. The comments below are its help.
+
+use crate::options::Selection;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Measure compute kernels on any Vulkan device: which variant of an algorithm is fastest here, and is its answer
+/// right.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpukern",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:\n  \
+        gpukern devices                                      what is here and what it can do\n  \
+        gpukern bench matmul --variant subgroup              one variant over the default sizes\n  \
+        gpukern bench matmul --size 64..1024 --dtype f32,f16 every variant, two element types\n  \
+        gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
+        gpukern verify                                       is every kernel right on this device?\n\n\
+        Exit codes: 0 all well · 1 a result was rejected · 2 usage · 3 the device or the system failed · \
+        130 interrupted (what was measured is kept)"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
+    #[arg(long, global = true, env = "GPUKERN_VALIDATION", value_parser = clap::builder::FalseyValueParser::new())]
+    pub validation: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the Vulkan devices, what they can do, and which variants run on them.
+    Devices(DevicesArgs),
+    /// List algorithms and variants: what each one shows, what it needs, where it comes from.
+    List(ListArgs),
+    /// Measure variants of algorithms; every answer is verified before it is timed.
+    Bench(BenchArgs),
+    /// Run every variant at awkward sizes against the oracle: a conformance run.
+    Verify(VerifyArgs),
+}
+
+/// Options of `devices`.
+#[derive(Debug, clap::Args)]
+pub struct DevicesArgs {
+    /// Only these devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',')]
+    pub device: Vec<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `list`.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Only this algorithm.
+    pub algorithm: Option<String>,
+}
+
+/// Options of `bench`.
+#[derive(Debug, clap::Args)]
+pub struct BenchArgs {
+    /// What to measure.
+    #[command(flatten)]
+    pub selection: Selection,
+
+    /// Measure what this TOML file says; options given here win over its fields. See benches-config/.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// The table: sizes by variants as in the posts, a line for each case, or both.
+    #[arg(long, value_name = "FORM", default_value = "both")]
+    pub table: TableForm,
+}
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableForm {
+    /// A row for each size, a column for each variant.
+    Compact,
+    /// A line for each case with rate, interval, samples and residual.
+    Long,
+    /// Both.
+    Both,
+}
+
+/// Options of `verify`.
+#[derive(Debug, clap::Args)]
+pub struct VerifyArgs {
+    /// Algorithms to verify [default: all].
+    #[arg(value_name = "ALGORITHM")]
+    pub algorithm: Vec<String>,
+
+    /// Variants by name or alias [default: all].
+    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
+
+    /// Sizes [default: awkward ones, different for each algorithm].
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    pub size: Vec<String>,
+
+    /// Element types [default: all].
+    #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
+    pub dtype: Vec<String>,
+
+    /// Kind of input data [default: every kind].
+    #[arg(long, value_name = "KIND")]
+    pub input: Option<String>,
+
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',', env = "GPUKERN_DEVICE")]
+    pub device: Vec<String>,
+
+    /// Seed of the input data [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+impl From<VerifyArgs> for Selection {
+    fn from(args: VerifyArgs) -> Self {
+        let VerifyArgs { algorithm, variant, size, dtype, input, device, seed } = args;
+        Self { algorithm, variant, size, dtype, input, device, seed, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,97 @@
+//! `gpukern bench`.
+
+use super::json_file::JsonTarget;
+use super::{Answer, Session, interrupt};
+use crate::cli::{BenchArgs, TableForm};
+use crate::error::{Error, Exit};
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::record::{Cache, Clock, Method, Outcome, Record, SCHEMA};
+use crate::report;
+use crate::runner::{Runner, Timing};
+use crate::vulkan::{Device, Validation};
+use std::time::Instant;
+
+pub(super) fn run(args: &BenchArgs, validation: Validation) -> Result<Answer, Error> {
+    // Everything that can be wrong with the command is found before a device is opened.
+    let plan = Plan::new(&args.selection, args.config.as_deref())?;
+    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    let record = measure(&plan, validation, Timing::Sample)?;
+    let exit = exit(&record);
+    let notes = report::bench::notes(&record);
+
+    let table = match args.table {
+        TableForm::Compact => report::bench::compact(&record),
+        TableForm::Long => report::bench::long(&record),
+        TableForm::Both => format!("{}\n{}", report::bench::compact(&record), report::bench::long(&record)),
+    };
+    let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
+    let json = serde_json::to_string(&record).map_err(|e| Error::Failure(e.to_string()))? + "\n";
+    let output = target.deliver(&json)?.unwrap_or(table);
+    Ok(Answer { output, notes, exit })
+}
+
+/// Takes every run of the plan through every device it names.
+pub(super) fn measure(plan: &Plan, validation: Validation, timing: Timing) -> Result<Record, Error> {
+    let begun = Instant::now();
+    let started = jiff::Timestamp::now().to_string();
+    let session = Session::open(validation)?;
+    let mut todo = vec![];
+    for run in &plan.runs {
+        for physical in session.select_usable(&run.devices)? {
+            todo.push((run, physical));
+        }
+    }
+    let interrupted = interrupt::listen()?;
+    let count = todo.iter().flat_map(|(run, _)| &run.groups).map(|group| group.variants.len()).sum();
+    let mut progress = Progress::new(count);
+    let mut devices: Vec<crate::capability::DeviceInfo> = vec![];
+    let mut cases = vec![];
+    for (run, physical) in todo {
+        let device = Device::open(&session.instance, physical)?;
+        if !devices.iter().any(|known| known.index == physical.info.index) {
+            devices.push(physical.info.clone());
+            progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
+        }
+        let mut runner = Runner::new(&device, timing, interrupted)?;
+        let skipped = runner.skipped(run);
+        for (id, reason) in &skipped {
+            progress.line(&format!("{id} will be skipped: {reason}"));
+        }
+        cases.extend(runner.run(run, &mut progress));
+    }
+    progress.finish();
+    session.check_validation()?;
+    if cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
+        return Err(Error::Usage("nothing to measure: the device can run none of these cases (reasons above)".into()));
+    }
+    Ok(Record {
+        schema: SCHEMA.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        started,
+        command: std::env::args().collect(),
+        method: Method { validation: validation == Validation::On, clock: Clock::DeviceTimestamps, cache: Cache::Hot },
+        devices,
+        cases,
+        wall_time: begun.elapsed().into(),
+    })
+}
+
+/// The exit code that the worst case asks for: a wrong answer before a failure before an interruption.
+pub(super) fn exit(record: &Record) -> Exit {
+    let any = |test: fn(&Outcome) -> bool| record.cases.iter().any(|case| test(&case.outcome));
+    let cut_short = |outcome: &Outcome| match outcome {
+        Outcome::Interrupted => true,
+        Outcome::Measured(measured) => measured.warnings.contains(&crate::record::Warning::Interrupted),
+        _ => false,
+    };
+    if any(|outcome| matches!(outcome, Outcome::Rejected(_))) {
+        Exit::Rejected
+    } else if any(|outcome| matches!(outcome, Outcome::Failed { .. })) {
+        Exit::Failure
+    } else if any(cut_short) {
+        Exit::Interrupted
+    } else {
+        Exit::Success
+    }
+}

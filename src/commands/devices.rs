@@ -1,0 +1,25 @@
+//! `gpukern devices`.
+
+use super::{Answer, Session};
+use crate::cli::DevicesArgs;
+use crate::error::{Error, Exit};
+use crate::report::devices::DeviceReport;
+use crate::vulkan::{Validation, VulkanError};
+
+pub(super) fn run(args: &DevicesArgs, validation: Validation) -> Result<Answer, Error> {
+    let session = Session::open(validation)?;
+    let all = ["all".to_string()];
+    let selectors = if args.device.is_empty() { &all[..] } else { &args.device };
+    let chosen = session.select(selectors)?;
+    let reports: Vec<_> = chosen.iter().map(|device| DeviceReport::new(&device.info)).collect();
+    let output = if args.json {
+        serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n"
+    } else {
+        reports.iter().map(DeviceReport::card).collect::<Vec<_>>().join("\n")
+    };
+    session.check_validation()?;
+    if reports.is_empty() {
+        return Ok(Answer { output, notes: format!("{}\n", VulkanError::NoDriver), exit: Exit::Failure });
+    }
+    Ok(Answer::success(output))
+}

@@ -1,0 +1,17 @@
+//! Ctrl-C: the first ends the case in flight, the second ends the process.
+
+use crate::error::{Error, Exit};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Starts to listen; the flag becomes true at the first Ctrl-C.
+pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
+    ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    })
+    .map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
+    Ok(&INTERRUPTED)
+}

@@ -1,0 +1,98 @@
+//! Where a JSON record goes: standard output, or a file that is replaced in one step or not at all.
+
+use crate::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// A destination that was tried before any time is spent measuring.
+pub(super) enum JsonTarget {
+    /// Standard output.
+    Output,
+    /// A file, written beside its final place first, so that an older one survives any failure.
+    File { path: PathBuf, draft: NamedTempFile },
+}
+
+impl JsonTarget {
+    /// Opens the destination `-` or a path.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        if path == Path::new("-") {
+            return Ok(Self::Output);
+        }
+        let shown = path.display();
+        let refuse = |reason: String| {
+            Error::Usage(format!(
+                "cannot write JSON to '{shown}': {reason}; choose another --json path, or - for standard output"
+            ))
+        };
+        if path.is_dir() {
+            return Err(refuse("it is a folder".into()));
+        }
+        let read_only = path.metadata().is_ok_and(|metadata| metadata.permissions().readonly());
+        if read_only {
+            return Err(refuse("it is read-only".into()));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let draft = tempfile::Builder::new()
+            .prefix(".gpukern-")
+            .suffix(".json")
+            .permissions_like_a_new_file()
+            .tempfile_in(folder)
+            .map_err(|e| refuse(e.to_string()))?;
+        Ok(Self::File { path: path.to_path_buf(), draft })
+    }
+
+    /// Delivers `json`; returns what belongs on standard output.
+    pub(super) fn deliver(self, json: &str) -> Result<Option<String>, Error> {
+        let Self::File { path, mut draft } = self else { return Ok(Some(json.to_string())) };
+        let fail = |reason: String| Error::Failure(format!("cannot write JSON to '{}': {reason}", path.display()));
+        draft.write_all(json.as_bytes()).map_err(|e| fail(e.to_string()))?;
+        draft.as_file().sync_all().map_err(|e| fail(e.to_string()))?;
+        draft.persist(&path).map_err(|e| fail(e.error.to_string()))?;
+        Ok(None)
+    }
+}
+
+/// Temporary files are private by default; a record is as public as any file of the user's.
+trait LikeNewFile {
+    fn permissions_like_a_new_file(&mut self) -> &mut Self;
+}
+
+impl LikeNewFile for tempfile::Builder<'_, '_> {
+    fn permissions_like_a_new_file(&mut self) -> &mut Self {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // The process's umask applies to it, as to any new file.
+            self.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_file_is_kept_until_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.json");
+        std::fs::write(&path, "old").expect("written");
+        let target = JsonTarget::open(&path).expect("writable");
+        assert_eq!(std::fs::read_to_string(&path).expect("readable"), "old");
+        drop(target);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");
+        let delivered = JsonTarget::open(&path).expect("writable").deliver("new").expect("delivered");
+        assert_eq!((delivered, std::fs::read_to_string(&path).expect("readable").as_str()), (None, "new"));
+    }
+
+    #[test]
+    fn places_that_cannot_be_written_are_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for path in [folder.path().to_path_buf(), folder.path().join("missing/run.json")] {
+            let error = JsonTarget::open(&path).err().expect("refused").to_string();
+            assert!(error.contains(&path.display().to_string()) && error.contains("--json"), "{error}");
+        }
+    }
+}

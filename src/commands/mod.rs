@@ -1,0 +1,89 @@
+//! The commands: each takes its parsed options and returns what to print and how the process ends.
+
+mod bench;
+mod devices;
+mod interrupt;
+mod json_file;
+mod list;
+mod verify;
+
+use crate::cli::{Cli, Command};
+use crate::error::{Error, Exit};
+use crate::selector;
+use crate::vulkan::{Instance, PhysicalDevice, Validation};
+use std::rc::Rc;
+
+/// What a command leaves to be printed, and its exit code.
+#[derive(Debug)]
+pub struct Answer {
+    /// For standard output.
+    pub output: String,
+    /// For standard error.
+    pub notes: String,
+    /// How the process ends.
+    pub exit: Exit,
+}
+
+impl Answer {
+    fn success(output: String) -> Self {
+        Self { output, notes: String::new(), exit: Exit::Success }
+    }
+}
+
+/// Runs the command line.
+///
+/// # Errors
+/// What ended the command before it had an answer.
+pub fn run(cli: Cli) -> Result<Answer, Error> {
+    let validation = if cli.validation { Validation::On } else { Validation::Off };
+    match cli.command {
+        Command::Devices(args) => devices::run(&args, validation),
+        Command::List(args) => list::run(&args),
+        Command::Bench(args) => bench::run(&args, validation),
+        Command::Verify(args) => verify::run(args, validation),
+    }
+}
+
+/// Vulkan and the devices it shows.
+struct Session {
+    instance: Rc<Instance>,
+    devices: Vec<PhysicalDevice>,
+}
+
+impl Session {
+    fn open(validation: Validation) -> Result<Self, Error> {
+        let instance = Instance::new(validation)?;
+        let devices = instance.devices()?;
+        Ok(Self { instance, devices })
+    }
+
+    /// The devices that `selectors` name, or the default one.
+    fn select(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
+        let infos: Vec<_> = self.devices.iter().map(|device| device.info.clone()).collect();
+        let chosen = selector::select(&infos, selectors).map_err(Error::Usage)?;
+        Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
+    }
+
+    /// As [`Self::select`]; without any device that is an error, and so is one on which nothing can be measured.
+    fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
+        if self.devices.is_empty() {
+            return Err(crate::vulkan::VulkanError::NoDriver.into());
+        }
+        let chosen = self.select(selectors)?;
+        match chosen.iter().find_map(|device| device.info.unusable().map(|reason| (&device.info.name, reason))) {
+            Some((name, reason)) => {
+                Err(Error::Usage(format!("nothing can be measured on '{name}': it {reason}; choose another --device")))
+            }
+            None => Ok(chosen),
+        }
+    }
+
+    /// Turns what the validation layer said into an error.
+    fn check_validation(&self) -> Result<(), Error> {
+        let messages = self.instance.validation_messages();
+        match messages.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a person is told when something goes wrong, and the exit code that goes with it.
+
+use std::process::ExitCode;
+
+/// How a run of the tool ended; the values are part of the command-line interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All well.
+    Success = 0,
+    /// A result was rejected.
+    Rejected = 1,
+    /// The command, a configuration or a file given by the user is at fault.
+    Usage = 2,
+    /// The device, its driver or the system failed.
+    Failure = 3,
+    /// Interrupted; what was measured is kept.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error that ends a command. The message quotes the offending value and says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user can mend it by asking for something else: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The device or the system is at fault: exit code 3.
+    #[error("{0}")]
+    Failure(String),
+}
+
+impl Error {
+    /// The exit code for this error.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::Failure(_) => Exit::Failure,
+        }
+    }
+}
+
+/// The message for a name that is not in `known`, with the nearest known name and all of them. `scope` says where
+/// it was looked for, such as ` for matmul`, or is empty.
+#[must_use]
+pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
+    let nearest = known
+        .iter()
+        .map(|candidate| (similarity(name, candidate), *candidate))
+        .filter(|(similarity, _)| *similarity > 0.65)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, candidate)| format!("did you mean '{candidate}'? "));
+    format!("unknown {what} '{name}'{scope}; {nearest}available: {}", known.join(", "))
+}
+
+/// From 0 to 1: a common beginning counts as much as few slips of the keyboard.
+fn similarity(typed: &str, known: &str) -> f64 {
+    strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_nearest_known_one() {
+        let message = unknown("variant", "subgruop", " for matmul", &["naive", "local", "subgroup"]);
+        assert_eq!(
+            message,
+            "unknown variant 'subgruop' for matmul; did you mean 'subgroup'? available: naive, local, subgroup"
+        );
+    }
+
+    #[test]
+    fn a_name_like_none_of_the_known_ones_gets_no_suggestion() {
+        assert_eq!(unknown("variant", "xyz", "", &["naive"]), "unknown variant 'xyz'; available: naive");
+    }
+}

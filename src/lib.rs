@@ -1,0 +1,24 @@
+//! `gpukern` measures compute kernels on any Vulkan device: which variant of an algorithm is fastest here, and is
+//! its answer right. The binary is a thin shell around this library; `ARCHITECTURE.md` is its map.
+
+pub mod algorithms;
+pub mod capability;
+pub mod cli;
+pub mod commands;
+pub mod dtype;
+pub mod error;
+pub mod options;
+pub mod plan;
+pub mod program;
+pub mod progress;
+pub mod record;
+pub mod report;
+pub mod runner;
+pub mod sampling;
+pub mod selector;
+pub mod shaders;
+pub mod size;
+pub mod stats;
+pub mod units;
+pub mod vulkan;
+pub mod workbench;

@@ -1,0 +1,296 @@
+//! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
+//! a device is reported here.
+
+use crate::algorithms::input::Input;
+use crate::algorithms::{self, Algorithm, CaseSpec, Variant};
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::options::{self, Config, Selection};
+use crate::size::{Size, Sweep};
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a `bench` command will measure.
+#[derive(Debug)]
+pub struct Plan {
+    /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
+    pub runs: Vec<Run>,
+}
+
+/// Cases that share a choice of devices and a precision.
+#[derive(Debug)]
+pub struct Run {
+    /// Devices as they were asked for; empty for the default device.
+    pub devices: Vec<String>,
+    /// The cases: for each algorithm, element type and size, the variants side by side.
+    pub groups: Vec<Group>,
+    /// When to stop sampling.
+    pub sampling: Sampling,
+}
+
+/// The variants of one problem: they share inputs, buffers and oracle.
+pub struct Group {
+    /// The algorithm.
+    pub algorithm: &'static Algorithm,
+    /// The problem.
+    pub spec: CaseSpec,
+    /// The variants to run on it.
+    pub variants: Vec<&'static Variant>,
+}
+
+/// When to stop sampling a case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// Half-width of the 95 % confidence interval of the median, relative to it.
+    pub precision: f64,
+    /// Time after which a case ends even if it is less precise.
+    pub max_time: Duration,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self { precision: 0.01, max_time: Duration::from_secs(2) }
+    }
+}
+
+/// The stable name of a case: the key that joins the records of several runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaseId(String);
+
+impl fmt::Display for CaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl Group {
+    /// The id of a variant's case: `matmul/subgroup/f32/1024x1024x1024`, followed by the kind of input where it is
+    /// not the algorithm's default.
+    #[must_use]
+    pub fn id(&self, variant: &Variant) -> CaseId {
+        let extents = (self.algorithm.problem)(&self.spec).map_or_else(|_| self.spec.size.to_string(), |p| p.extents());
+        let mut id = format!("{}/{}/{}/{extents}", self.algorithm.name, variant.name, self.spec.dtype);
+        if self.spec.input != self.algorithm.inputs[0] {
+            id = format!("{id}/{}", self.spec.input);
+        }
+        CaseId(id)
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.variants.iter().map(|variant| self.id(variant).0)).finish()
+    }
+}
+
+impl Plan {
+    /// The plan of a `bench` command.
+    ///
+    /// # Errors
+    /// What is wrong with the options or the configuration.
+    pub fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
+        let selections = match config {
+            Some(path) => read_config(path)?.into_iter().map(|table| typed.clone().or(table)).collect(),
+            None => vec![typed.clone()],
+        };
+        let runs = selections.iter().map(|selection| Run::new(selection, Purpose::Bench));
+        let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
+            Error::Usage(config.map_or(message.clone(), |path| format!("{}: {message}", path.display())))
+        })?;
+        Ok(Self { runs })
+    }
+}
+
+/// What the cases are for, which decides the defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Timing: each algorithm's default sweep, in f32.
+    Bench,
+    /// Conformance: awkward sizes, every element type and kind of input.
+    Verify,
+}
+
+impl Run {
+    /// The cases that `selection` names.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
+        let mut groups = vec![];
+        for algorithm in chosen_algorithms(selection, purpose)? {
+            let variants = chosen_variants(algorithm, &selection.variant)?;
+            for dtype in chosen_dtypes(algorithm, &variants, &selection.dtype, purpose)? {
+                for input in chosen_inputs(algorithm, selection.input.as_deref(), purpose)? {
+                    for size in chosen_sizes(algorithm, &selection.size, purpose)? {
+                        let spec = CaseSpec { size, dtype, input, seed: selection.seed.unwrap_or(1) };
+                        (algorithm.problem)(&spec)
+                            .map_err(|reason| format!("{} cannot have size {size}: {reason}", algorithm.name))?;
+                        groups.push(Group { algorithm, spec, variants: variants.clone() });
+                    }
+                }
+            }
+        }
+        let default = Sampling::default();
+        Ok(Self {
+            devices: selection.device.clone(),
+            groups,
+            sampling: Sampling {
+                precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
+                max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,
+            },
+        })
+    }
+}
+
+fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
+    })?;
+    let config: Config = toml::from_str(&text)
+        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", e.to_string().trim_end())))?;
+    if config.bench.is_empty() {
+        return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
+    }
+    Ok(config.bench)
+}
+
+fn chosen_algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {
+    if selection.algorithm.is_empty() {
+        return match purpose {
+            Purpose::Verify => Ok(algorithms::ALGORITHMS.to_vec()),
+            Purpose::Bench => {
+                let names: Vec<_> = algorithms::ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+                Err(format!("no algorithm given; name one of: {}", names.join(", ")))
+            }
+        };
+    }
+    unique(selection.algorithm.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
+}
+
+fn chosen_variants(algorithm: &'static Algorithm, names: &[String]) -> Result<Vec<&'static Variant>, String> {
+    if names.is_empty() || names == ["all"] {
+        return Ok(algorithm.variants.iter().collect());
+    }
+    if names.iter().any(|name| name == "all") {
+        return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
+    }
+    unique(names.iter().map(|name| algorithm.variant(name)), |a, b| std::ptr::eq(*a, *b))
+}
+
+fn chosen_dtypes(
+    algorithm: &Algorithm,
+    variants: &[&Variant],
+    names: &[String],
+    purpose: Purpose,
+) -> Result<Vec<DType>, String> {
+    let supported: Vec<_> =
+        DType::ALL.into_iter().filter(|dtype| variants.iter().any(|variant| variant.supports(*dtype))).collect();
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => supported[..1].to_vec(),
+            Purpose::Verify => supported,
+        });
+    }
+    let dtypes = unique(names.iter().map(|name| name.parse::<DType>()), |a, b| a == b)?;
+    match dtypes.iter().find(|dtype| !supported.contains(dtype)) {
+        Some(dtype) => {
+            let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
+            Err(format!("no chosen variant of {} has dtype {dtype}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(dtypes),
+    }
+}
+
+fn chosen_inputs(algorithm: &Algorithm, name: Option<&str>, purpose: Purpose) -> Result<Vec<Input>, String> {
+    let Some(name) = name else {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.inputs[..1].to_vec(),
+            Purpose::Verify => algorithm.inputs.to_vec(),
+        });
+    };
+    let input: Input = name.parse()?;
+    if !algorithm.inputs.contains(&input) {
+        let known: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
+        return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, known.join(", ")));
+    }
+    Ok(vec![input])
+}
+
+fn chosen_sizes(algorithm: &Algorithm, texts: &[String], purpose: Purpose) -> Result<Vec<Size>, String> {
+    let default = match purpose {
+        Purpose::Bench => algorithm.default_size,
+        Purpose::Verify => algorithm.verify_size,
+    };
+    let text = if texts.is_empty() { default.to_string() } else { texts.join(",") };
+    Ok(text.parse::<Sweep>()?.0)
+}
+
+/// The items, each once.
+fn unique<T>(items: impl Iterator<Item = Result<T, String>>, same: impl Fn(&T, &T) -> bool) -> Result<Vec<T>, String> {
+    let mut kept: Vec<T> = vec![];
+    for item in items {
+        let item = item?;
+        if !kept.iter().any(|other| same(other, &item)) {
+            kept.push(item);
+        }
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection(variant: &str, size: &str) -> Selection {
+        Selection {
+            algorithm: vec!["matmul".into()],
+            variant: vec![variant.into()],
+            size: vec![size.into()],
+            ..Selection::default()
+        }
+    }
+
+    fn error(selection: &Selection) -> String {
+        Run::new(selection, Purpose::Bench).expect_err("a mistake").clone()
+    }
+
+    #[test]
+    fn case_ids_are_stable_text() {
+        let plan = Run::new(&selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
+        let group = &plan.groups[0];
+        assert_eq!(group.id(group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
+        let signed = Selection { input: Some("signed".into()), ..selection("v0", "8") };
+        let plan = Run::new(&signed, Purpose::Bench).expect("a plan");
+        assert_eq!(plan.groups[0].id(plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
+    }
+
+    #[test]
+    fn a_variant_named_twice_is_measured_once() {
+        let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
+        assert_eq!(Run::new(&twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+    }
+
+    #[test]
+    fn verify_covers_every_dtype_and_input_at_awkward_sizes() {
+        let plan = Run::new(&Selection::default(), Purpose::Verify).expect("a plan");
+        for dtype in DType::ALL {
+            for input in Input::ALL {
+                assert!(plan.groups.iter().any(|group| group.spec.dtype == dtype && group.spec.input == input));
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_before_any_device_is_opened() {
+        assert!(error(&selection("tiled", "64")).contains("unknown variant 'tiled' for matmul"));
+        assert!(error(&selection("naive", "0")).contains("is zero"));
+        assert!(error(&selection("naive", "100000")).contains("matmul cannot have size 100000: A would have"));
+        assert!(error(&Selection::default()).contains("no algorithm given"));
+        let mixed = Selection { variant: vec!["all".into(), "naive".into()], ..selection("", "64") };
+        assert!(error(&mixed).contains("mix 'all' with names"));
+        let quick = Selection { max_time: Some("0s".into()), ..selection("naive", "64") };
+        assert!(error(&quick).contains("time '0s' is not positive"));
+    }
+}

@@ -1,0 +1,285 @@
+//! A variant's work on a device as data: a list of steps over numbered buffers. Built by pure functions, checked
+//! against a device's limits without a device, and replayed by the `vulkan` module.
+
+use crate::capability::DeviceInfo;
+use crate::shaders::{ArgumentKind, Shader, SpecValues, Word};
+use crate::units::Bytes;
+
+/// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BufferId(pub usize);
+
+/// The steps that compute a result, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The steps. One that touches a buffer of an earlier one waits for it.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a program.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Run a kernel.
+    Dispatch(Dispatch),
+}
+
+impl Step {
+    /// The buffers that the step reads or writes.
+    pub fn buffers(&self) -> impl Iterator<Item = BufferId> {
+        let Self::Dispatch(dispatch) = self;
+        dispatch.values.iter().filter_map(|value| match value {
+            Value::Buffer(id) => Some(*id),
+            Value::U32(_) | Value::F32(_) => None,
+        })
+    }
+}
+
+/// A kernel with its specialization, its grid and its arguments.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// The kernel.
+    pub shader: &'static Shader,
+    /// Values of specialization constants.
+    pub constants: SpecValues,
+    /// The sub-group size to require where the device can, with full sub-groups.
+    pub subgroup_size: Option<u32>,
+    /// Work-groups along x, y, z. Wider than Vulkan's 32 bits, so that too large a grid is found, not wrapped.
+    pub groups: [u64; 3],
+    /// The argument values, in the order of the shader's push-constant block.
+    pub values: Vec<Value>,
+    /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::capability::Limits`]).
+    pub loop_iterations: u64,
+}
+
+/// The value of one argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// The address of a buffer.
+    Buffer(BufferId),
+    /// An unsigned integer.
+    U32(u32),
+    /// A float.
+    F32(f32),
+}
+
+impl Dispatch {
+    /// `shader` on no grid yet, with `arguments` by name.
+    ///
+    /// # Panics
+    /// When the names or kinds are not those of the kernel's push-constant block: an error of the registry, found by
+    /// the test that builds every program.
+    #[must_use]
+    pub fn new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Self {
+        let values = shader.arguments.iter().map(|argument| {
+            let value = arguments.iter().find(|(name, _)| *name == argument.name).map(|(_, value)| *value);
+            let value = value.unwrap_or_else(|| panic!("{}: no value for argument {}", shader.name, argument.name));
+            let kind = match value {
+                Value::Buffer(_) => ArgumentKind::Address,
+                Value::U32(_) => ArgumentKind::U32,
+                Value::F32(_) => ArgumentKind::F32,
+            };
+            assert_eq!(kind, argument.kind, "{}: argument {}", shader.name, argument.name);
+            value
+        });
+        let values: Vec<_> = values.collect();
+        assert_eq!(values.len(), arguments.len(), "{}: a value for an argument that it does not have", shader.name);
+        Self { shader, constants: vec![], subgroup_size: None, groups: [1; 3], values, loop_iterations: 0 }
+    }
+
+    /// Sets the invocations of a work-group along x, y, z.
+    ///
+    /// # Panics
+    /// When the kernel fixes an extent to another value: an error of the registry.
+    #[must_use]
+    pub fn group_size(mut self, size: [u32; 3]) -> Self {
+        for (word, wanted) in self.shader.local_size.into_iter().zip(size) {
+            match word {
+                Word::Literal(fixed) => assert_eq!(fixed, wanted, "{}: fixed work-group size", self.shader.name),
+                Word::Constant { id, .. } => self.set(id, wanted),
+            }
+        }
+        self
+    }
+
+    /// Sets the specialization constant `name`.
+    ///
+    /// # Panics
+    /// When the kernel has no such constant: an error of the registry.
+    #[must_use]
+    pub fn constant(mut self, name: &str, value: u32) -> Self {
+        let constant = self.shader.constants.iter().find(|constant| constant.name == name);
+        let id = constant.unwrap_or_else(|| panic!("{}: no constant {name}", self.shader.name)).id;
+        self.set(id, value);
+        self
+    }
+
+    /// Sets the number of work-groups along x, y, z.
+    #[must_use]
+    pub fn groups(mut self, groups: [u64; 3]) -> Self {
+        self.groups = groups;
+        self
+    }
+
+    /// Requires sub-groups of this size, all of them full, where the device can be told.
+    #[must_use]
+    pub fn subgroups_of(mut self, size: u32) -> Self {
+        self.subgroup_size = Some(size);
+        self
+    }
+
+    /// States the loop iterations of the busiest invocation.
+    #[must_use]
+    pub fn loops(mut self, iterations: u64) -> Self {
+        self.loop_iterations = iterations;
+        self
+    }
+
+    fn set(&mut self, id: u32, value: u32) {
+        self.constants.retain(|(constant, _)| *constant != id);
+        self.constants.push((id, value));
+        self.constants.sort_unstable();
+    }
+
+    /// The push-constant block once the buffers have `addresses`.
+    #[must_use]
+    pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
+        let mut block = vec![0; self.shader.argument_bytes() as usize];
+        for (argument, value) in self.shader.arguments.iter().zip(&self.values) {
+            let start = argument.offset as usize;
+            match value {
+                Value::Buffer(id) => block[start..start + 8].copy_from_slice(&addresses[id.0].to_le_bytes()),
+                Value::U32(v) => block[start..start + 4].copy_from_slice(&v.to_le_bytes()),
+                Value::F32(v) => block[start..start + 4].copy_from_slice(&v.to_le_bytes()),
+            }
+        }
+        block
+    }
+
+    /// Why `device` cannot run this dispatch, if so.
+    fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
+        let limits = &device.limits;
+        if let Some(reason) = device.lacks(self.shader.capabilities) {
+            return Some(reason);
+        }
+        let size = self.shader.local_size.map(|word| word.value(&self.constants));
+        let invocations = size.iter().map(|extent| u64::from(*extent)).product::<u64>();
+        if invocations > u64::from(limits.group_invocations) || size.iter().zip(limits.group_size).any(|(s, l)| *s > l)
+        {
+            let [x, y, z] = size;
+            return Some(format!(
+                "needs work-groups of {x}×{y}×{z} invocations; the device has at most {} in a group",
+                limits.group_invocations
+            ));
+        }
+        if let Some(axis) = (0..3).find(|&i| self.groups[i] > u64::from(limits.group_count[i])) {
+            return Some(format!(
+                "needs {} work-groups along {}; the device dispatches at most {}",
+                self.groups[axis],
+                ["x", "y", "z"][axis],
+                limits.group_count[axis]
+            ));
+        }
+        let shared = self.shader.shared_bytes(&self.constants);
+        if shared > limits.shared_memory.0 {
+            return Some(format!(
+                "needs {} of shared memory a work-group; the device has {}",
+                Bytes(shared),
+                limits.shared_memory
+            ));
+        }
+        let block = u64::from(self.shader.argument_bytes());
+        if block > limits.push_constants.0 {
+            return Some(format!("needs {block} bytes of push constants; the device has {}", limits.push_constants.0));
+        }
+        if let Some(size) = self.subgroup_size {
+            let group = &device.subgroup;
+            if size != group.size && !(group.size_control && (group.min_size..=group.max_size).contains(&size)) {
+                return Some(format!("needs sub-groups of {size}; the device has {}", group.size));
+            }
+        }
+        limits.loop_iterations.filter(|most| self.loop_iterations > *most).map(|most| {
+            format!(
+                "needs {} loop iterations an invocation; this driver silently stops after {most}",
+                self.loop_iterations
+            )
+        })
+    }
+}
+
+impl Program {
+    /// A program of one dispatch.
+    #[must_use]
+    pub fn single(dispatch: Dispatch) -> Self {
+        Self { steps: vec![Step::Dispatch(dispatch)] }
+    }
+
+    /// The dispatches among the steps.
+    pub fn dispatches(&self) -> impl Iterator<Item = &Dispatch> {
+        self.steps.iter().map(|Step::Dispatch(dispatch)| dispatch)
+    }
+
+    /// Why `device` cannot run this program, if so: the missing feature, operation or limit.
+    #[must_use]
+    pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
+        device.unusable().or_else(|| self.dispatches().find_map(|dispatch| dispatch.unsupported(device)))
+    }
+}
+
+/// Folds `count` work-groups into y and z, so that neither exceeds `limit`; the kernel computes
+/// `z * gl_NumWorkGroups.y + y` and skips what lies beyond `count`.
+#[must_use]
+pub fn fold(count: u64, limit: u32) -> [u64; 2] {
+    let folds = count.div_ceil(u64::from(limit)).max(1);
+    [count.div_ceil(folds), folds]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::tests::software_device;
+    use crate::dtype::DType;
+
+    fn naive() -> Dispatch {
+        let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
+        let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
+        let n = Value::U32(7);
+        Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", n), ("N", n), ("K", n)]).group_size([16, 16, 1])
+    }
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernel_declares_them() {
+        let block = naive().argument_block(&[0x1111, 0x2222, 0x3333]);
+        assert_eq!(block.len(), 36);
+        assert_eq!(block[8..16], 0x2222u64.to_le_bytes());
+        assert_eq!(block[32..36], 7u32.to_le_bytes());
+    }
+
+    #[test]
+    fn a_grid_beyond_the_limit_is_named_with_its_axis() {
+        let program = Program::single(naive().groups([1, 70_000, 1]));
+        let reason = program.unsupported(&software_device()).expect("too many groups");
+        assert_eq!(reason, "needs 70000 work-groups along y; the device dispatches at most 65535");
+    }
+
+    #[test]
+    fn a_loop_that_the_driver_would_cut_short_is_refused() {
+        let program = Program::single(naive().loops(65_536));
+        let reason = program.unsupported(&software_device()).expect("too many iterations");
+        assert!(reason.contains("65536 loop iterations"), "{reason}");
+        assert_eq!(Program::single(naive().loops(65_535)).unsupported(&software_device()), None);
+    }
+
+    #[test]
+    fn a_group_that_is_too_large_for_the_device_is_refused() {
+        let reason = Program::single(naive().group_size([64, 64, 1])).unsupported(&software_device());
+        assert!(reason.expect("4096 invocations").contains("64×64×1"));
+    }
+
+    #[test]
+    fn folding_covers_every_group_and_keeps_within_the_limit() {
+        for count in [1, 65_535, 65_536, 200_000, 1 << 24] {
+            let [y, z] = fold(count, 65_535);
+            assert!(y <= 65_535 && y * z >= count && (y * z - count) < y, "{count}: {y}×{z}");
+        }
+    }
+}

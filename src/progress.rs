@@ -1,0 +1,41 @@
+//! Progress on standard error, on a terminal only.
+
+use crate::record::Case;
+use crate::runner::Observer;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar that counts cases.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar for `cases` cases; invisible when standard error is no terminal.
+    #[must_use]
+    pub fn new(cases: usize) -> Self {
+        // indicatif draws on standard error and hides itself where that is no terminal.
+        let bar = ProgressBar::new(cases as u64);
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}") {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        Self(bar)
+    }
+
+    /// Writes a line above the bar.
+    pub fn line(&self, text: &str) {
+        self.0.suspend(|| eprintln!("{text}"));
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Observer for Progress {
+    fn begin(&mut self, id: &str) {
+        self.0.set_message(id.to_string());
+    }
+
+    fn end(&mut self, _: &Case) {
+        self.0.inc(1);
+    }
+}

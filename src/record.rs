@@ -1,0 +1,279 @@
+//! The JSON document of a run. Its schema is `docs/record.schema.json`, generated from these types; a test compares
+//! the two.
+
+use crate::algorithms::input::Input;
+use crate::algorithms::{Check, CheckMethod};
+use crate::capability::DeviceInfo;
+use crate::dtype::DType;
+use crate::plan::Group;
+use crate::stats::Summary;
+use crate::units::{Nanos, Work};
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
+pub const SCHEMA: &str = "gpukern-run/1";
+
+/// Everything that one `bench` command measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Record {
+    /// `gpukern-run/1`.
+    pub schema: String,
+    /// Version of gpukern.
+    pub version: String,
+    /// When the run began (RFC 3339, UTC).
+    pub started: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// How it was measured.
+    pub method: Method,
+    /// The devices that were measured.
+    pub devices: Vec<DeviceInfo>,
+    /// The cases, in the order they were measured.
+    pub cases: Vec<Case>,
+    /// Host time of the whole run, including what is not part of any case.
+    pub wall_time: Nanos,
+}
+
+/// How a run was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Method {
+    /// Whether the validation layers were on, which slows the host side down.
+    pub validation: bool,
+    /// Where the times of samples come from: `device-timestamps`.
+    pub clock: Clock,
+    /// State of the caches before a sample.
+    pub cache: Cache,
+}
+
+/// Where the times of samples come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// Timestamps that the device writes around the work.
+    DeviceTimestamps,
+}
+
+/// State of the caches before a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Cache {
+    /// As the previous run of the same kernel left them.
+    Hot,
+}
+
+/// One variant on one problem on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Case {
+    /// Stable name, the key that joins records: `matmul/subgroup/f32/1024x1024x1024`.
+    pub id: String,
+    /// Algorithm.
+    pub algorithm: String,
+    /// Variant.
+    pub variant: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Size as it was asked for: `1024`.
+    pub size: String,
+    /// Kind of input data.
+    pub input: Input,
+    /// Seed of the input data.
+    pub seed: u64,
+    /// Index of the device.
+    pub device: usize,
+    /// Nominal work.
+    pub work: Work,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "status", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The answer is right and was timed.
+    Measured(Box<Measured>),
+    /// The answer is wrong: there is no time.
+    Rejected(Verification),
+    /// The device cannot run it.
+    Skipped {
+        /// The missing feature, operation or limit.
+        reason: String,
+    },
+    /// The device or its driver failed.
+    Failed {
+        /// What happened.
+        error: String,
+    },
+    /// The run was interrupted before this case had a sample.
+    Interrupted,
+}
+
+/// A timed case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Measured {
+    /// How right the answer is.
+    pub verification: Verification,
+    /// Device time of one run of the program.
+    pub summary: Summary,
+    /// Runs of the program in each sample; a sample's device time is divided by it.
+    pub repeats: u32,
+    /// Every sample, in the order taken.
+    pub samples: Vec<Sample>,
+    /// What a reader should know before believing the numbers.
+    pub warnings: Vec<Warning>,
+    /// Host time spent on the case.
+    pub phases: Phases,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Sample {
+    /// Device time of one run of the program, in nanoseconds.
+    pub device: Nanos,
+    /// Host time from submission to completion of the whole sample, in nanoseconds.
+    pub host: Nanos,
+}
+
+/// How right an answer is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Verification {
+    /// The largest error in the terms of the algorithm's error bound; `null` when the output is not finite.
+    pub residual: Option<f64>,
+    /// The largest residual that a right implementation can have.
+    pub tolerance: f64,
+    /// How the answer was checked.
+    pub method: CheckMethod,
+    /// Where the answer is worst; empty when it is exact.
+    pub worst: String,
+}
+
+impl From<Check> for Verification {
+    fn from(check: Check) -> Self {
+        Self {
+            residual: check.residual.is_finite().then_some(check.residual),
+            tolerance: check.tolerance,
+            method: check.method,
+            worst: check.worst,
+        }
+    }
+}
+
+/// A reason to be careful with a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Warning {
+    /// The batches of the warm-up did not settle within 1 %.
+    UnstableClock,
+    /// Sampling ended at the time limit before the asked-for precision.
+    TimeLimit,
+    /// Sampling was interrupted.
+    Interrupted,
+}
+
+impl Warning {
+    /// The warning in words, for the foot of a table.
+    #[must_use]
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::UnstableClock => "times did not settle within 1 % during warm-up",
+            Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
+            Self::Interrupted => "interrupted while sampling",
+        }
+    }
+
+    /// The sign that marks a number with this warning in a table.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::UnstableClock => "~",
+            Self::TimeLimit => "t",
+            Self::Interrupted => "i",
+        }
+    }
+}
+
+/// Host time by what it was spent on. Upload, inputs and oracle serve all variants of a size and are counted with
+/// each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Phases {
+    /// Making the input data.
+    pub inputs: Nanos,
+    /// Copying them to the device.
+    pub upload: Nanos,
+    /// Solving the problem on the host.
+    pub oracle: Nanos,
+    /// The first run, its download and its comparison with the oracle.
+    pub verification: Nanos,
+    /// Copying the outputs back (part of the verification).
+    pub download: Nanos,
+    /// Warming up.
+    pub warm_up: Nanos,
+    /// Taking samples.
+    pub sampling: Nanos,
+}
+
+impl Case {
+    /// The record of `variant` in `group` on device `device`.
+    #[must_use]
+    pub fn new(
+        group: &Group,
+        variant: &crate::algorithms::Variant,
+        work: Work,
+        device: usize,
+        outcome: Outcome,
+    ) -> Self {
+        Self {
+            id: group.id(variant).to_string(),
+            algorithm: group.algorithm.name.into(),
+            variant: variant.name.into(),
+            dtype: group.spec.dtype,
+            size: group.spec.size.to_string(),
+            input: group.spec.input,
+            seed: group.spec.seed,
+            device,
+            work,
+            outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMITTED: &str = include_str!("../docs/record.schema.json");
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        let generated = serde_json::to_string_pretty(&schemars::schema_for!(Record)).expect("a schema is JSON") + "\n";
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write("docs/record.schema.json", &generated).expect("docs/ can be written");
+        } else {
+            assert_eq!(COMMITTED, generated, "run `UPDATE_SCHEMA=1 cargo test --release schema` and review the change");
+        }
+    }
+
+    #[test]
+    fn an_infinite_residual_is_null_in_json() {
+        let check = Check {
+            residual: f64::INFINITY,
+            tolerance: 1e-3,
+            method: CheckMethod::Elementwise,
+            worst: "C[0][0] is NaN".into(),
+        };
+        let json = serde_json::to_value(Outcome::Rejected(check.into())).expect("JSON");
+        assert_eq!(json["status"], "rejected");
+        assert!(json["residual"].is_null() && json["worst"] == "C[0][0] is NaN", "{json}");
+    }
+}

@@ -1,0 +1,264 @@
+//! The tables of `bench`.
+
+use super::table;
+use crate::capability::DeviceInfo;
+use crate::record::{Case, Measured, Outcome, Record, Warning};
+use crate::units::{Nanos, TimeUnit};
+use std::fmt::Write;
+
+/// Cases that share a table: one device, algorithm, element type and kind of input.
+struct Section<'a> {
+    device: &'a DeviceInfo,
+    cases: Vec<&'a Case>,
+}
+
+/// Sizes by variants, as in the posts: the median kernel time, the fastest of each row marked.
+#[must_use]
+pub fn compact(record: &Record) -> String {
+    render(record, |section, out| {
+        let variants = distinct(section.cases.iter().map(|case| case.variant.as_str()));
+        let headings = ["size", ""].into_iter().chain(variants.iter().copied());
+        let mut table = table::new(headings);
+        for size in distinct(section.cases.iter().map(|case| case.size.as_str())) {
+            let row: Vec<_> = variants
+                .iter()
+                .map(|variant| section.cases.iter().find(|c| c.size == size && c.variant == *variant).copied())
+                .collect();
+            let medians = row.iter().flatten().filter_map(|case| measured(case)).map(|m| m.summary.median);
+            let best = medians.min_by(|a, b| a.0.total_cmp(&b.0));
+            let unit = best.map(TimeUnit::for_value);
+            let cells = row.iter().map(|case| case.map_or_else(String::new, |case| compact_cell(case, best, unit)));
+            let unit = unit.map_or_else(String::new, |unit| unit.to_string());
+            table.add_row(table::row([size.to_string(), unit].into_iter().chain(cells), 2));
+        }
+        out.push_str("median kernel time, ★ fastest of its row\n\n");
+        out.push_str(&table::text(&table));
+    })
+}
+
+/// A line for each case: median, its interval, minimum, rate, samples and residual.
+#[must_use]
+pub fn long(record: &Record) -> String {
+    render(record, |section, out| {
+        let headings = ["size", "variant", "median", "±", "min", "GFLOP/s", "samples", "residual", "allowed"];
+        let mut table = table::new(headings);
+        for case in &section.cases {
+            let cells = match &case.outcome {
+                Outcome::Measured(m) => {
+                    let error = m.summary.relative_error().map_or_else(|| "–".into(), percent);
+                    [
+                        signs(m) + &m.summary.median.to_string(),
+                        error,
+                        m.summary.min.to_string(),
+                        case.work.rate(m.summary.median).to_string(),
+                        m.summary.count.to_string(),
+                        residual(m.verification.residual),
+                        residual(Some(m.verification.tolerance)),
+                    ]
+                }
+                Outcome::Rejected(v) => {
+                    let blank = String::new;
+                    let [residual, allowed] = [residual(v.residual), residual(Some(v.tolerance))];
+                    ["rejected".into(), blank(), blank(), blank(), blank(), residual, allowed]
+                }
+                other => {
+                    let blank = String::new;
+                    [status(other).into(), blank(), blank(), blank(), blank(), blank(), blank()]
+                }
+            };
+            let name = [case.size.clone(), case.variant.clone()];
+            table.add_row(table::row(name.into_iter().chain(cells), 2));
+        }
+        out.push_str(&table::text(&table));
+    })
+}
+
+/// What the numbers do not say: why cases have none, and what the signs beside them mean.
+#[must_use]
+pub fn notes(record: &Record) -> String {
+    let mut out = String::new();
+    for case in &record.cases {
+        let _ = match &case.outcome {
+            Outcome::Measured(_) | Outcome::Interrupted => Ok(()),
+            Outcome::Rejected(v) => writeln!(out, "rejected  {}: {}", case.id, v.worst),
+            Outcome::Skipped { reason } => writeln!(out, "skipped   {}: {reason}", case.id),
+            Outcome::Failed { error } => writeln!(out, "failed    {}: {error}", case.id),
+        };
+    }
+    let all = record.cases.iter().filter_map(measured).flat_map(|m| m.warnings.iter().copied());
+    for warning in [Warning::UnstableClock, Warning::TimeLimit, Warning::Interrupted] {
+        if all.clone().any(|w| w == warning) {
+            let _ = writeln!(out, "{}  {}", warning.sign(), warning.explanation());
+        }
+    }
+    out
+}
+
+fn render(record: &Record, body: impl Fn(&Section<'_>, &mut String)) -> String {
+    let mut out = String::new();
+    for section in sections(record) {
+        let case = section.cases[0];
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let device = section.device;
+        let _ = writeln!(out, "{} {}, {} input", case.algorithm, case.dtype, case.input);
+        let _ = writeln!(out, "device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
+        body(&section, &mut out);
+    }
+    out
+}
+
+fn sections(record: &Record) -> Vec<Section<'_>> {
+    let mut sections: Vec<Section<'_>> = vec![];
+    for case in &record.cases {
+        let same = |other: &Case| {
+            (other.device, &other.algorithm, other.dtype, other.input)
+                == (case.device, &case.algorithm, case.dtype, case.input)
+        };
+        match sections.iter_mut().find(|section| same(section.cases[0])) {
+            Some(section) => section.cases.push(case),
+            None => {
+                if let Some(device) = record.devices.iter().find(|device| device.index == case.device) {
+                    sections.push(Section { device, cases: vec![case] });
+                }
+            }
+        }
+    }
+    sections
+}
+
+fn measured(case: &Case) -> Option<&Measured> {
+    match &case.outcome {
+        Outcome::Measured(measured) => Some(measured),
+        _ => None,
+    }
+}
+
+fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> String {
+    match (&case.outcome, unit) {
+        (Outcome::Measured(m), Some(unit)) => {
+            let star = if best == Some(m.summary.median) { "★ " } else { "" };
+            format!("{star}{}{}", signs(m), unit.number(m.summary.median))
+        }
+        (other, _) => status(other).into(),
+    }
+}
+
+/// The signs of a case's warnings, to stand before its time.
+fn signs(measured: &Measured) -> String {
+    measured.warnings.iter().map(|warning| format!("{} ", warning.sign())).collect()
+}
+
+fn status(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Measured(_) => "measured",
+        Outcome::Rejected(_) => "rejected",
+        Outcome::Skipped { .. } => "skipped",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Interrupted => "interrupted",
+    }
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{:.1} %", fraction * 100.0)
+}
+
+fn residual(value: Option<f64>) -> String {
+    match value {
+        None => "not finite".into(),
+        Some(0.0) => "0".into(),
+        Some(value) => format!("{value:.1e}"),
+    }
+}
+
+fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut kept = vec![];
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::CheckMethod;
+    use crate::algorithms::input::Input;
+    use crate::capability::tests::software_device;
+    use crate::dtype::DType;
+    use crate::record::{Cache, Clock, Method, Phases, SCHEMA, Sample, Verification};
+    use crate::stats::Summary;
+    use crate::units::{Bytes, Work};
+
+    fn case(variant: &str, outcome: Outcome) -> Case {
+        Case {
+            id: format!("matmul/{variant}/f32/64x64x64"),
+            algorithm: "matmul".into(),
+            variant: variant.into(),
+            dtype: DType::F32,
+            size: "64".into(),
+            input: Input::Uniform,
+            seed: 1,
+            device: 0,
+            work: Work { operations: 524_288, bytes: Bytes(49_152) },
+            outcome,
+        }
+    }
+
+    fn verification(residual: f64) -> Verification {
+        Verification {
+            residual: Some(residual),
+            tolerance: 3.8e-6,
+            method: CheckMethod::Elementwise,
+            worst: "C[3][1] is 2, expected 1".into(),
+        }
+    }
+
+    fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
+        let times = [0.98, 0.99, 1.0, 1.0, 1.01, 1.02].map(|scale| Nanos(scale * micros * 1e3));
+        Outcome::Measured(Box::new(Measured {
+            verification: verification(1.2e-7),
+            summary: Summary::of(&times).expect("six samples"),
+            repeats: 1,
+            samples: times.map(|device| Sample { device, host: device }).to_vec(),
+            warnings,
+            phases: Phases::default(),
+        }))
+    }
+
+    fn record() -> Record {
+        Record {
+            schema: SCHEMA.into(),
+            version: "0.0.0".into(),
+            started: "2026-01-01T00:00:00Z".into(),
+            command: vec![],
+            method: Method { validation: false, clock: Clock::DeviceTimestamps, cache: Cache::Hot },
+            devices: vec![software_device()],
+            cases: vec![
+                case("naive", timed(250.0, vec![Warning::TimeLimit])),
+                case("local", timed(125.0, vec![])),
+                case("subgroup", Outcome::Rejected(verification(0.5))),
+                case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
+            ],
+            wall_time: Nanos(1e9),
+        }
+    }
+
+    #[test]
+    fn the_compact_table_marks_the_fastest_and_gives_a_rejected_case_no_time() {
+        insta::assert_snapshot!(compact(&record()));
+    }
+
+    #[test]
+    fn the_long_table_shows_rate_interval_and_residual() {
+        insta::assert_snapshot!(long(&record()));
+    }
+
+    #[test]
+    fn notes_explain_what_has_no_time_and_what_the_signs_mean() {
+        insta::assert_snapshot!(notes(&record()));
+    }
+}

@@ -1,0 +1,199 @@
+//! The cards of `devices`, readable at 80 columns, and the same as JSON.
+
+use super::table;
+use crate::algorithms::{ALGORITHMS, CaseSpec};
+use crate::capability::{DeviceInfo, Feature};
+use crate::dtype::DType;
+use crate::size::Sweep;
+use crate::units::Bytes;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Columns of a terminal.
+const WIDTH: u16 = 80;
+
+/// Whether one variant runs on one device with one element type.
+#[derive(Debug, Serialize)]
+pub struct Support {
+    /// Algorithm.
+    pub algorithm: &'static str,
+    /// Variant.
+    pub variant: &'static str,
+    /// Element type.
+    pub dtype: DType,
+    /// What is missing; `null` when it runs.
+    pub missing: Option<String>,
+}
+
+/// A device and what runs on it.
+#[derive(Debug, Serialize)]
+pub struct DeviceReport<'a> {
+    /// The device.
+    #[serde(flatten)]
+    pub info: &'a DeviceInfo,
+    /// Which variants run on it.
+    pub variants: Vec<Support>,
+}
+
+impl<'a> DeviceReport<'a> {
+    /// Looks at every variant, at the smallest default size of its algorithm.
+    #[must_use]
+    pub fn new(info: &'a DeviceInfo) -> Self {
+        let mut variants = vec![];
+        for algorithm in ALGORITHMS {
+            let size = algorithm.default_size.parse::<Sweep>().ok().and_then(|sweep| sweep.0.first().copied());
+            let Some(size) = size else { continue };
+            for variant in algorithm.variants {
+                for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
+                    let spec = CaseSpec { size, dtype, input: algorithm.inputs[0], seed: 1 };
+                    let missing = variant.program(&spec, info).err();
+                    variants.push(Support { algorithm: algorithm.name, variant: variant.name, dtype, missing });
+                }
+            }
+        }
+        Self { info, variants }
+    }
+
+    /// The card of the device.
+    #[must_use]
+    pub fn card(&self) -> String {
+        let info = self.info;
+        let mut facts = table::facts(WIDTH);
+        let mut fact = |name: &str, value: String| {
+            facts.add_row([name.to_string(), value]);
+        };
+        fact("type", info.kind.to_string());
+        fact(
+            "driver",
+            format!("{}, {} (driverVersion {:#x})", info.driver.name, info.driver.info, info.driver.version),
+        );
+        fact("Vulkan", info.api_version.clone());
+        fact("vendor:device", format!("{:04x}:{:04x}", info.vendor_id, info.device_id));
+        fact("UUID", info.uuid.clone());
+        fact("PCI address", info.pci_address.clone().unwrap_or_else(|| "not told by the driver".into()));
+        fact("memory heaps", heaps(info));
+        fact("largest buffer", bytes_or_unlimited(info.limits.buffer));
+        fact("storage range", format!("{} in one descriptor", bytes_or_unlimited(info.limits.storage_buffer_range)));
+        fact("sub-group", subgroup(info));
+        fact("operations", none_or(&info.subgroup.operations, ", "));
+        fact("shared memory", format!("{} in a work-group", info.limits.shared_memory));
+        let [x, y, z] = info.limits.group_size;
+        fact("work-group", format!("{} invocations, at most {x}×{y}×{z}", info.limits.group_invocations));
+        let [x, y, z] = info.limits.group_count;
+        fact("dispatch", format!("at most {x}×{y}×{z} work-groups"));
+        fact("push constants", info.limits.push_constants.to_string());
+        fact("timestamps", timestamps(info));
+        fact("dtypes", dtypes(info));
+        fact("features", none_or(&info.features.iter().map(|feature| feature.name()).collect::<Vec<_>>(), ", "));
+        fact("matrix units", matrices(info));
+        if let Some(most) = info.limits.loop_iterations {
+            fact("known limit", format!("this driver silently stops an invocation after {most} loop iterations"));
+        }
+        format!("device {}: {}\n\n{}\n{}", info.index, info.name, table::text(&facts), self.support())
+    }
+
+    /// A row for each variant, and the reasons of those that do not run.
+    fn support(&self) -> String {
+        let mut table = table::wrapped(["algorithm", "variant", "runs with", "not with"], WIDTH);
+        let mut rows: Vec<(&str, &str)> = self.variants.iter().map(|s| (s.algorithm, s.variant)).collect();
+        rows.dedup();
+        for (algorithm, variant) in rows {
+            let of: Vec<_> =
+                self.variants.iter().filter(|s| (s.algorithm, s.variant) == (algorithm, variant)).collect();
+            let runs: Vec<_> = of.iter().filter(|s| s.missing.is_none()).map(|s| s.dtype.name()).collect();
+            let reasons: Vec<_> =
+                of.iter().filter_map(|s| s.missing.as_ref().map(|reason| format!("{}: {reason}", s.dtype))).collect();
+            table.add_row([algorithm.to_string(), variant.to_string(), none_or(&runs, ", "), reasons.join("; ")]);
+        }
+        table::text(&table)
+    }
+}
+
+fn bytes_or_unlimited(bytes: Bytes) -> String {
+    if bytes.0 >= 1 << 60 { "unlimited".into() } else { bytes.to_string() }
+}
+
+fn none_or(items: &[impl AsRef<str>], separator: &str) -> String {
+    if items.is_empty() {
+        return "none".into();
+    }
+    items.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(separator)
+}
+
+fn heaps(info: &DeviceInfo) -> String {
+    let heap = |heap: &crate::capability::Heap| {
+        format!("{} {}", heap.size, if heap.device_local { "on the device" } else { "on the host" })
+    };
+    info.heaps.iter().map(heap).collect::<Vec<_>>().join(", ")
+}
+
+fn subgroup(info: &DeviceInfo) -> String {
+    let group = &info.subgroup;
+    let mut text = format!("{} invocations", group.size);
+    if group.size_control {
+        let _ = write!(text, "; {}–{} can be required", group.min_size, group.max_size);
+    }
+    text
+}
+
+fn timestamps(info: &DeviceInfo) -> String {
+    match info.timestamps.valid_bits {
+        0 => "none on a compute queue: nothing can be timed".into(),
+        bits => format!("{} ns a tick, {bits} valid bits", info.timestamps.period_ns),
+    }
+}
+
+fn dtypes(info: &DeviceInfo) -> String {
+    let has = |feature| info.features.contains(&feature);
+    let mut names = vec!["f32", "i32"];
+    if has(Feature::ShaderFloat64) {
+        names.push("f64");
+    }
+    if has(Feature::StorageBuffer16BitAccess) {
+        names.push("f16 and bf16 in memory");
+    }
+    if has(Feature::ShaderFloat16) {
+        names.push("f16 arithmetic");
+    }
+    if has(Feature::ShaderInt64) {
+        names.push("i64");
+    }
+    if has(Feature::ShaderInt8) {
+        names.push("i8");
+    }
+    names.join(", ")
+}
+
+fn matrices(info: &DeviceInfo) -> String {
+    let shape = |c: &crate::capability::CooperativeMatrix| {
+        format!("{}×{}×{} {}→{} ({})", c.m, c.n, c.k, c.input, c.accumulator, c.scope)
+    };
+    none_or(&info.cooperative_matrices.iter().map(shape).collect::<Vec<_>>(), ", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::tests::software_device;
+
+    #[test]
+    fn the_card_fits_eighty_columns() {
+        let device = software_device();
+        let card = DeviceReport::new(&device).card();
+        for line in card.lines() {
+            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+        }
+        insta::assert_snapshot!(card);
+    }
+
+    #[test]
+    fn a_variant_that_does_not_run_says_what_is_missing() {
+        let mut device = software_device();
+        device.features.remove(&Feature::ShaderFloat64);
+        let report = DeviceReport::new(&device);
+        let naive = |dtype| report.variants.iter().find(|s| s.variant == "naive" && s.dtype == dtype);
+        assert_eq!(naive(DType::F32).and_then(|s| s.missing.as_deref()), None);
+        assert_eq!(naive(DType::F64).and_then(|s| s.missing.as_deref()), Some("needs feature shaderFloat64"));
+        assert!(report.card().contains("f64: needs"), "{}", report.card());
+    }
+}

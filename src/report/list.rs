@@ -1,0 +1,65 @@
+//! The text of `list`.
+
+use crate::algorithms::{Algorithm, Variant};
+use crate::capability::{Requirement, requirement};
+use crate::dtype::DType;
+use std::fmt::Write;
+
+/// Algorithms with their variants: what each shows, what it needs, where it comes from.
+#[must_use]
+pub fn text(algorithms: &[&Algorithm]) -> String {
+    let mut out = String::new();
+    for algorithm in algorithms {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let inputs: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
+        let _ = writeln!(out, "{}  {}", algorithm.name, algorithm.summary);
+        let _ = writeln!(out, "    work     {}", algorithm.work);
+        let _ = writeln!(out, "    sizes    {} by default", algorithm.default_size);
+        let _ = writeln!(out, "    inputs   {}", inputs.join(", "));
+        for variant in algorithm.variants {
+            let aliases = match variant.aliases {
+                [] => String::new(),
+                aliases => format!(" ({})", aliases.join(", ")),
+            };
+            let dtypes: Vec<_> = DType::ALL.into_iter().filter(|d| variant.supports(*d)).map(DType::name).collect();
+            let _ = writeln!(out, "\n  {}{aliases}", variant.name);
+            let _ = writeln!(out, "    shows    {}", variant.summary);
+            let _ = writeln!(out, "    from     {}", variant.source);
+            let _ = writeln!(out, "    dtypes   {}", dtypes.join(", "));
+            let _ = writeln!(out, "    needs    {}", needs(variant));
+        }
+    }
+    out
+}
+
+/// What the variant needs of a device, for any element type and for particular ones.
+fn needs(variant: &Variant) -> String {
+    let of = |dtype| -> Vec<&'static str> {
+        let shaders = variant.shaders(dtype).unwrap_or_default();
+        let mut names = vec![];
+        for name in shaders.iter().flat_map(|shader| shader.capabilities) {
+            let need = match requirement(name) {
+                Some(Requirement::Feature(feature)) => feature.name(),
+                Some(Requirement::Subgroup("basic") | Requirement::Nothing) | None => continue,
+                Some(Requirement::Subgroup(operation)) => operation,
+            };
+            if !names.contains(&need) {
+                names.push(need);
+            }
+        }
+        names
+    };
+    let dtypes: Vec<_> = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).collect();
+    let common: Vec<_> =
+        of(dtypes[0]).into_iter().filter(|need| dtypes.iter().all(|d| of(*d).contains(need))).collect();
+    let mut text = common.join(", ");
+    for dtype in dtypes {
+        let extra: Vec<_> = of(dtype).into_iter().filter(|need| !common.contains(need)).collect();
+        if !extra.is_empty() {
+            let _ = write!(text, "; {dtype}: {}", extra.join(", "));
+        }
+    }
+    text
+}

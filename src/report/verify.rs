@@ -1,0 +1,73 @@
+//! The table of `verify`.
+
+use super::table;
+use crate::record::{Case, Outcome, Record};
+use std::fmt::Write;
+
+/// A row for each variant and element type: how many cases pass, and how near the worst comes to its tolerance.
+#[must_use]
+pub fn table(record: &Record) -> String {
+    let mut out = String::new();
+    for device in &record.devices {
+        let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
+        let mut table = table::new(["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "worst / allowed"]);
+        let mut rows: Vec<(&Case, Tally)> = vec![];
+        for case in record.cases.iter().filter(|case| case.device == device.index) {
+            let same = |other: &Case| {
+                (&other.algorithm, &other.variant, other.dtype) == (&case.algorithm, &case.variant, case.dtype)
+            };
+            let row = rows.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
+                rows.push((case, Tally::default()));
+                rows.len() - 1
+            });
+            rows[row].1.add(&case.outcome);
+        }
+        for (case, tally) in rows {
+            let cells = [
+                case.algorithm.clone(),
+                case.variant.clone(),
+                case.dtype.to_string(),
+                tally.passed.to_string(),
+                tally.skipped.to_string(),
+                tally.wrong.to_string(),
+                tally.closest.map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share)),
+            ];
+            table.add_row(table::row(cells, 3));
+        }
+        out.push_str(&table::text(&table));
+    }
+    out
+}
+
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    skipped: usize,
+    wrong: usize,
+    /// Largest residual as a share of its tolerance.
+    closest: Option<f64>,
+}
+
+impl Tally {
+    fn add(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Measured(measured) => {
+                self.passed += 1;
+                let v = &measured.verification;
+                let share = v.residual.filter(|r| *r > 0.0).map_or(0.0, |residual| residual / v.tolerance);
+                self.closest = Some(self.closest.unwrap_or(0.0).max(share));
+            }
+            Outcome::Skipped { .. } | Outcome::Interrupted => self.skipped += 1,
+            Outcome::Rejected(_) | Outcome::Failed { .. } => self.wrong += 1,
+        }
+    }
+}
+
+/// One line that sums up the run.
+#[must_use]
+pub fn summary(record: &Record) -> String {
+    let mut tally = Tally::default();
+    record.cases.iter().for_each(|case| tally.add(&case.outcome));
+    let Tally { passed, skipped, wrong, .. } = tally;
+    format!("{passed} passed, {wrong} wrong, {skipped} skipped\n")
+}

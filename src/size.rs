@@ -1,0 +1,161 @@
+//! Problem sizes and sweeps of them, as they are typed: `1024`, `128,1000`, `128..8192`, `128..1024:128`,
+//! `1000x70x130`, `2^16..2^25`.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// One size: the extents that an algorithm gives a meaning to.
+///
+/// A single extent stands for a square or cubic problem (`1024` is 1024×1024×1024 for matmul).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum Size {
+    /// The same extent in every dimension.
+    Uniform(u64),
+    /// M×N×K.
+    Three(u64, u64, u64),
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform(n) => f.pad(&n.to_string()),
+            Self::Three(m, n, k) => f.pad(&format!("{m}x{n}x{k}")),
+        }
+    }
+}
+
+/// A list of sizes to sweep over, without repetitions, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Sweep(pub Vec<Size>);
+
+impl TryFrom<String> for Sweep {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// More sizes than this in one sweep is a slip of the keyboard.
+const MOST_SIZES: usize = 10_000;
+
+impl FromStr for Sweep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut sizes = vec![];
+        for item in text.split(',') {
+            for size in range(item.trim())? {
+                if !sizes.contains(&size) {
+                    sizes.push(size);
+                }
+            }
+        }
+        Ok(Self(sizes))
+    }
+}
+
+/// The sizes of one comma-separated item of a sweep.
+fn range(item: &str) -> Result<Vec<Size>, String> {
+    let Some((first, rest)) = item.split_once("..") else { return Ok(vec![size(item)?]) };
+    let (last, step) = match rest.split_once(':') {
+        Some((last, step)) => (last, Some(extent(step)?)),
+        None => (rest, None),
+    };
+    let (first, last) = (extent(first)?, extent(last)?);
+    if first > last {
+        return Err(format!("size range '{item}' runs downwards; write {last}..{first}"));
+    }
+    let count = step.map_or(64, |step| (last - first) / step);
+    if count >= MOST_SIZES as u64 {
+        return Err(format!("size range '{item}' has {} sizes, at most {MOST_SIZES}; use a larger step", count + 1));
+    }
+    let next = |n: &u64| match step {
+        Some(step) => n.checked_add(step),
+        None => n.checked_mul(2),
+    };
+    Ok(std::iter::successors(Some(first), next).take_while(|n| *n <= last).map(Size::Uniform).collect())
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;
+    match extents[..] {
+        [n] => Ok(Size::Uniform(n)),
+        [m, n, k] => Ok(Size::Three(m, n, k)),
+        _ => Err(format!("size '{text}' has {} extents; write N, or MxNxK for matmul", extents.len())),
+    }
+}
+
+/// A positive integer, or a power `2^16`.
+fn extent(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let malformed =
+        || format!("malformed size '{text}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
+    let too_large = || format!("size '{text}' is too large; sizes are below 2^32");
+    let value = match text.split_once('^') {
+        Some((base, exponent)) => {
+            let base: u64 = base.parse().map_err(|_| malformed())?;
+            let exponent: u32 = exponent.parse().map_err(|_| malformed())?;
+            base.checked_pow(exponent).ok_or_else(too_large)?
+        }
+        None if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => {
+            text.parse::<u64>().map_err(|_| too_large())?
+        }
+        None => return Err(malformed()),
+    };
+    match value {
+        0 => Err(format!("size '{text}' is zero; the smallest size is 1")),
+        v if v > u64::from(u32::MAX) => Err(too_large()),
+        v => Ok(v),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(text: &str) -> Vec<String> {
+        let sweep: Sweep = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+        sweep.0.iter().map(Size::to_string).collect()
+    }
+
+    #[test]
+    fn every_documented_form_is_understood() {
+        assert_eq!(sweep("1024"), ["1024"]);
+        assert_eq!(sweep("128,1000"), ["128", "1000"]);
+        assert_eq!(sweep("128..1024"), ["128", "256", "512", "1024"]);
+        assert_eq!(sweep("128..512:128"), ["128", "256", "384", "512"]);
+        assert_eq!(sweep("1000x70x130"), ["1000x70x130"]);
+        assert_eq!(sweep("2^16..2^18"), ["65536", "131072", "262144"]);
+    }
+
+    #[test]
+    fn a_range_ends_below_a_last_size_that_it_does_not_reach_and_sizes_come_once() {
+        assert_eq!(sweep("100..1000"), ["100", "200", "400", "800"]);
+        assert_eq!(sweep("64,32..128"), ["64", "32", "128"]);
+    }
+
+    #[test]
+    fn malformed_sizes_are_refused_with_the_value_and_a_remedy() {
+        for (text, expected) in [
+            ("0", "size '0' is zero; the smallest size is 1"),
+            ("2x3", "has 2 extents"),
+            ("1024..128", "runs downwards; write 128..1024"),
+            ("", "malformed size ''"),
+            ("-1", "malformed size '-1'"),
+            ("12x", "malformed size ''"),
+            ("99999999999999999999", "too large"),
+            ("2^64", "too large"),
+            ("4294967296", "too large"),
+            ("1..4000000000:1", "at most 10000"),
+            ("1..10:0", "is zero"),
+        ] {
+            let error = text.parse::<Sweep>().expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Quantities that carry their unit: time, work, memory and the rates between them.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A duration in nanoseconds. Device timestamps resolve fractions of one, so it is a float.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Nanos(pub f64);
+
+impl Nanos {
+    /// From seconds.
+    #[must_use]
+    pub fn from_seconds(seconds: f64) -> Self {
+        Self(seconds * 1e9)
+    }
+
+    /// In seconds.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        self.0 * 1e-9
+    }
+}
+
+impl From<std::time::Duration> for Nanos {
+    fn from(duration: std::time::Duration) -> Self {
+        Self::from_seconds(duration.as_secs_f64())
+    }
+}
+
+impl std::ops::Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl std::iter::Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(times: I) -> Self {
+        times.fold(Self::default(), |total, time| total + time)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = TimeUnit::for_value(*self);
+        f.pad(&format!("{} {unit}", unit.number(*self)))
+    }
+}
+
+/// The unit that a group of times is printed in, so that the times of one table row compare at a glance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Nanoseconds.
+    Nano,
+    /// Microseconds.
+    Micro,
+    /// Milliseconds.
+    Milli,
+    /// Seconds.
+    Second,
+}
+
+impl TimeUnit {
+    /// The largest unit in which `time` is at least one.
+    #[must_use]
+    pub fn for_value(time: Nanos) -> Self {
+        match time.0 {
+            t if t < 1e3 => Self::Nano,
+            t if t < 1e6 => Self::Micro,
+            t if t < 1e9 => Self::Milli,
+            _ => Self::Second,
+        }
+    }
+
+    /// `time` in this unit, four significant digits, no unit name.
+    #[must_use]
+    pub fn number(self, time: Nanos) -> String {
+        let scale = match self {
+            Self::Nano => 1.0,
+            Self::Micro => 1e-3,
+            Self::Milli => 1e-6,
+            Self::Second => 1e-9,
+        };
+        significant(time.0 * scale)
+    }
+}
+
+impl fmt::Display for TimeUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nano => "ns",
+            Self::Micro => "µs",
+            Self::Milli => "ms",
+            Self::Second => "s",
+        })
+    }
+}
+
+/// Four significant digits without an exponent: `0.1234`, `1.234`, `123.4`, `12345`.
+#[must_use]
+pub fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = value.abs().log10().floor() as i32 + 1;
+    let decimals = usize::try_from(4 - digits).unwrap_or(0);
+    format!("{value:.decimals$}")
+}
+
+/// A count of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    /// Binary prefixes, as Vulkan's limits are powers of two: `48 KiB`, `1.5 GiB`, `4096 B`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (divisor, unit) = match self.0 {
+            b if b >= 1 << 40 => (1u64 << 40, "TiB"),
+            b if b >= 1 << 30 => (1 << 30, "GiB"),
+            b if b >= 1 << 20 => (1 << 20, "MiB"),
+            b if b >= 1 << 10 => (1 << 10, "KiB"),
+            _ => (1, "B"),
+        };
+        let text = if self.0.is_multiple_of(divisor) {
+            format!("{} {unit}", self.0 / divisor)
+        } else {
+            format!("{:.1} {unit}", self.0 as f64 / divisor as f64)
+        };
+        f.pad(&text)
+    }
+}
+
+/// A rate of arithmetic: floating-point (or integer) operations a second.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct OpsPerSecond(pub f64);
+
+/// The nominal work of a case: what the problem asks for, whatever the variant really does.
+///
+/// The formulas are those of each algorithm's documentation (for matmul 2·M·N·K operations; each input read once
+/// and each output written once).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Work {
+    /// Arithmetic operations.
+    pub operations: u64,
+    /// Bytes that must cross the memory interface at least.
+    pub bytes: Bytes,
+}
+
+impl Work {
+    /// The arithmetic rate when this work took `time`.
+    #[must_use]
+    pub fn rate(self, time: Nanos) -> OpsPerSecond {
+        OpsPerSecond(self.operations as f64 / time.seconds())
+    }
+}
+
+impl fmt::Display for OpsPerSecond {
+    /// In GFLOP/s, four significant digits, no unit name: a column of them carries it in its head.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&significant(self.0 * 1e-9))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_the_largest_unit_that_keeps_them_above_one() {
+        let shown: Vec<_> = [0.5, 999.0, 1234.5, 2.5e6, 3.25e9].map(|t| Nanos(t).to_string()).into_iter().collect();
+        assert_eq!(shown, ["0.5000 ns", "999.0 ns", "1.234 µs", "2.500 ms", "3.250 s"]);
+    }
+
+    #[test]
+    fn bytes_use_binary_prefixes_and_stay_exact_where_they_can() {
+        let shown: Vec<_> =
+            [512, 49_152, 1_610_612_736, 1000 << 20].map(|b| Bytes(b).to_string()).into_iter().collect();
+        assert_eq!(shown, ["512 B", "48 KiB", "1.5 GiB", "1000 MiB"]);
+    }
+
+    #[test]
+    fn the_rate_of_a_thousand_cubed_matmul_in_a_millisecond_is_two_teraflops() {
+        let work = Work { operations: 2_000_000_000, bytes: Bytes(12_000_000) };
+        assert_eq!(work.rate(Nanos(1e6)).to_string(), "2000");
+    }
+}

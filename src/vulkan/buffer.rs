@@ -1,0 +1,106 @@
+//! Buffers with the memory behind them.
+
+use super::device::Device;
+use super::error::{Context, VulkanError};
+use crate::units::Bytes;
+use ash::vk;
+use gpu_allocator::MemoryLocation;
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
+use std::rc::Rc;
+
+/// What a buffer is for, which decides where its memory lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Kernels read and write it, by address.
+    Kernel,
+    /// The host writes it, the device copies from it.
+    Upload,
+    /// The device copies to it, the host reads it.
+    Download,
+}
+
+/// A buffer and its memory.
+pub struct Buffer {
+    pub(super) handle: vk::Buffer,
+    /// `None` only while being built or dropped.
+    allocation: Option<Allocation>,
+    /// Its size.
+    pub size: Bytes,
+    device: Rc<Device>,
+}
+
+impl Buffer {
+    /// Makes a buffer of `size` bytes; `name` is for error messages.
+    ///
+    /// # Errors
+    /// When the memory cannot be allocated.
+    pub fn new(device: &Rc<Device>, name: &str, size: Bytes, what_for: Use) -> Result<Self, VulkanError> {
+        let (usage, location) = match what_for {
+            Use::Kernel => (
+                vk::BufferUsageFlags::STORAGE_BUFFER
+                    | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+                    | vk::BufferUsageFlags::TRANSFER_SRC
+                    | vk::BufferUsageFlags::TRANSFER_DST,
+                MemoryLocation::GpuOnly,
+            ),
+            Use::Upload => (vk::BufferUsageFlags::TRANSFER_SRC, MemoryLocation::CpuToGpu),
+            Use::Download => (vk::BufferUsageFlags::TRANSFER_DST, MemoryLocation::GpuToCpu),
+        };
+        let info = vk::BufferCreateInfo::default().size(size.0).usage(usage);
+        // SAFETY: the device is alive and `info` is complete.
+        let handle = unsafe { device.handle.create_buffer(&info, None) }.call("vkCreateBuffer")?;
+        // Owned from here on, so an early return destroys it.
+        let mut buffer = Self { handle, allocation: None, size, device: Rc::clone(device) };
+        // SAFETY: the buffer belongs to the device.
+        let requirements = unsafe { device.handle.get_buffer_memory_requirements(handle) };
+        // A problem has few buffers and they are large: one allocation each, not a block shared with others.
+        let allocation = device.allocator.borrow_mut().allocate(&AllocationCreateDesc {
+            name,
+            requirements,
+            location,
+            linear: true,
+            allocation_scheme: AllocationScheme::DedicatedBuffer(handle),
+        });
+        let allocation = allocation.map_err(|error| VulkanError::Allocation {
+            what: name.into(),
+            bytes: size,
+            reason: error.to_string(),
+        })?;
+        let allocation = buffer.allocation.insert(allocation);
+        // SAFETY: the memory was allocated for this buffer and is bound once.
+        unsafe { device.handle.bind_buffer_memory(handle, allocation.memory(), allocation.offset()) }
+            .call("vkBindBufferMemory")?;
+        Ok(buffer)
+    }
+
+    /// The address that kernels use. Only for [`Use::Kernel`].
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        let info = vk::BufferDeviceAddressInfo::default().buffer(self.handle);
+        // SAFETY: the buffer has memory and was made with the usage that this call asks for.
+        unsafe { self.device.handle.get_buffer_device_address(&info) }
+    }
+
+    /// The memory as the host sees it. Empty for [`Use::Kernel`].
+    #[must_use]
+    pub fn mapped(&self) -> &[u8] {
+        self.allocation.as_ref().and_then(Allocation::mapped_slice).map_or(&[], |slice| &slice[..self.size.0 as usize])
+    }
+
+    /// The memory as the host sees it. Empty for [`Use::Kernel`].
+    pub fn mapped_mut(&mut self) -> &mut [u8] {
+        let size = self.size.0 as usize;
+        self.allocation.as_mut().and_then(Allocation::mapped_slice_mut).map_or(&mut [], |slice| &mut slice[..size])
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(allocation) = self.allocation.take() {
+            // Fails only for an allocation of another allocator.
+            let _ = self.device.allocator.borrow_mut().free(allocation);
+        }
+        // SAFETY: submissions are waited for before their buffers are dropped.
+        unsafe { self.device.handle.destroy_buffer(self.handle, None) };
+    }
+}

@@ -1,0 +1,217 @@
+//! Pre-recorded command buffers: programs with barriers and timestamps, and copies.
+
+use super::buffer::Buffer;
+use super::device::Device;
+use super::error::{Context, VulkanError};
+use super::pipeline::{Pipeline, Pipelines};
+use super::timestamps::Timestamps;
+use crate::program::{BufferId, Dispatch, Program, Step};
+use crate::units::Nanos;
+use ash::vk;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A command buffer being recorded.
+pub struct Recorder(Commands);
+
+/// A recorded command buffer that can be submitted again and again.
+pub struct Commands {
+    handle: vk::CommandBuffer,
+    pool: vk::CommandPool,
+    fence: vk::Fence,
+    /// Keeps the pipelines alive that the commands refer to.
+    pipelines: Vec<Rc<Pipeline>>,
+    device: Rc<Device>,
+}
+
+/// What the commands before a barrier did, or those after it will do.
+const ANY_STAGE: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
+    vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
+);
+const WRITES: vk::AccessFlags =
+    vk::AccessFlags::from_raw(vk::AccessFlags::SHADER_WRITE.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw());
+const ACCESSES: vk::AccessFlags = vk::AccessFlags::from_raw(
+    WRITES.as_raw() | vk::AccessFlags::SHADER_READ.as_raw() | vk::AccessFlags::TRANSFER_READ.as_raw(),
+);
+
+impl Recorder {
+    /// Starts recording.
+    ///
+    /// # Errors
+    /// When the device has no memory for commands.
+    pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
+        // SAFETY: the device is alive.
+        let pool = unsafe { device.handle.create_command_pool(&info, None) }.call("vkCreateCommandPool")?;
+        // Owned from here on, so an early return destroys the pool.
+        let mut commands = Commands {
+            handle: vk::CommandBuffer::null(),
+            pool,
+            fence: vk::Fence::null(),
+            pipelines: vec![],
+            device: Rc::clone(device),
+        };
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(pool)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(1);
+        // SAFETY: the pool is alive and used by this thread alone.
+        commands.handle = unsafe { device.handle.allocate_command_buffers(&info) }.call("vkAllocateCommandBuffers")?[0];
+        // SAFETY: the device is alive.
+        commands.fence =
+            unsafe { device.handle.create_fence(&vk::FenceCreateInfo::default(), None) }.call("vkCreateFence")?;
+        // SAFETY: the command buffer is new.
+        unsafe { device.handle.begin_command_buffer(commands.handle, &vk::CommandBufferBeginInfo::default()) }
+            .call("vkBeginCommandBuffer")?;
+        Ok(Self(commands))
+    }
+
+    /// Makes everything recorded later wait for, and see, everything recorded before.
+    pub fn barrier(&mut self) {
+        let memory = [vk::MemoryBarrier::default().src_access_mask(WRITES).dst_access_mask(ACCESSES)];
+        // SAFETY: the command buffer is being recorded.
+        unsafe {
+            self.0.device.handle.cmd_pipeline_barrier(
+                self.0.handle,
+                ANY_STAGE,
+                ANY_STAGE,
+                vk::DependencyFlags::empty(),
+                &memory,
+                &[],
+                &[],
+            );
+        }
+    }
+
+    /// Makes what was copied to host-visible memory visible to the host.
+    fn barrier_to_host(&mut self) {
+        let memory = [vk::MemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+            .dst_access_mask(vk::AccessFlags::HOST_READ)];
+        // SAFETY: the command buffer is being recorded.
+        unsafe {
+            self.0.device.handle.cmd_pipeline_barrier(
+                self.0.handle,
+                vk::PipelineStageFlags::TRANSFER,
+                vk::PipelineStageFlags::HOST,
+                vk::DependencyFlags::empty(),
+                &memory,
+                &[],
+                &[],
+            );
+        }
+    }
+
+    /// Fills the whole of `buffer` with a word.
+    pub fn fill(&mut self, buffer: &Buffer, word: u32) {
+        // SAFETY: the buffer outlives the submission (it is waited for) and allows transfers.
+        unsafe { self.0.device.handle.cmd_fill_buffer(self.0.handle, buffer.handle, 0, vk::WHOLE_SIZE, word) };
+    }
+
+    /// Copies `bytes` bytes.
+    pub fn copy(&mut self, from: (&Buffer, u64), to: (&Buffer, u64), bytes: u64) {
+        let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
+        // SAFETY: both buffers outlive the submission and allow transfers; the ranges are the caller's.
+        unsafe { self.0.device.handle.cmd_copy_buffer(self.0.handle, from.0.handle, to.0.handle, &[region]) };
+    }
+
+    /// Records `program`, with a barrier before each step that touches a buffer of an earlier one.
+    ///
+    /// # Errors
+    /// When a pipeline cannot be made.
+    pub fn program(
+        &mut self,
+        program: &Program,
+        pipelines: &mut Pipelines,
+        addresses: &[u64],
+    ) -> Result<(), VulkanError> {
+        let mut touched: Vec<BufferId> = vec![];
+        for step in &program.steps {
+            if step.buffers().any(|id| touched.contains(&id)) {
+                self.barrier();
+                touched.clear();
+            }
+            touched.extend(step.buffers());
+            let Step::Dispatch(dispatch) = step;
+            self.dispatch(dispatch, pipelines, addresses)?;
+        }
+        Ok(())
+    }
+
+    fn dispatch(
+        &mut self,
+        dispatch: &Dispatch,
+        pipelines: &mut Pipelines,
+        addresses: &[u64],
+    ) -> Result<(), VulkanError> {
+        let pipeline = pipelines.get(dispatch)?;
+        let block = dispatch.argument_block(addresses);
+        // Within 32 bits: `Program::unsupported` has compared the grid with the device's limits.
+        let [x, y, z] = dispatch.groups.map(|count| count as u32);
+        let Commands { handle, device, .. } = &self.0;
+        // SAFETY: the pipeline is kept alive below; the addresses are those of buffers that outlive the submission.
+        unsafe {
+            device.handle.cmd_bind_pipeline(*handle, vk::PipelineBindPoint::COMPUTE, pipeline.handle);
+            device.handle.cmd_push_constants(*handle, pipeline.layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
+            device.handle.cmd_dispatch(*handle, x, y, z);
+        }
+        self.0.pipelines.push(pipeline);
+        Ok(())
+    }
+
+    /// Forgets earlier stamps. Record it once, before the first stamp.
+    pub fn reset(&mut self, timestamps: &Timestamps) {
+        // SAFETY: the pool outlives the submission.
+        unsafe {
+            self.0.device.handle.cmd_reset_query_pool(self.0.handle, timestamps.pool, 0, 2 * timestamps.pairs);
+        }
+    }
+
+    /// Stamps the time when everything recorded before has finished: stamp 0 and 1 are the first pair, and so on.
+    pub fn stamp(&mut self, timestamps: &Timestamps, index: u32) {
+        let stage = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
+        // SAFETY: the pool outlives the submission and `index` was reset.
+        unsafe { self.0.device.handle.cmd_write_timestamp(self.0.handle, stage, timestamps.pool, index) };
+    }
+
+    /// Ends recording.
+    ///
+    /// # Errors
+    /// When the device has no memory for the commands.
+    pub fn finish(mut self) -> Result<Commands, VulkanError> {
+        self.barrier_to_host();
+        // SAFETY: the command buffer is being recorded.
+        unsafe { self.0.device.handle.end_command_buffer(self.0.handle) }.call("vkEndCommandBuffer")?;
+        Ok(self.0)
+    }
+}
+
+impl Commands {
+    /// Submits the commands and waits until they are done; returns the host's time for both.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub fn run(&self) -> Result<Nanos, VulkanError> {
+        let buffers = [self.handle];
+        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        let start = Instant::now();
+        // SAFETY: the commands are recorded, not in flight (this call waits), and all they use is alive.
+        unsafe {
+            self.device.handle.queue_submit(self.device.queue, &[submit], self.fence).call("vkQueueSubmit")?;
+            self.device.handle.wait_for_fences(&[self.fence], true, u64::MAX).call("vkWaitForFences")?;
+            let elapsed = start.elapsed();
+            self.device.handle.reset_fences(&[self.fence]).call("vkResetFences")?;
+            Ok(elapsed.into())
+        }
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        // SAFETY: `run` waits, so nothing is in flight; destroying null is allowed.
+        unsafe {
+            self.device.handle.destroy_fence(self.fence, None);
+            self.device.handle.destroy_command_pool(self.pool, None);
+        }
+    }
+}

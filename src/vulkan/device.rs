@@ -1,0 +1,100 @@
+//! The logical device, its queue and its memory allocator.
+
+use super::error::{Context, VulkanError};
+use super::instance::{Instance, PhysicalDevice};
+use super::query::{Extensions, FeatureChain, OPTIONAL_EXTENSIONS};
+use crate::capability::DeviceInfo;
+use ash::vk;
+use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
+
+/// A device that is ready to run kernels.
+pub struct Device {
+    pub(super) handle: ash::Device,
+    pub(super) queue: vk::Queue,
+    pub(super) queue_family: u32,
+    /// Freed before the device is destroyed.
+    pub(super) allocator: ManuallyDrop<RefCell<Allocator>>,
+    /// What the device can do.
+    pub info: DeviceInfo,
+    /// Keeps the instance alive until the device is destroyed.
+    instance: Rc<Instance>,
+}
+
+impl Device {
+    /// Opens `physical` with every feature that this crate knows and the device has.
+    ///
+    /// # Errors
+    /// When the driver cannot create the device.
+    pub fn open(instance: &Rc<Instance>, physical: &PhysicalDevice) -> Result<Rc<Self>, VulkanError> {
+        let extensions = Extensions::of(instance, physical.handle)?;
+        // SAFETY: the physical device belongs to `instance`.
+        let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
+        let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
+        // Robust accesses cost time and would hide a kernel's mistakes; replaying captures is not ours to do.
+        chain.core.robust_buffer_access = vk::FALSE;
+        chain.v12.buffer_device_address_capture_replay = vk::FALSE;
+        chain.v12.buffer_device_address_multi_device = vk::FALSE;
+        let names: Vec<_> =
+            OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.has(name)).map(|name| name.as_ptr()).collect();
+        let queues =
+            [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&[1.0])];
+        let handle = chain.with_head(api, &extensions, |features| {
+            let info = vk::DeviceCreateInfo::default()
+                .queue_create_infos(&queues)
+                .enabled_extension_names(&names)
+                .push_next(features);
+            // SAFETY: only features and extensions that the device reports are enabled.
+            unsafe { instance.handle.create_device(physical.handle, &info, None) }
+        });
+        let handle = handle.call("vkCreateDevice")?;
+        // SAFETY: the device was created with one queue of this family.
+        let queue = unsafe { handle.get_device_queue(physical.queue_family, 0) };
+        let allocator = Allocator::new(&AllocatorCreateDesc {
+            instance: instance.handle.clone(),
+            device: handle.clone(),
+            physical_device: physical.handle,
+            debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
+            buffer_device_address: true,
+            allocation_sizes: gpu_allocator::AllocationSizes::default(),
+        });
+        let allocator = allocator.map_err(|error| {
+            // SAFETY: nothing was made from the device yet.
+            unsafe { handle.destroy_device(None) };
+            VulkanError::Allocation {
+                what: "the memory allocator".into(),
+                bytes: crate::units::Bytes(0),
+                reason: error.to_string(),
+            }
+        })?;
+        Ok(Rc::new(Self {
+            handle,
+            queue,
+            queue_family: physical.queue_family,
+            allocator: ManuallyDrop::new(RefCell::new(allocator)),
+            info: physical.info.clone(),
+            instance: Rc::clone(instance),
+        }))
+    }
+
+    /// What the validation layer has said so far.
+    #[must_use]
+    pub fn validation_messages(&self) -> Vec<String> {
+        self.instance.validation_messages()
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: every owner of a child object keeps an `Rc` of this device, so none is left; the allocator is
+        // dropped exactly once, before the device whose memory it frees.
+        unsafe {
+            // A lost device has nothing left to wait for.
+            let _ = self.handle.device_wait_idle();
+            ManuallyDrop::drop(&mut self.allocator);
+            self.handle.destroy_device(None);
+        }
+    }
+}

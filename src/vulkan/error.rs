@@ -1,0 +1,73 @@
+//! Failures of Vulkan calls, in a person's terms.
+
+use crate::error::Error;
+use ash::vk;
+
+/// A Vulkan call, or what must precede it, failed.
+#[derive(Debug, thiserror::Error)]
+pub enum VulkanError {
+    /// The loader library is not installed.
+    #[error(
+        "no Vulkan loader on this machine ({0}); install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora), \
+         vulkan-icd-loader (Arch) or vulkan-loader with molten-vk (macOS), or let scripts/gpukern do it"
+    )]
+    NoLoader(ash::LoadingError),
+    /// The loader found no driver at all.
+    #[error(
+        "the Vulkan loader found no usable driver; install the GPU's driver, or a software device: \
+         mesa-vulkan-drivers (Debian, Ubuntu, Fedora), vulkan-swrast (Arch)"
+    )]
+    NoDriver,
+    /// The validation layer was asked for and is not installed.
+    #[error(
+        "VK_LAYER_KHRONOS_validation is not installed; install vulkan-validationlayers (Debian, Ubuntu), \
+         vulkan-validation-layers (Fedora, Arch), or leave out --validation"
+    )]
+    NoValidationLayer,
+    /// A call failed.
+    #[error("{call} failed: {result:?}{}", advice(*result))]
+    Call {
+        /// The Vulkan function.
+        call: &'static str,
+        /// Its result.
+        result: vk::Result,
+    },
+    /// Device or host memory ran out.
+    #[error("cannot allocate {bytes} for {what}: {reason}; choose a smaller size")]
+    Allocation {
+        /// The buffer.
+        what: String,
+        /// Its size.
+        bytes: crate::units::Bytes,
+        /// The allocator's reason.
+        reason: String,
+    },
+}
+
+fn advice(result: vk::Result) -> &'static str {
+    match result {
+        vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device, see the system log",
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => "; choose a smaller size",
+        vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
+            "; the driver does not work here, choose another device with --device or reinstall it"
+        }
+        _ => "",
+    }
+}
+
+/// Names the call of a failed result.
+pub(super) trait Context<T> {
+    fn call(self, call: &'static str) -> Result<T, VulkanError>;
+}
+
+impl<T> Context<T> for Result<T, vk::Result> {
+    fn call(self, call: &'static str) -> Result<T, VulkanError> {
+        self.map_err(|result| VulkanError::Call { call, result })
+    }
+}
+
+impl From<VulkanError> for Error {
+    fn from(error: VulkanError) -> Self {
+        Self::Failure(error.to_string())
+    }
+}

@@ -1,0 +1,169 @@
+//! The Vulkan instance, its validation layer, and the physical devices it shows.
+
+use super::error::{Context, VulkanError};
+use super::query;
+use crate::capability::DeviceInfo;
+use ash::{ext, khr, vk};
+use std::ffi::{CStr, c_void};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
+
+/// Whether the Khronos validation layer watches every call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validation {
+    /// No layer.
+    Off,
+    /// With synchronisation validation; every message is kept.
+    On,
+}
+
+type Messages = Arc<Mutex<Vec<String>>>;
+
+/// An instance of Vulkan 1.1 or later.
+pub struct Instance {
+    pub(super) handle: ash::Instance,
+    pub(super) entry: ash::Entry,
+    messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
+    messages: Box<Messages>,
+}
+
+/// A physical device and what it can do.
+#[derive(Clone)]
+pub struct PhysicalDevice {
+    pub(super) handle: vk::PhysicalDevice,
+    /// The queue family that measurements use.
+    pub(super) queue_family: u32,
+    /// What it can do.
+    pub info: DeviceInfo,
+}
+
+impl Instance {
+    /// Loads Vulkan.
+    ///
+    /// # Errors
+    /// When there is no loader, no driver, or the validation layer is asked for and missing.
+    pub fn new(validation: Validation) -> Result<Rc<Self>, VulkanError> {
+        // SAFETY: the library found under the loader's standard name is trusted to be a Vulkan loader.
+        let entry = unsafe { ash::Entry::load() }.map_err(VulkanError::NoLoader)?;
+        let messages: Box<Messages> = Box::default();
+        let mut layers = vec![];
+        let mut extensions = vec![];
+        let mut flags = vk::InstanceCreateFlags::empty();
+
+        // SAFETY: plain queries of the loader.
+        let available = unsafe { entry.enumerate_instance_extension_properties(None) }
+            .call("vkEnumerateInstanceExtensionProperties")?;
+        let has = |name: &CStr| available.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
+        if has(khr::portability_enumeration::NAME) {
+            // MoltenVK is a portability driver: hidden unless asked for.
+            extensions.push(khr::portability_enumeration::NAME.as_ptr());
+            flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
+        }
+        if validation == Validation::On {
+            // SAFETY: as above.
+            let known = unsafe { entry.enumerate_instance_layer_properties() };
+            let known = known.call("vkEnumerateInstanceLayerProperties")?;
+            if !known.iter().any(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER)) {
+                return Err(VulkanError::NoValidationLayer);
+            }
+            layers.push(VALIDATION_LAYER.as_ptr());
+            extensions.push(ext::debug_utils::NAME.as_ptr());
+        }
+
+        let application = vk::ApplicationInfo::default()
+            .application_name(c"gpukern")
+            .engine_name(c"gpukern")
+            .api_version(vk::API_VERSION_1_3);
+        let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+        let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
+        let mut messenger_info = messenger_info(&messages);
+        let mut info = vk::InstanceCreateInfo::default()
+            .application_info(&application)
+            .enabled_layer_names(&layers)
+            .enabled_extension_names(&extensions)
+            .flags(flags);
+        if validation == Validation::On {
+            info = info.push_next(&mut features).push_next(&mut messenger_info);
+        }
+        // SAFETY: `info` and what it points to live until the call returns.
+        let handle = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
+            vk::Result::ERROR_INCOMPATIBLE_DRIVER => VulkanError::NoDriver,
+            result => VulkanError::Call { call: "vkCreateInstance", result },
+        })?;
+        let mut instance = Self { handle, entry, messenger: None, messages };
+        if validation == Validation::On {
+            let functions = ext::debug_utils::Instance::new(&instance.entry, &instance.handle);
+            // SAFETY: the extension is enabled; `messages` is boxed and outlives the messenger (see `drop`).
+            let messenger =
+                unsafe { functions.create_debug_utils_messenger(&self::messenger_info(&instance.messages), None) };
+            instance.messenger = Some((functions, messenger.call("vkCreateDebugUtilsMessengerEXT")?));
+        }
+        Ok(Rc::new(instance))
+    }
+
+    /// Every physical device, in the loader's order.
+    ///
+    /// # Errors
+    /// When the loader cannot list them.
+    pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
+        // SAFETY: the instance is alive.
+        let handles = match unsafe { self.handle.enumerate_physical_devices() } {
+            // Drivers that fail to start are reported like this by some loaders: there is nothing to list.
+            Err(vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER) => vec![],
+            other => other.call("vkEnumeratePhysicalDevices")?,
+        };
+        handles
+            .into_iter()
+            .enumerate()
+            .map(|(index, handle)| {
+                let (queue_family, info) = query::device_info(self, handle, index)?;
+                Ok(PhysicalDevice { handle, queue_family, info })
+            })
+            .collect()
+    }
+
+    /// What the validation layer has said so far.
+    #[must_use]
+    pub fn validation_messages(&self) -> Vec<String> {
+        self.messages.lock().map(|messages| messages.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // SAFETY: every owner of a child object keeps an `Rc` of this instance, so none is left.
+        unsafe {
+            if let Some((functions, messenger)) = self.messenger.take() {
+                functions.destroy_debug_utils_messenger(messenger, None);
+            }
+            self.handle.destroy_instance(None);
+        }
+    }
+}
+
+fn messenger_info(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
+    vk::DebugUtilsMessengerCreateInfoEXT::default()
+        .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
+        .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION | vk::DebugUtilsMessageTypeFlagsEXT::PERFORMANCE)
+        .pfn_user_callback(Some(keep_message))
+        .user_data(std::ptr::from_ref(messages).cast_mut().cast())
+}
+
+/// Keeps a validation message; never asks the layer to abort the call.
+unsafe extern "system" fn keep_message(
+    _: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    messages: *mut c_void,
+) -> vk::Bool32 {
+    // SAFETY: the layer passes valid data, and `messages` is the boxed list of an instance that is still alive.
+    let (messages, data) = unsafe { (&*messages.cast::<Messages>(), &*data) };
+    // SAFETY: the message is a C string of the layer's, alive during the callback.
+    let text = unsafe { data.message_as_c_str() }.map(|text| text.to_string_lossy().into_owned());
+    if let Ok(mut messages) = messages.lock() {
+        messages.push(text.unwrap_or_default());
+    }
+    vk::FALSE
+}

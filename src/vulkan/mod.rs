@@ -1,0 +1,21 @@
+//! Everything that talks to Vulkan, and the only place with `unsafe`: one small owner for each Vulkan object.
+//!
+//! Handles are destroyed by the owner that made them, in reverse order, because each owner keeps what it was made
+//! from alive: buffers and pipelines keep the device, the device keeps the instance.
+
+mod buffer;
+mod command;
+mod device;
+mod error;
+mod instance;
+mod pipeline;
+mod query;
+mod timestamps;
+
+pub use buffer::{Buffer, Use};
+pub use command::{Commands, Recorder};
+pub use device::Device;
+pub use error::VulkanError;
+pub use instance::{Instance, PhysicalDevice, Validation};
+pub use pipeline::{Pipeline, Pipelines};
+pub use timestamps::Timestamps;

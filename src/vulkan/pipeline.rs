@@ -1,0 +1,144 @@
+//! Compute pipelines, made once for each kernel and specialization.
+
+use super::device::Device;
+use super::error::{Context, VulkanError};
+use crate::program::{Dispatch, Program};
+use crate::shaders::{Shader, SpecValues};
+use ash::vk;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A compute pipeline.
+pub struct Pipeline {
+    pub(super) handle: vk::Pipeline,
+    pub(super) layout: vk::PipelineLayout,
+    device: Rc<Device>,
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // SAFETY: submissions are waited for before their pipelines are dropped.
+        unsafe { self.device.handle.destroy_pipeline(self.handle, None) };
+    }
+}
+
+/// What distinguishes two pipelines of one device.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    shader: String,
+    constants: SpecValues,
+    subgroup_size: Option<u32>,
+}
+
+impl Key {
+    fn of(dispatch: &Dispatch) -> Self {
+        Self {
+            shader: dispatch.shader.label(),
+            constants: dispatch.constants.clone(),
+            subgroup_size: dispatch.subgroup_size,
+        }
+    }
+}
+
+/// The pipelines of a device. All share one layout: kernels get everything through push constants, of the size that
+/// the device allows.
+pub struct Pipelines {
+    layout: vk::PipelineLayout,
+    made: HashMap<Key, Rc<Pipeline>>,
+    substitutes: HashMap<String, Vec<u8>>,
+    device: Rc<Device>,
+}
+
+impl Pipelines {
+    /// No pipelines yet.
+    ///
+    /// # Errors
+    /// When the layout cannot be made.
+    pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
+        let range = vk::PushConstantRange::default()
+            .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            .size(device.info.limits.push_constants.0 as u32);
+        let info = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(std::slice::from_ref(&range));
+        // SAFETY: the device is alive.
+        let layout = unsafe { device.handle.create_pipeline_layout(&info, None) }.call("vkCreatePipelineLayout")?;
+        Ok(Self { layout, made: HashMap::new(), substitutes: HashMap::new(), device: Rc::clone(device) })
+    }
+
+    /// From now on runs `spirv` wherever `shader` is asked for: how the conformance tests swap in a broken kernel.
+    pub fn substitute(&mut self, shader: &Shader, spirv: Vec<u8>) {
+        self.made.retain(|key, _| key.shader != shader.label());
+        self.substitutes.insert(shader.label(), spirv);
+    }
+
+    /// Undoes every [`Self::substitute`].
+    pub fn restore(&mut self) {
+        self.made.retain(|key, _| !self.substitutes.contains_key(&key.shader));
+        self.substitutes.clear();
+    }
+
+    /// Makes every pipeline that `program` needs.
+    ///
+    /// # Errors
+    /// When the driver refuses one.
+    pub fn prepare(&mut self, program: &Program) -> Result<(), VulkanError> {
+        program.dispatches().try_for_each(|dispatch| self.get(dispatch).map(drop))
+    }
+
+    /// The pipeline that `dispatch` runs.
+    ///
+    /// # Errors
+    /// When the driver refuses it.
+    pub fn get(&mut self, dispatch: &Dispatch) -> Result<Rc<Pipeline>, VulkanError> {
+        let key = Key::of(dispatch);
+        if let Some(pipeline) = self.made.get(&key) {
+            return Ok(Rc::clone(pipeline));
+        }
+        let spirv = self.substitutes.get(&key.shader).map_or(dispatch.shader.spirv, Vec::as_slice);
+        let pipeline = Rc::new(self.make(dispatch, spirv)?);
+        self.made.insert(key, Rc::clone(&pipeline));
+        Ok(pipeline)
+    }
+
+    fn make(&self, dispatch: &Dispatch, spirv: &[u8]) -> Result<Pipeline, VulkanError> {
+        let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        // SAFETY: the words are SPIR-V from build.rs, or a test's variation of it.
+        let module = unsafe { self.device.handle.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
+
+        let entries: Vec<_> = (0u32..)
+            .zip(&dispatch.constants)
+            .map(|(index, (id, _))| vk::SpecializationMapEntry { constant_id: *id, offset: 4 * index, size: 4 })
+            .collect();
+        let data: Vec<u8> = dispatch.constants.iter().flat_map(|(_, value)| value.to_le_bytes()).collect();
+        let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
+        let subgroup = &self.device.info.subgroup;
+        let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(c"main")
+            .specialization_info(&specialization);
+        if let (Some(size), true) = (dispatch.subgroup_size, subgroup.size_control) {
+            required = required.required_subgroup_size(size);
+            stage = stage.push_next(&mut required);
+            if subgroup.full_subgroups {
+                stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
+            }
+        }
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout);
+        // SAFETY: the module, the layout and everything `info` points to are alive until the call returns.
+        let made = unsafe { self.device.handle.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
+        // SAFETY: a pipeline does not need its module once made.
+        unsafe { self.device.handle.destroy_shader_module(module, None) };
+        let handles = made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?;
+        Ok(Pipeline { handle: handles[0], layout: self.layout, device: Rc::clone(&self.device) })
+    }
+}
+
+impl Drop for Pipelines {
+    fn drop(&mut self) {
+        self.made.clear();
+        // SAFETY: submissions are waited for before their pipelines and layout are dropped.
+        unsafe { self.device.handle.destroy_pipeline_layout(self.layout, None) };
+    }
+}

@@ -1,0 +1,316 @@
+//! Asks a physical device what it is and can do.
+
+use super::error::{Context, VulkanError};
+use super::instance::Instance;
+use crate::capability::{
+    CooperativeMatrix, DeviceInfo, DeviceKind, Driver, Feature, Heap, Limits, Subgroup, Timestamps,
+};
+use crate::units::Bytes;
+use ash::{ext, khr, vk};
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+
+/// Mesa's llvmpipe counts the loop iterations of an invocation down from this and then leaves every loop
+/// (`LP_MAX_TGSI_LOOP_ITERATIONS`), without an error.
+const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
+
+/// The features that this crate knows, as a chain of Vulkan structures to be filled in or to be enabled.
+#[derive(Default)]
+pub(super) struct FeatureChain {
+    pub(super) core: vk::PhysicalDeviceFeatures,
+    pub(super) v11: vk::PhysicalDeviceVulkan11Features<'static>,
+    pub(super) v12: vk::PhysicalDeviceVulkan12Features<'static>,
+    pub(super) size_control: vk::PhysicalDeviceSubgroupSizeControlFeatures<'static>,
+    pub(super) atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
+    pub(super) atomic_float2: vk::PhysicalDeviceShaderAtomicFloat2FeaturesEXT<'static>,
+    pub(super) matrix: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR<'static>,
+}
+
+/// The device extensions that are used where a device has them.
+pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
+    ext::shader_atomic_float::NAME,
+    ext::shader_atomic_float2::NAME,
+    khr::cooperative_matrix::NAME,
+    khr::portability_subset::NAME,
+];
+
+/// The extensions of a device.
+pub(super) struct Extensions(Vec<vk::ExtensionProperties>);
+
+impl Extensions {
+    pub(super) fn of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Self, VulkanError> {
+        // SAFETY: `device` belongs to the live instance.
+        let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
+        Ok(Self(list.call("vkEnumerateDeviceExtensionProperties")?))
+    }
+
+    pub(super) fn has(&self, name: &CStr) -> bool {
+        self.0.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name))
+    }
+}
+
+impl FeatureChain {
+    /// Links the structures that `api` and `extensions` allow, and hands the head to `use_it`.
+    pub(super) fn with_head<R>(
+        &mut self,
+        api: u32,
+        extensions: &Extensions,
+        use_it: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
+    ) -> R {
+        // Links of an earlier call point to where the structures were then.
+        self.v11.p_next = std::ptr::null_mut();
+        self.v12.p_next = std::ptr::null_mut();
+        self.size_control.p_next = std::ptr::null_mut();
+        self.atomic_float.p_next = std::ptr::null_mut();
+        self.atomic_float2.p_next = std::ptr::null_mut();
+        self.matrix.p_next = std::ptr::null_mut();
+        let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
+        if api >= vk::API_VERSION_1_2 {
+            head = head.push_next(&mut self.v11).push_next(&mut self.v12);
+        }
+        if api >= vk::API_VERSION_1_3 || extensions.has(ext::subgroup_size_control::NAME) {
+            head = head.push_next(&mut self.size_control);
+        }
+        if extensions.has(ext::shader_atomic_float::NAME) {
+            head = head.push_next(&mut self.atomic_float);
+        }
+        if extensions.has(ext::shader_atomic_float2::NAME) {
+            head = head.push_next(&mut self.atomic_float2);
+        }
+        if extensions.has(khr::cooperative_matrix::NAME) {
+            head = head.push_next(&mut self.matrix);
+        }
+        let result = use_it(&mut head);
+        self.core = head.features;
+        result
+    }
+
+    /// What `device` supports.
+    pub(super) fn supported(
+        instance: &Instance,
+        device: vk::PhysicalDevice,
+        api: u32,
+        extensions: &Extensions,
+    ) -> Self {
+        let mut chain = Self::default();
+        chain.with_head(api, extensions, |head| {
+            // SAFETY: the chain holds only structures that the device's version and extensions know.
+            unsafe { instance.handle.get_physical_device_features2(device, head) }
+        });
+        chain
+    }
+
+    fn features(&self) -> BTreeSet<Feature> {
+        let has = |feature: Feature| match feature {
+            Feature::BufferDeviceAddress => self.v12.buffer_device_address,
+            Feature::ScalarBlockLayout => self.v12.scalar_block_layout,
+            Feature::ShaderFloat64 => self.core.shader_float64,
+            Feature::ShaderFloat16 => self.v12.shader_float16,
+            Feature::ShaderInt8 => self.v12.shader_int8,
+            Feature::ShaderInt16 => self.core.shader_int16,
+            Feature::ShaderInt64 => self.core.shader_int64,
+            Feature::StorageBuffer16BitAccess => self.v11.storage_buffer16_bit_access,
+            Feature::StorageBuffer8BitAccess => self.v12.storage_buffer8_bit_access,
+            Feature::ShaderSubgroupExtendedTypes => self.v12.shader_subgroup_extended_types,
+            Feature::ShaderBufferFloat32Atomics => self.atomic_float.shader_buffer_float32_atomics,
+            Feature::ShaderBufferFloat32AtomicAdd => self.atomic_float.shader_buffer_float32_atomic_add,
+            Feature::ShaderSharedFloat32AtomicAdd => self.atomic_float.shader_shared_float32_atomic_add,
+            Feature::ShaderBufferFloat32AtomicMinMax => self.atomic_float2.shader_buffer_float32_atomic_min_max,
+            Feature::CooperativeMatrix => self.matrix.cooperative_matrix,
+            Feature::VulkanMemoryModel => self.v12.vulkan_memory_model,
+        };
+        Feature::ALL.iter().copied().filter(|feature| has(*feature) == vk::TRUE).collect()
+    }
+}
+
+/// The queue family to measure on, and the device's description.
+pub(super) fn device_info(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+    index: usize,
+) -> Result<(u32, DeviceInfo), VulkanError> {
+    let extensions = Extensions::of(instance, device)?;
+    let mut id = vk::PhysicalDeviceIDProperties::default();
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
+    let mut sizes = vk::PhysicalDeviceSubgroupSizeControlProperties::default();
+    let mut allocation = vk::PhysicalDeviceMaintenance3Properties::default();
+    let mut buffer = vk::PhysicalDeviceMaintenance4Properties::default();
+    let mut pci = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
+
+    // SAFETY: `device` belongs to the live instance.
+    let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
+    let has_pci = extensions.has(ext::pci_bus_info::NAME);
+    let has_size_control = api >= vk::API_VERSION_1_3 || extensions.has(ext::subgroup_size_control::NAME);
+    let mut head = vk::PhysicalDeviceProperties2::default().push_next(&mut id).push_next(&mut subgroup);
+    head = head.push_next(&mut allocation);
+    if api >= vk::API_VERSION_1_2 {
+        head = head.push_next(&mut driver);
+    }
+    if has_size_control {
+        head = head.push_next(&mut sizes);
+    }
+    if api >= vk::API_VERSION_1_3 {
+        head = head.push_next(&mut buffer);
+    }
+    if has_pci {
+        head = head.push_next(&mut pci);
+    }
+    // SAFETY: the chain holds only structures that the device's version and extensions know.
+    unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
+    let properties = head.properties;
+    let limits = properties.limits;
+
+    let chain = FeatureChain::supported(instance, device, api, &extensions);
+    // SAFETY: `device` belongs to the live instance.
+    let memory = unsafe { instance.handle.get_physical_device_memory_properties(device) };
+    let (queue_family, valid_bits) = queue_family(instance, device);
+    let size_control = has_size_control
+        && chain.size_control.subgroup_size_control == vk::TRUE
+        && sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
+    let buffer_limit = [allocation.max_memory_allocation_size, buffer.max_buffer_size].into_iter();
+
+    let info = DeviceInfo {
+        index,
+        name: text(properties.device_name_as_c_str().ok()),
+        kind: match properties.device_type {
+            vk::PhysicalDeviceType::DISCRETE_GPU => DeviceKind::DiscreteGpu,
+            vk::PhysicalDeviceType::INTEGRATED_GPU => DeviceKind::IntegratedGpu,
+            vk::PhysicalDeviceType::VIRTUAL_GPU => DeviceKind::VirtualGpu,
+            vk::PhysicalDeviceType::CPU => DeviceKind::Cpu,
+            _ => DeviceKind::Other,
+        },
+        driver: Driver {
+            name: text(driver.driver_name_as_c_str().ok()),
+            info: text(driver.driver_info_as_c_str().ok()),
+            version: properties.driver_version,
+        },
+        api_version: version(api),
+        vendor_id: properties.vendor_id,
+        device_id: properties.device_id,
+        uuid: uuid(id.device_uuid),
+        pci_address: has_pci.then(|| {
+            format!("{:04x}:{:02x}:{:02x}.{:x}", pci.pci_domain, pci.pci_bus, pci.pci_device, pci.pci_function)
+        }),
+        heaps: memory
+            .memory_heaps_as_slice()
+            .iter()
+            .map(|heap| Heap {
+                size: Bytes(heap.size),
+                device_local: heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL),
+            })
+            .collect(),
+        subgroup: Subgroup {
+            size: subgroup.subgroup_size,
+            min_size: if size_control { sizes.min_subgroup_size } else { subgroup.subgroup_size },
+            max_size: if size_control { sizes.max_subgroup_size } else { subgroup.subgroup_size },
+            size_control,
+            full_subgroups: chain.size_control.compute_full_subgroups == vk::TRUE,
+            operations: operations(&subgroup),
+        },
+        limits: Limits {
+            group_count: limits.max_compute_work_group_count,
+            group_size: limits.max_compute_work_group_size,
+            group_invocations: limits.max_compute_work_group_invocations,
+            shared_memory: Bytes(u64::from(limits.max_compute_shared_memory_size)),
+            push_constants: Bytes(u64::from(limits.max_push_constants_size)),
+            storage_buffer_range: Bytes(u64::from(limits.max_storage_buffer_range)),
+            buffer: Bytes(buffer_limit.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
+            loop_iterations: (driver.driver_id == vk::DriverId::MESA_LLVMPIPE).then_some(LLVMPIPE_LOOP_ITERATIONS),
+        },
+        timestamps: Timestamps { period_ns: limits.timestamp_period, valid_bits },
+        features: chain.features(),
+        cooperative_matrices: cooperative_matrices(instance, device, &extensions, &chain)?,
+    };
+    Ok((queue_family, info))
+}
+
+/// The first family with compute and timestamps, else the first with compute; and its timestamp bits.
+fn queue_family(instance: &Instance, device: vk::PhysicalDevice) -> (u32, u32) {
+    // SAFETY: `device` belongs to the live instance.
+    let families = unsafe { instance.handle.get_physical_device_queue_family_properties(device) };
+    let compute = families
+        .iter()
+        .zip(0u32..)
+        .filter(|(family, _)| family.queue_flags.contains(vk::QueueFlags::COMPUTE))
+        .map(|(family, index)| (index, family.timestamp_valid_bits));
+    let compute: Vec<_> = compute.collect();
+    compute.iter().find(|(_, bits)| *bits > 0).or(compute.first()).copied().unwrap_or((0, 0))
+}
+
+fn operations(subgroup: &vk::PhysicalDeviceSubgroupProperties<'_>) -> Vec<String> {
+    if !subgroup.supported_stages.contains(vk::ShaderStageFlags::COMPUTE) {
+        return vec![];
+    }
+    let names = [
+        (vk::SubgroupFeatureFlags::BASIC, "basic"),
+        (vk::SubgroupFeatureFlags::VOTE, "vote"),
+        (vk::SubgroupFeatureFlags::ARITHMETIC, "arithmetic"),
+        (vk::SubgroupFeatureFlags::BALLOT, "ballot"),
+        (vk::SubgroupFeatureFlags::SHUFFLE, "shuffle"),
+        (vk::SubgroupFeatureFlags::SHUFFLE_RELATIVE, "shuffle-relative"),
+        (vk::SubgroupFeatureFlags::CLUSTERED, "clustered"),
+        (vk::SubgroupFeatureFlags::QUAD, "quad"),
+    ];
+    let supported = names.iter().filter(|(flag, _)| subgroup.supported_operations.contains(*flag));
+    supported.map(|(_, name)| (*name).to_string()).collect()
+}
+
+fn cooperative_matrices(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+    extensions: &Extensions,
+    chain: &FeatureChain,
+) -> Result<Vec<CooperativeMatrix>, VulkanError> {
+    if !extensions.has(khr::cooperative_matrix::NAME) || chain.matrix.cooperative_matrix != vk::TRUE {
+        return Ok(vec![]);
+    }
+    let functions = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
+    // SAFETY: the device supports the extension.
+    let shapes = unsafe { functions.get_physical_device_cooperative_matrix_properties(device) }
+        .call("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")?;
+    let shape = |shape: &vk::CooperativeMatrixPropertiesKHR<'_>| CooperativeMatrix {
+        m: shape.m_size,
+        n: shape.n_size,
+        k: shape.k_size,
+        input: component(shape.a_type),
+        accumulator: component(shape.c_type),
+        scope: if shape.scope == vk::ScopeKHR::WORKGROUP { "workgroup".into() } else { "subgroup".into() },
+    };
+    Ok(shapes.iter().map(shape).collect())
+}
+
+fn component(kind: vk::ComponentTypeKHR) -> String {
+    /// `VK_COMPONENT_TYPE_BFLOAT16_KHR` (`VK_KHR_shader_bfloat16`), newer than the bindings.
+    const BFLOAT16: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_141_000);
+    let name = match kind {
+        vk::ComponentTypeKHR::FLOAT16 => "f16",
+        vk::ComponentTypeKHR::FLOAT32 => "f32",
+        vk::ComponentTypeKHR::FLOAT64 => "f64",
+        vk::ComponentTypeKHR::SINT8 => "i8",
+        vk::ComponentTypeKHR::SINT16 => "i16",
+        vk::ComponentTypeKHR::SINT32 => "i32",
+        vk::ComponentTypeKHR::SINT64 => "i64",
+        vk::ComponentTypeKHR::UINT8 => "u8",
+        vk::ComponentTypeKHR::UINT16 => "u16",
+        vk::ComponentTypeKHR::UINT32 => "u32",
+        vk::ComponentTypeKHR::UINT64 => "u64",
+        BFLOAT16 => "bf16",
+        other => return format!("type {}", other.as_raw()),
+    };
+    name.into()
+}
+
+fn version(api: u32) -> String {
+    let [major, minor, patch] = [vk::api_version_major(api), vk::api_version_minor(api), vk::api_version_patch(api)];
+    format!("{major}.{minor}.{patch}")
+}
+
+fn uuid(bytes: [u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+fn text(string: Option<&CStr>) -> String {
+    string.map(|string| string.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,230 @@
+//! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
+
+use crate::algorithms::{BufferSpec, Check, Oracle, Problem, Role};
+use crate::dtype::HostArray;
+use crate::program::Program;
+use crate::record::{Phases, Sample};
+use crate::sampling;
+use crate::units::{Bytes, Nanos};
+use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Timestamps, Use, VulkanError};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Bytes of the red zones before and after the data of each buffer. They hold poison, and a kernel that writes to
+/// them is rejected: kernels address memory directly, so nothing else would notice.
+const RED_ZONE: u64 = 4096;
+/// What outputs and red zones are filled with: NaN in every floating-point type.
+const POISON: u32 = 0xffff_ffff;
+/// Bytes copied between host and device at a time, so that a transfer needs little host memory.
+const CHUNK: u64 = 4 << 20;
+
+/// A device, its pipelines and its staging buffers.
+pub struct Workbench {
+    device: Rc<Device>,
+    /// The pipelines made so far.
+    pub pipelines: Pipelines,
+    staging: Buffer,
+    landing: Buffer,
+}
+
+/// A problem on a device.
+pub struct Loaded {
+    specs: Vec<BufferSpec>,
+    buffers: Vec<Buffer>,
+    /// Addresses of the data, behind the first red zones.
+    addresses: Vec<u64>,
+    oracle: Box<dyn Oracle>,
+    /// Host time spent so far.
+    pub phases: Phases,
+}
+
+/// The verified first run of a program.
+pub struct Verified {
+    /// How right the answer is.
+    pub check: Check,
+    /// Device time of the run.
+    pub time: Nanos,
+    /// Host time of everything, and of the download.
+    pub phases: Phases,
+}
+
+/// A recorded program that yields samples.
+pub struct Sampler {
+    commands: Commands,
+    timestamps: Timestamps,
+    /// Runs of the program in one sample.
+    pub repeats: u32,
+}
+
+impl Workbench {
+    /// Prepares `device`.
+    ///
+    /// # Errors
+    /// When it cannot make the staging buffers.
+    pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
+        Ok(Self {
+            pipelines: Pipelines::new(device)?,
+            staging: Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?,
+            landing: Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?,
+            device: Rc::clone(device),
+        })
+    }
+
+    /// Bytes of device memory that a problem takes.
+    #[must_use]
+    pub fn footprint(problem: &dyn Problem) -> Bytes {
+        Bytes(problem.buffers().iter().map(|spec| padded(spec).0).sum())
+    }
+
+    /// Makes the buffers of `problem`, fills them with poison, uploads its inputs and solves it on the host.
+    ///
+    /// # Errors
+    /// When the device has no room for it.
+    pub fn load(&mut self, problem: &dyn Problem) -> Result<Loaded, VulkanError> {
+        let mut phases = Phases::default();
+        let specs = problem.buffers();
+        let buffers = specs
+            .iter()
+            .map(|spec| Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel))
+            .collect::<Result<Vec<_>, _>>()?;
+        let addresses = buffers.iter().map(|buffer| buffer.address() + RED_ZONE).collect();
+
+        let start = Instant::now();
+        let inputs = problem.inputs();
+        phases.inputs = start.elapsed().into();
+
+        let mut recorder = Recorder::new(&self.device)?;
+        for buffer in &buffers {
+            recorder.fill(buffer, POISON);
+        }
+        recorder.finish()?.run()?;
+        let start = Instant::now();
+        let targets = specs.iter().zip(&buffers).filter(|(spec, _)| spec.role == Role::Input);
+        for ((_, buffer), input) in targets.zip(&inputs) {
+            self.upload(buffer, input.as_bytes())?;
+        }
+        phases.upload = start.elapsed().into();
+
+        let start = Instant::now();
+        let oracle = problem.oracle(&inputs);
+        phases.oracle = start.elapsed().into();
+        Ok(Loaded { specs, buffers, addresses, oracle, phases })
+    }
+
+    /// Poisons the outputs, runs `program` once and compares the outputs with the oracle.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn verify(&mut self, loaded: &Loaded, program: &Program) -> Result<Verified, VulkanError> {
+        let start = Instant::now();
+        let mut phases = loaded.phases;
+        let timestamps = Timestamps::new(&self.device, 1)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.reset(&timestamps);
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+            if spec.role == Role::Output {
+                recorder.fill(buffer, POISON);
+            }
+        }
+        recorder.barrier();
+        recorder.stamp(&timestamps, 0);
+        recorder.program(program, &mut self.pipelines, &loaded.addresses)?;
+        recorder.stamp(&timestamps, 1);
+        recorder.finish()?.run()?;
+        let time = timestamps.elapsed()?;
+
+        let download = Instant::now();
+        let mut outputs = vec![];
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+            if spec.role == Role::Output {
+                let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
+                self.download(buffer, RED_ZONE, output.as_bytes_mut())?;
+                outputs.push(output);
+            }
+        }
+        phases.download = download.elapsed().into();
+        let mut check = loaded.oracle.check(&outputs);
+        if let Some(trespass) = self.trespass(loaded)? {
+            check.residual = f64::INFINITY;
+            check.worst = trespass;
+        }
+        phases.verification = start.elapsed().into();
+        Ok(Verified { check, time, phases })
+    }
+
+    /// Where a kernel wrote outside its buffers, if it did.
+    fn trespass(&mut self, loaded: &Loaded) -> Result<Option<String>, VulkanError> {
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+            let end = RED_ZONE + spec.bytes().0;
+            for (place, from, to) in [("before", 0, RED_ZONE), ("after", end, buffer.size.0)] {
+                let mut zone = vec![0; (to - from) as usize];
+                self.download(buffer, from, &mut zone)?;
+                if let Some(at) = zone.iter().position(|byte| *byte != 0xff) {
+                    let distance = if place == "before" { zone.len() - at } else { at };
+                    return Ok(Some(format!("the kernel wrote {distance} bytes {place} buffer {}", spec.name)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
+    ///
+    /// # Errors
+    /// When the device cannot record it.
+    pub fn sampler(&mut self, loaded: &Loaded, program: &Program, one_run: Nanos) -> Result<Sampler, VulkanError> {
+        let tick = Nanos(f64::from(self.device.info.timestamps.period_ns));
+        let repeats = sampling::repeats(one_run, tick);
+        let timestamps = Timestamps::new(&self.device, 1)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.reset(&timestamps);
+        recorder.barrier();
+        recorder.stamp(&timestamps, 0);
+        for repeat in 0..repeats {
+            if repeat > 0 {
+                recorder.barrier();
+            }
+            recorder.program(program, &mut self.pipelines, &loaded.addresses)?;
+        }
+        recorder.stamp(&timestamps, 1);
+        Ok(Sampler { commands: recorder.finish()?, timestamps, repeats })
+    }
+
+    fn upload(&mut self, buffer: &Buffer, bytes: &[u8]) -> Result<(), VulkanError> {
+        for (chunk, offset) in bytes.chunks(CHUNK as usize).zip((RED_ZONE..).step_by(CHUNK as usize)) {
+            self.staging.mapped_mut()[..chunk.len()].copy_from_slice(chunk);
+            let mut recorder = Recorder::new(&self.device)?;
+            recorder.copy((&self.staging, 0), (buffer, offset), chunk.len() as u64);
+            recorder.finish()?.run()?;
+        }
+        Ok(())
+    }
+
+    fn download(&mut self, buffer: &Buffer, from: u64, bytes: &mut [u8]) -> Result<(), VulkanError> {
+        for (chunk, offset) in bytes.chunks_mut(CHUNK as usize).zip((from..).step_by(CHUNK as usize)) {
+            let mut recorder = Recorder::new(&self.device)?;
+            recorder.barrier();
+            recorder.copy((buffer, offset), (&self.landing, 0), chunk.len() as u64);
+            recorder.finish()?.run()?;
+            chunk.copy_from_slice(&self.landing.mapped()[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+/// The data between its red zones, a multiple of four bytes so that it can be filled.
+fn padded(spec: &BufferSpec) -> Bytes {
+    Bytes(spec.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
+}
+
+impl Sampler {
+    /// Takes one sample; returns it with the device time of all its repetitions.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn sample(&self) -> Result<(Sample, Nanos), VulkanError> {
+        let host = self.commands.run()?;
+        let total = self.timestamps.elapsed()?;
+        Ok((Sample { device: Nanos(total.0 / f64::from(self.repeats)), host }, total))
+    }
+}
