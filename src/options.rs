@@ -42,6 +42,24 @@ pub struct Selection {
     #[arg(long)]
     pub seed: Option<u64>,
 
+    /// Sub-group sizes to require of the device [default: the device's own].
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    #[serde(deserialize_with = "one_or_many")]
+    pub subgroup_size: Vec<String>,
+
+    /// eigen: stop when neighbouring row sums differ by less than eps (`neighbour`, the post's test), or when
+    /// (max - min) / max of them does (`bracket`) [default: bracket].
+    #[arg(long, value_name = "TEST")]
+    pub stop: Option<String>,
+
+    /// eigen: the eps of --stop [default: 1e-4].
+    #[arg(long)]
+    pub eps: Option<f64>,
+
+    /// eigen: rounds after which a case has failed to converge [default: 1000].
+    #[arg(long, value_name = "N")]
+    pub max_rounds: Option<u32>,
+
     /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
     #[arg(long, value_name = "PERCENT")]
     pub precision: Option<String>,
@@ -64,6 +82,10 @@ impl Selection {
             input: self.input.or(config.input),
             device: list(self.device, config.device),
             seed: self.seed.or(config.seed),
+            subgroup_size: list(self.subgroup_size, config.subgroup_size),
+            stop: self.stop.or(config.stop),
+            eps: self.eps.or(config.eps),
+            max_rounds: self.max_rounds.or(config.max_rounds),
             precision: self.precision.or(config.precision),
             max_time: self.max_time.or(config.max_time),
         }

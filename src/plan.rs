@@ -2,7 +2,7 @@
 //! a device is reported here.
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Algorithm, CaseSpec, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Variant};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::options::{self, Config, Selection};
@@ -65,14 +65,21 @@ impl fmt::Display for CaseId {
 }
 
 impl Group {
-    /// The id of a variant's case: `matmul/subgroup/f32/1024x1024x1024`, followed by the kind of input where it is
-    /// not the algorithm's default.
+    /// The id of a variant's case: `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default: the
+    /// kind of input, a required sub-group size, the stop rule of an iterative algorithm.
     #[must_use]
     pub fn id(&self, variant: &Variant) -> CaseId {
         let extents = (self.algorithm.problem)(&self.spec).map_or_else(|_| self.spec.size.to_string(), |p| p.extents());
         let mut id = format!("{}/{}/{}/{extents}", self.algorithm.name, variant.name, self.spec.dtype);
         if self.spec.input != self.algorithm.inputs[0] {
             id = format!("{id}/{}", self.spec.input);
+        }
+        if let Some(size) = self.spec.subgroup_size {
+            id = format!("{id}/subgroup-{size}");
+        }
+        if self.spec.stop != StopRule::default() && self.algorithm.iterative {
+            let StopRule { test, eps, max_rounds } = self.spec.stop;
+            id = format!("{id}/{}-{eps:e}-{max_rounds}", test.name());
         }
         CaseId(id)
     }
@@ -117,16 +124,20 @@ impl Run {
     /// # Errors
     /// What is wrong with it.
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
+        let stop = chosen_stop(selection)?;
         let mut groups = vec![];
         for algorithm in chosen_algorithms(selection, purpose)? {
             let variants = chosen_variants(algorithm, &selection.variant)?;
             for dtype in chosen_dtypes(algorithm, &variants, &selection.dtype, purpose)? {
                 for input in chosen_inputs(algorithm, selection.input.as_deref(), purpose)? {
                     for size in chosen_sizes(algorithm, &selection.size, purpose)? {
-                        let spec = CaseSpec { size, dtype, input, seed: selection.seed.unwrap_or(1) };
-                        (algorithm.problem)(&spec)
-                            .map_err(|reason| format!("{} cannot have size {size}: {reason}", algorithm.name))?;
-                        groups.push(Group { algorithm, spec, variants: variants.clone() });
+                        for subgroup_size in chosen_subgroups(&selection.subgroup_size)? {
+                            let seed = selection.seed.unwrap_or(1);
+                            let spec = CaseSpec { size, dtype, input, seed, subgroup_size, stop };
+                            (algorithm.problem)(&spec)
+                                .map_err(|reason| format!("{} cannot have size {size}: {reason}", algorithm.name))?;
+                            groups.push(Group { algorithm, spec, variants: variants.clone() });
+                        }
                     }
                 }
             }
@@ -216,6 +227,33 @@ fn chosen_inputs(algorithm: &Algorithm, name: Option<&str>, purpose: Purpose) ->
         return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, known.join(", ")));
     }
     Ok(vec![input])
+}
+
+fn chosen_subgroups(texts: &[String]) -> Result<Vec<Option<u32>>, String> {
+    if texts.is_empty() {
+        return Ok(vec![None]);
+    }
+    let size = |text: &String| match text.parse::<u32>() {
+        Ok(size) if size.is_power_of_two() && size <= 128 => Ok(Some(size)),
+        _ => Err(format!("sub-group size '{text}' is no power of two up to 128; `gpukern devices` tells the range")),
+    };
+    unique(texts.iter().map(size), |a, b| a == b)
+}
+
+fn chosen_stop(selection: &Selection) -> Result<StopRule, String> {
+    let default = StopRule::default();
+    let rule = StopRule {
+        test: selection.stop.as_deref().map_or(Ok(default.test), str::parse)?,
+        eps: selection.eps.unwrap_or(default.eps),
+        max_rounds: selection.max_rounds.unwrap_or(default.max_rounds),
+    };
+    if !(rule.eps.is_finite() && rule.eps > 0.0) {
+        return Err(format!("eps {} is not a positive number; write --eps 1e-4", rule.eps));
+    }
+    if rule.max_rounds == 0 {
+        return Err("max-rounds 0 leaves no round to run; the smallest is 1".into());
+    }
+    Ok(rule)
 }
 
 fn chosen_sizes(algorithm: &Algorithm, texts: &[String], purpose: Purpose) -> Result<Vec<Size>, String> {

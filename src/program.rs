@@ -14,6 +14,20 @@ pub struct BufferId(pub usize);
 pub struct Program {
     /// The steps. One that touches a buffer of an earlier one waits for it.
     pub steps: Vec<Step>,
+    /// Rounds to run after them.
+    pub repeat: Option<Repeat>,
+}
+
+/// Rounds of the same steps until the device says stop. The host looks at the flag after each round, as the
+/// documents' programs do.
+#[derive(Clone, Debug)]
+pub struct Repeat {
+    /// The steps of one round.
+    pub body: Vec<Step>,
+    /// A buffer whose first 32-bit word is not zero once no further round is wanted.
+    pub stop: BufferId,
+    /// Most rounds to run.
+    pub bound: u32,
 }
 
 /// One step of a program.
@@ -21,16 +35,31 @@ pub struct Program {
 pub enum Step {
     /// Run a kernel.
     Dispatch(Dispatch),
+    /// Fill a buffer with a 32-bit word.
+    Fill {
+        /// The buffer.
+        buffer: BufferId,
+        /// The word.
+        word: u32,
+    },
+    /// Copy the whole of a buffer to another of the same size.
+    Copy {
+        /// The source.
+        from: BufferId,
+        /// The destination.
+        to: BufferId,
+    },
 }
 
 impl Step {
     /// The buffers that the step reads or writes.
-    pub fn buffers(&self) -> impl Iterator<Item = BufferId> {
-        let Self::Dispatch(dispatch) = self;
-        dispatch.values.iter().filter_map(|value| match value {
-            Value::Buffer(id) => Some(*id),
-            Value::U32(_) | Value::F32(_) => None,
-        })
+    #[must_use]
+    pub fn buffers(&self) -> Vec<BufferId> {
+        match self {
+            Self::Dispatch(dispatch) => dispatch.buffers().collect(),
+            Self::Fill { buffer, .. } => vec![*buffer],
+            Self::Copy { from, to } => vec![*from, *to],
+        }
     }
 }
 
@@ -134,6 +163,13 @@ impl Dispatch {
         self
     }
 
+    fn buffers(&self) -> impl Iterator<Item = BufferId> {
+        self.values.iter().filter_map(|value| match value {
+            Value::Buffer(id) => Some(*id),
+            Value::U32(_) | Value::F32(_) => None,
+        })
+    }
+
     fn set(&mut self, id: u32, value: u32) {
         self.constants.retain(|(constant, _)| *constant != id);
         self.constants.push((id, value));
@@ -210,12 +246,20 @@ impl Program {
     /// A program of one dispatch.
     #[must_use]
     pub fn single(dispatch: Dispatch) -> Self {
-        Self { steps: vec![Step::Dispatch(dispatch)] }
+        Self { steps: vec![Step::Dispatch(dispatch)], repeat: None }
+    }
+
+    /// Every step, those of a round once.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
     }
 
     /// The dispatches among the steps.
     pub fn dispatches(&self) -> impl Iterator<Item = &Dispatch> {
-        self.steps.iter().map(|Step::Dispatch(dispatch)| dispatch)
+        self.all_steps().filter_map(|step| match step {
+            Step::Dispatch(dispatch) => Some(dispatch),
+            Step::Fill { .. } | Step::Copy { .. } => None,
+        })
     }
 
     /// Why `device` cannot run this program, if so: the missing feature, operation or limit.

@@ -2,7 +2,7 @@
 //! the two.
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{Check, CheckMethod};
+use crate::algorithms::{Check, CheckMethod, Metric, StopRule};
 use crate::capability::DeviceInfo;
 use crate::dtype::DType;
 use crate::plan::Group;
@@ -83,6 +83,10 @@ pub struct Case {
     pub input: Input,
     /// Seed of the input data.
     pub seed: u64,
+    /// The sub-group size that was required; `null` for the device's default.
+    pub subgroup_size: Option<u32>,
+    /// How an iterative algorithm stops; `null` for others.
+    pub stop: Option<StopRule>,
     /// Index of the device.
     pub device: usize,
     /// Nominal work.
@@ -154,6 +158,8 @@ pub struct Verification {
     pub method: CheckMethod,
     /// Where the answer is worst; empty when it is exact.
     pub worst: String,
+    /// Other figures of the answer: rounds, growth factor, ….
+    pub metrics: Vec<Metric>,
 }
 
 impl From<Check> for Verification {
@@ -163,6 +169,7 @@ impl From<Check> for Verification {
             tolerance: check.tolerance,
             method: check.method,
             worst: check.worst,
+            metrics: check.metrics,
         }
     }
 }
@@ -224,6 +231,12 @@ pub struct Phases {
 }
 
 impl Case {
+    /// The size as a table row shows it, with the sub-group size where one was required.
+    #[must_use]
+    pub fn row(&self) -> String {
+        self.subgroup_size.map_or_else(|| self.size.clone(), |width| format!("{} @{width}", self.size))
+    }
+
     /// The record of `variant` in `group` on device `device`.
     #[must_use]
     pub fn new(
@@ -241,6 +254,8 @@ impl Case {
             size: group.spec.size.to_string(),
             input: group.spec.input,
             seed: group.spec.seed,
+            subgroup_size: group.spec.subgroup_size,
+            stop: group.algorithm.iterative.then_some(group.spec.stop),
             device,
             work,
             outcome,
@@ -271,6 +286,7 @@ mod tests {
             tolerance: 1e-3,
             method: CheckMethod::Elementwise,
             worst: "C[0][0] is NaN".into(),
+            metrics: vec![],
         };
         let json = serde_json::to_value(Outcome::Rejected(check.into())).expect("JSON");
         assert_eq!(json["status"], "rejected");

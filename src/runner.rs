@@ -128,8 +128,12 @@ impl<'a> Runner<'a> {
 
     fn measure(&mut self, loaded: &Loaded, program: &Program, sampling: &Sampling) -> Result<Outcome, VulkanError> {
         let verified = self.workbench.verify(loaded, program)?;
-        let passes = verified.check.passes();
-        let verification = Verification::from(verified.check);
+        let check = match verified.check {
+            Ok(check) => check,
+            Err(error) => return Ok(Outcome::Failed { error }),
+        };
+        let passes = check.passes();
+        let verification = Verification::from(check);
         if !passes {
             return Ok(Outcome::Rejected(verification));
         }

@@ -134,6 +134,17 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A rate of data: bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct BytesPerSecond(pub f64);
+
+impl fmt::Display for BytesPerSecond {
+    /// In GB/s (10⁹ bytes), four significant digits, no unit name: a column of them carries it in its head.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&significant(self.0 * 1e-9))
+    }
+}
+
 /// A rate of arithmetic: floating-point (or integer) operations a second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct OpsPerSecond(pub f64);
@@ -156,6 +167,12 @@ impl Work {
     #[must_use]
     pub fn rate(self, time: Nanos) -> OpsPerSecond {
         OpsPerSecond(self.operations as f64 / time.seconds())
+    }
+
+    /// The data rate when this work took `time`.
+    #[must_use]
+    pub fn bandwidth(self, time: Nanos) -> BytesPerSecond {
+        BytesPerSecond(self.bytes.0 as f64 / time.seconds())
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::algorithms::{BufferSpec, Check, Oracle, Problem, Role};
 use crate::dtype::HostArray;
-use crate::program::Program;
+use crate::program::{Program, Repeat};
 use crate::record::{Phases, Sample};
 use crate::sampling;
 use crate::units::{Bytes, Nanos};
-use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Timestamps, Use, VulkanError};
+use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, Timestamps, Use, VulkanError};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -31,8 +31,8 @@ pub struct Workbench {
 pub struct Loaded {
     specs: Vec<BufferSpec>,
     buffers: Vec<Buffer>,
-    /// Addresses of the data, behind the first red zones.
-    addresses: Vec<u64>,
+    /// The first contents of the buffers that programs change in place.
+    pristine: Vec<Option<Buffer>>,
     oracle: Box<dyn Oracle>,
     /// Host time spent so far.
     pub phases: Phases,
@@ -40,8 +40,8 @@ pub struct Loaded {
 
 /// The verified first run of a program.
 pub struct Verified {
-    /// How right the answer is.
-    pub check: Check,
+    /// How right the answer is, or why there is none.
+    pub check: Result<Check, String>,
     /// Device time of the run.
     pub time: Nanos,
     /// Host time of everything, and of the download.
@@ -52,8 +52,44 @@ pub struct Verified {
 pub struct Sampler {
     commands: Commands,
     timestamps: Timestamps,
+    rounds: Option<Rounds>,
     /// Runs of the program in one sample.
     pub repeats: u32,
+}
+
+/// The recorded round of a program that repeats until the device says stop.
+struct Rounds {
+    commands: Commands,
+    timestamps: Timestamps,
+    /// Where a round's commands copy the stop flag to.
+    flag: Buffer,
+    bound: u32,
+}
+
+impl Loaded {
+    /// The data of the buffers, as programs number them.
+    fn regions(&self) -> Vec<Region<'_>> {
+        self.buffers.iter().zip(&self.specs).map(|(buffer, spec)| region(buffer, spec)).collect()
+    }
+
+    /// Whether runs must be preceded by [`Self::record_restore`].
+    fn changes_in_place(&self) -> bool {
+        self.pristine.iter().any(Option::is_some)
+    }
+
+    /// Gives the buffers that programs change in place their first contents back.
+    fn record_restore(&self, recorder: &mut Recorder) {
+        for ((pristine, buffer), spec) in self.pristine.iter().zip(&self.buffers).zip(&self.specs) {
+            if let Some(pristine) = pristine {
+                let Region { offset, bytes, .. } = region(buffer, spec);
+                recorder.copy((pristine, offset), (buffer, offset), bytes);
+            }
+        }
+    }
+}
+
+fn region<'a>(buffer: &'a Buffer, spec: &BufferSpec) -> Region<'a> {
+    Region { buffer, offset: RED_ZONE, bytes: spec.bytes().0.next_multiple_of(4) }
 }
 
 impl Workbench {
@@ -73,7 +109,8 @@ impl Workbench {
     /// Bytes of device memory that a problem takes.
     #[must_use]
     pub fn footprint(problem: &dyn Problem) -> Bytes {
-        Bytes(problem.buffers().iter().map(|spec| padded(spec).0).sum())
+        let copies = |spec: &BufferSpec| if spec.role == Role::InPlace { 2 } else { 1 };
+        Bytes(problem.buffers().iter().map(|spec| copies(spec) * padded(spec).0).sum())
     }
 
     /// Makes the buffers of `problem`, fills them with poison, uploads its inputs and solves it on the host.
@@ -83,60 +120,53 @@ impl Workbench {
     pub fn load(&mut self, problem: &dyn Problem) -> Result<Loaded, VulkanError> {
         let mut phases = Phases::default();
         let specs = problem.buffers();
-        let buffers = specs
-            .iter()
-            .map(|spec| Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel))
-            .collect::<Result<Vec<_>, _>>()?;
-        let addresses = buffers.iter().map(|buffer| buffer.address() + RED_ZONE).collect();
+        let make = |spec: &BufferSpec| Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel);
+        let buffers = specs.iter().map(make).collect::<Result<Vec<_>, _>>()?;
+        let pristine = specs.iter().map(|spec| (spec.role == Role::InPlace).then(|| make(spec)).transpose());
+        let pristine = pristine.collect::<Result<Vec<_>, _>>()?;
 
         let start = Instant::now();
         let inputs = problem.inputs();
         phases.inputs = start.elapsed().into();
 
         let mut recorder = Recorder::new(&self.device)?;
-        for buffer in &buffers {
+        for buffer in buffers.iter().chain(pristine.iter().flatten()) {
             recorder.fill(buffer, POISON);
         }
         recorder.finish()?.run()?;
         let start = Instant::now();
-        let targets = specs.iter().zip(&buffers).filter(|(spec, _)| spec.role == Role::Input);
-        for ((_, buffer), input) in targets.zip(&inputs) {
-            self.upload(buffer, input.as_bytes())?;
+        let targets = specs.iter().zip(&buffers).zip(&pristine).filter(|((spec, _), _)| spec.role.is_input());
+        for (((_, buffer), pristine), input) in targets.zip(&inputs) {
+            self.upload(pristine.as_ref().unwrap_or(buffer), input.as_bytes())?;
         }
         phases.upload = start.elapsed().into();
 
         let start = Instant::now();
         let oracle = problem.oracle(&inputs);
         phases.oracle = start.elapsed().into();
-        Ok(Loaded { specs, buffers, addresses, oracle, phases })
+        Ok(Loaded { specs, buffers, pristine, oracle, phases })
     }
 
-    /// Poisons the outputs, runs `program` once and compares the outputs with the oracle.
+    /// Poisons what the program writes, runs it once and compares the outputs with the oracle.
     ///
     /// # Errors
     /// When the device fails.
     pub fn verify(&mut self, loaded: &Loaded, program: &Program) -> Result<Verified, VulkanError> {
         let start = Instant::now();
         let mut phases = loaded.phases;
-        let timestamps = Timestamps::new(&self.device, 1)?;
         let mut recorder = Recorder::new(&self.device)?;
-        recorder.reset(&timestamps);
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
-            if spec.role == Role::Output {
+            if spec.role != Role::Input {
                 recorder.fill(buffer, POISON);
             }
         }
-        recorder.barrier();
-        recorder.stamp(&timestamps, 0);
-        recorder.program(program, &mut self.pipelines, &loaded.addresses)?;
-        recorder.stamp(&timestamps, 1);
         recorder.finish()?.run()?;
-        let time = timestamps.elapsed()?;
+        let (_, time) = self.record(loaded, program, 1)?.sample()?;
 
         let download = Instant::now();
         let mut outputs = vec![];
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
-            if spec.role == Role::Output {
+            if spec.role.is_output() {
                 let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
                 self.download(buffer, RED_ZONE, output.as_bytes_mut())?;
                 outputs.push(output);
@@ -144,7 +174,7 @@ impl Workbench {
         }
         phases.download = download.elapsed().into();
         let mut check = loaded.oracle.check(&outputs);
-        if let Some(trespass) = self.trespass(loaded)? {
+        if let (Ok(check), Some(trespass)) = (&mut check, self.trespass(loaded)?) {
             check.residual = f64::INFINITY;
             check.worst = trespass;
         }
@@ -174,20 +204,53 @@ impl Workbench {
     /// When the device cannot record it.
     pub fn sampler(&mut self, loaded: &Loaded, program: &Program, one_run: Nanos) -> Result<Sampler, VulkanError> {
         let tick = Nanos(f64::from(self.device.info.timestamps.period_ns));
-        let repeats = sampling::repeats(one_run, tick);
+        let repeats = if program.repeat.is_some() { 1 } else { sampling::repeats(one_run, tick) };
+        self.record(loaded, program, repeats)
+    }
+
+    fn record(&mut self, loaded: &Loaded, program: &Program, repeats: u32) -> Result<Sampler, VulkanError> {
+        let regions = loaded.regions();
+        // What changes its input needs it restored before each repetition, outside the stamps: a pair for each.
+        // Anything else is stamped once around all repetitions.
+        let restore = loaded.changes_in_place();
+        let timestamps = Timestamps::new(&self.device, if restore { repeats } else { 1 })?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.reset(&timestamps);
+        recorder.barrier();
+        for repeat in 0..repeats {
+            if restore {
+                loaded.record_restore(&mut recorder);
+                recorder.barrier();
+                recorder.stamp(&timestamps, 2 * repeat);
+            } else if repeat == 0 {
+                recorder.stamp(&timestamps, 0);
+            }
+            recorder.steps(&program.steps, &mut self.pipelines, &regions)?;
+            recorder.barrier();
+            if restore {
+                recorder.stamp(&timestamps, 2 * repeat + 1);
+            }
+        }
+        if !restore {
+            recorder.stamp(&timestamps, 1);
+        }
+        let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
+        Ok(Sampler { commands: recorder.finish()?, timestamps, rounds, repeats })
+    }
+
+    fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {
         let timestamps = Timestamps::new(&self.device, 1)?;
+        let flag = Buffer::new(&self.device, "stop flag", Bytes(4), Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
         recorder.barrier();
         recorder.stamp(&timestamps, 0);
-        for repeat in 0..repeats {
-            if repeat > 0 {
-                recorder.barrier();
-            }
-            recorder.program(program, &mut self.pipelines, &loaded.addresses)?;
-        }
+        recorder.steps(&repeat.body, &mut self.pipelines, regions)?;
+        recorder.barrier();
         recorder.stamp(&timestamps, 1);
-        Ok(Sampler { commands: recorder.finish()?, timestamps, repeats })
+        let stop = &regions[repeat.stop.0];
+        recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
+        Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound: repeat.bound })
     }
 
     fn upload(&mut self, buffer: &Buffer, bytes: &[u8]) -> Result<(), VulkanError> {
@@ -223,8 +286,17 @@ impl Sampler {
     /// # Errors
     /// When the device fails.
     pub fn sample(&self) -> Result<(Sample, Nanos), VulkanError> {
-        let host = self.commands.run()?;
-        let total = self.timestamps.elapsed()?;
+        let mut host = self.commands.run()?;
+        let mut total = self.timestamps.elapsed()?;
+        if let Some(rounds) = &self.rounds {
+            for _ in 0..rounds.bound {
+                host = host + rounds.commands.run()?;
+                total = total + rounds.timestamps.elapsed()?;
+                if rounds.flag.mapped().iter().any(|byte| *byte != 0) {
+                    break;
+                }
+            }
+        }
         Ok((Sample { device: Nanos(total.0 / f64::from(self.repeats)), host }, total))
     }
 }

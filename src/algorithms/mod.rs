@@ -12,6 +12,7 @@ use crate::shaders::Shader;
 use crate::size::Size;
 use crate::units::{Bytes, Work};
 use input::Input;
+use serde::{Deserialize, Serialize};
 
 /// Every algorithm, in the order that lists show them.
 pub static ALGORITHMS: &[&Algorithm] = &[&matmul::MATMUL];
@@ -28,6 +29,8 @@ pub struct Algorithm {
     pub default_size: &'static str,
     /// The sizes of `verify`: awkward ones.
     pub verify_size: &'static str,
+    /// Whether it runs in rounds until a [`StopRule`] is met.
+    pub iterative: bool,
     /// Kinds of input data, the default first.
     pub inputs: &'static [Input],
     /// The implementations.
@@ -63,6 +66,78 @@ pub struct CaseSpec {
     pub input: Input,
     /// Seed of the input data.
     pub seed: u64,
+    /// The sub-group size to require; `None` for the device's default.
+    pub subgroup_size: Option<u32>,
+    /// How iterative algorithms stop.
+    pub stop: StopRule,
+}
+
+/// How an iterative algorithm decides that it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub struct StopRule {
+    /// What is compared.
+    pub test: StopTest,
+    /// With what.
+    pub eps: f64,
+    /// Rounds after which the case has failed to converge.
+    pub max_rounds: u32,
+}
+
+impl Default for StopRule {
+    fn default() -> Self {
+        Self { test: StopTest::Bracket, eps: 1e-4, max_rounds: 1000 }
+    }
+}
+
+/// What an iterative eigenvalue algorithm compares with eps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum StopTest {
+    /// The post's: every |s\[i\] − s\[(i+1) mod n\]| < eps, absolute.
+    Neighbour,
+    /// (max − min) / max of the row sums < eps: they bracket the eigenvalue.
+    Bracket,
+}
+
+impl StopTest {
+    /// Every test.
+    pub const ALL: [Self; 2] = [Self::Neighbour, Self::Bracket];
+
+    /// The name on the command line and in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Neighbour => "neighbour",
+            Self::Bracket => "bracket",
+        }
+    }
+}
+
+impl std::str::FromStr for StopTest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|test| test.name() == text);
+        found.ok_or_else(|| error::unknown("stop test", text, "", &Self::ALL.map(Self::name)))
+    }
+}
+
+impl CaseSpec {
+    /// A case with the defaults for everything but its size and element type, on the algorithm's default input.
+    #[must_use]
+    pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
+        let (input, stop) = (algorithm.inputs[0], StopRule::default());
+        Self { size, dtype, input, seed: 1, subgroup_size: None, stop }
+    }
+
+    /// The sub-group size that a program for this case uses.
+    #[must_use]
+    pub fn subgroup_size(&self, device: &DeviceInfo) -> u32 {
+        self.subgroup_size.unwrap_or(device.subgroup.size)
+    }
 }
 
 /// A problem of a given size: its buffers, its inputs and how its answer is checked.
@@ -73,7 +148,7 @@ pub trait Problem {
     fn buffers(&self) -> Vec<BufferSpec>;
     /// Nominal work of one run.
     fn work(&self) -> Work;
-    /// The contents of the input buffers, in their order.
+    /// The contents of the buffers that the host fills, in their order.
     fn inputs(&self) -> Vec<HostArray>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle>;
@@ -107,12 +182,33 @@ pub enum Role {
     Input,
     /// Written by the program, checked by the host.
     Output,
+    /// Filled by the host, changed in place by the program, checked by the host. Restored before every run.
+    InPlace,
+    /// Written and read by the program alone.
+    Scratch,
+}
+
+impl Role {
+    /// Whether the host fills it.
+    #[must_use]
+    pub fn is_input(self) -> bool {
+        matches!(self, Self::Input | Self::InPlace)
+    }
+
+    /// Whether the host checks it.
+    #[must_use]
+    pub fn is_output(self) -> bool {
+        matches!(self, Self::Output | Self::InPlace)
+    }
 }
 
 /// The right answer of a problem.
 pub trait Oracle {
-    /// Compares the output buffers, in their order, with the right answer.
-    fn check(&self, outputs: &[HostArray]) -> Check;
+    /// Compares the output buffers (in place ones too), in their order, with the right answer.
+    ///
+    /// # Errors
+    /// Why the outputs are no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String>;
 }
 
 /// How far an answer is from the right one.
@@ -126,6 +222,26 @@ pub struct Check {
     pub method: CheckMethod,
     /// Where the answer is worst, for the report of a rejected case.
     pub worst: String,
+    /// Other figures of the answer that a reader wants beside its time: rounds, growth factor, ….
+    pub metrics: Vec<Metric>,
+}
+
+/// A figure of an answer, such as a growth factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Metric {
+    /// Its name: a column heading.
+    pub name: String,
+    /// Its value; `null` when it is not finite.
+    pub value: Option<f64>,
+}
+
+impl Metric {
+    /// A metric of this name.
+    #[must_use]
+    pub fn new(name: &str, value: f64) -> Self {
+        Self { name: name.into(), value: value.is_finite().then_some(value) }
+    }
 }
 
 impl Check {
@@ -137,7 +253,7 @@ impl Check {
 }
 
 /// How an answer was checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckMethod {
@@ -244,12 +360,12 @@ mod tests {
             let sizes = sizes.iter().flat_map(|text| text.parse::<Sweep>().expect("a sweep").0);
             for size in sizes {
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
-                    let case = CaseSpec { size, dtype, input: algorithm.inputs[0], seed: 1 };
+                    let case = CaseSpec::new(algorithm, size, dtype);
                     let problem = (algorithm.problem)(&case).expect("a sensible size");
                     let program = variant.program(&case, &device);
                     let program = program.unwrap_or_else(|e| panic!("{}/{} {size}: {e}", algorithm.name, variant.name));
                     let buffers = problem.buffers().len();
-                    assert!(program.steps.iter().flat_map(crate::program::Step::buffers).all(|id| id.0 < buffers));
+                    assert!(program.all_steps().flat_map(crate::program::Step::buffers).all(|id| id.0 < buffers));
                 }
             }
         }

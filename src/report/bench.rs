@@ -19,10 +19,11 @@ pub fn compact(record: &Record) -> String {
         let variants = distinct(section.cases.iter().map(|case| case.variant.as_str()));
         let headings = ["size", ""].into_iter().chain(variants.iter().copied());
         let mut table = table::new(headings);
-        for size in distinct(section.cases.iter().map(|case| case.size.as_str())) {
+        let labels: Vec<_> = section.cases.iter().map(|case| case.row()).collect();
+        for size in distinct(labels.iter().map(String::as_str)) {
             let row: Vec<_> = variants
                 .iter()
-                .map(|variant| section.cases.iter().find(|c| c.size == size && c.variant == *variant).copied())
+                .map(|variant| section.cases.iter().find(|c| c.row() == size && c.variant == *variant).copied())
                 .collect();
             let medians = row.iter().flatten().filter_map(|case| measured(case)).map(|m| m.summary.median);
             let best = medians.min_by(|a, b| a.0.total_cmp(&b.0));
@@ -40,8 +41,10 @@ pub fn compact(record: &Record) -> String {
 #[must_use]
 pub fn long(record: &Record) -> String {
     render(record, |section, out| {
-        let headings = ["size", "variant", "median", "±", "min", "GFLOP/s", "samples", "residual", "allowed"];
-        let mut table = table::new(headings);
+        let headings = ["size", "variant", "median", "±", "min", "GFLOP/s", "GB/s", "samples", "residual", "allowed"];
+        let answers = section.cases.iter().filter_map(|case| measured(case)).map(|m| &m.verification);
+        let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
+        let mut table = table::new(headings.into_iter().chain(metrics.iter().copied()));
         for case in &section.cases {
             let cells = match &case.outcome {
                 Outcome::Measured(m) => {
@@ -51,6 +54,7 @@ pub fn long(record: &Record) -> String {
                         error,
                         m.summary.min.to_string(),
                         case.work.rate(m.summary.median).to_string(),
+                        case.work.bandwidth(m.summary.median).to_string(),
                         m.summary.count.to_string(),
                         residual(m.verification.residual),
                         residual(Some(m.verification.tolerance)),
@@ -59,15 +63,16 @@ pub fn long(record: &Record) -> String {
                 Outcome::Rejected(v) => {
                     let blank = String::new;
                     let [residual, allowed] = [residual(v.residual), residual(Some(v.tolerance))];
-                    ["rejected".into(), blank(), blank(), blank(), blank(), residual, allowed]
+                    ["rejected".into(), blank(), blank(), blank(), blank(), blank(), residual, allowed]
                 }
                 other => {
                     let blank = String::new;
-                    [status(other).into(), blank(), blank(), blank(), blank(), blank(), blank()]
+                    [status(other).into(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
                 }
             };
-            let name = [case.size.clone(), case.variant.clone()];
-            table.add_row(table::row(name.into_iter().chain(cells), 2));
+            let name = [case.row(), case.variant.clone()];
+            let figures = metrics.iter().map(|name| metric(case, name));
+            table.add_row(table::row(name.into_iter().chain(cells).chain(figures), 2));
         }
         out.push_str(&table::text(&table));
     })
@@ -145,6 +150,23 @@ fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> Str
     }
 }
 
+fn metric(case: &Case, name: &str) -> String {
+    let found = measured(case).and_then(|m| m.verification.metrics.iter().find(|metric| metric.name == name));
+    found.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), figure))
+}
+
+/// Whole numbers as such, others with six significant digits.
+fn figure(value: f64) -> String {
+    match value {
+        v if v == v.trunc() && v.abs() < 1e15 => format!("{v}"),
+        v if (1e-3..1e6).contains(&v.abs()) => {
+            let digits = (5 - v.abs().log10().floor() as i32).max(0) as usize;
+            format!("{v:.digits$}")
+        }
+        v => format!("{v:.3e}"),
+    }
+}
+
 /// The signs of a case's warnings, to stand before its time.
 fn signs(measured: &Measured) -> String {
     measured.warnings.iter().map(|warning| format!("{} ", warning.sign())).collect()
@@ -202,6 +224,8 @@ mod tests {
             size: "64".into(),
             input: Input::Uniform,
             seed: 1,
+            subgroup_size: None,
+            stop: None,
             device: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
             outcome,
@@ -214,6 +238,7 @@ mod tests {
             tolerance: 3.8e-6,
             method: CheckMethod::Elementwise,
             worst: "C[3][1] is 2, expected 1".into(),
+            metrics: vec![],
         }
     }
 

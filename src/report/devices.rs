@@ -45,7 +45,7 @@ impl<'a> DeviceReport<'a> {
             let Some(size) = size else { continue };
             for variant in algorithm.variants {
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
-                    let spec = CaseSpec { size, dtype, input: algorithm.inputs[0], seed: 1 };
+                    let spec = CaseSpec::new(algorithm, size, dtype);
                     let missing = variant.program(&spec, info).err();
                     variants.push(Support { algorithm: algorithm.name, variant: variant.name, dtype, missing });
                 }

@@ -5,7 +5,7 @@ use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
 use super::timestamps::Timestamps;
-use crate::program::{BufferId, Dispatch, Program, Step};
+use crate::program::{BufferId, Dispatch, Step};
 use crate::units::Nanos;
 use ash::vk;
 use std::rc::Rc;
@@ -13,6 +13,17 @@ use std::time::Instant;
 
 /// A command buffer being recorded.
 pub struct Recorder(Commands);
+
+/// The data of a buffer, without its red zones.
+#[derive(Clone, Copy)]
+pub struct Region<'a> {
+    /// The buffer.
+    pub buffer: &'a Buffer,
+    /// Bytes before the data.
+    pub offset: u64,
+    /// Bytes of data, rounded up to a multiple of four.
+    pub bytes: u64,
+}
 
 /// A recorded command buffer that can be submitted again and again.
 pub struct Commands {
@@ -108,6 +119,14 @@ impl Recorder {
         unsafe { self.0.device.handle.cmd_fill_buffer(self.0.handle, buffer.handle, 0, vk::WHOLE_SIZE, word) };
     }
 
+    fn fill_data(&mut self, target: &Region<'_>, word: u32) {
+        // SAFETY: the buffer outlives the submission (it is waited for) and allows transfers; the region is its own.
+        unsafe {
+            let Region { buffer, offset, bytes } = *target;
+            self.0.device.handle.cmd_fill_buffer(self.0.handle, buffer.handle, offset, bytes, word);
+        }
+    }
+
     /// Copies `bytes` bytes.
     pub fn copy(&mut self, from: (&Buffer, u64), to: (&Buffer, u64), bytes: u64) {
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
@@ -115,25 +134,33 @@ impl Recorder {
         unsafe { self.0.device.handle.cmd_copy_buffer(self.0.handle, from.0.handle, to.0.handle, &[region]) };
     }
 
-    /// Records `program`, with a barrier before each step that touches a buffer of an earlier one.
+    /// Records `steps` over the data of numbered buffers, with a barrier before each step that touches a buffer of
+    /// an earlier one.
     ///
     /// # Errors
     /// When a pipeline cannot be made.
-    pub fn program(
+    pub fn steps(
         &mut self,
-        program: &Program,
+        steps: &[Step],
         pipelines: &mut Pipelines,
-        addresses: &[u64],
+        buffers: &[Region<'_>],
     ) -> Result<(), VulkanError> {
+        let addresses: Vec<u64> = buffers.iter().map(|region| region.buffer.address() + region.offset).collect();
         let mut touched: Vec<BufferId> = vec![];
-        for step in &program.steps {
-            if step.buffers().any(|id| touched.contains(&id)) {
+        for step in steps {
+            if step.buffers().iter().any(|id| touched.contains(id)) {
                 self.barrier();
                 touched.clear();
             }
             touched.extend(step.buffers());
-            let Step::Dispatch(dispatch) = step;
-            self.dispatch(dispatch, pipelines, addresses)?;
+            match step {
+                Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, &addresses)?,
+                Step::Fill { buffer, word } => self.fill_data(&buffers[buffer.0], *word),
+                Step::Copy { from, to } => {
+                    let (from, to) = (&buffers[from.0], &buffers[to.0]);
+                    self.copy((from.buffer, from.offset), (to.buffer, to.offset), from.bytes);
+                }
+            }
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ mod query;
 mod timestamps;
 
 pub use buffer::{Buffer, Use};
-pub use command::{Commands, Recorder};
+pub use command::{Commands, Recorder, Region};
 pub use device::Device;
 pub use error::VulkanError;
 pub use instance::{Instance, PhysicalDevice, Validation};

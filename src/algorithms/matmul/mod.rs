@@ -18,6 +18,7 @@ pub static MATMUL: Algorithm = Algorithm {
     work: "2·M·N·K operations; A and B read once, C written once",
     default_size: "128..1024",
     verify_size: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
+    iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
     variants: variants::VARIANTS,
     problem: |case| Ok(Box::new(Matmul::new(case)?)),
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     fn case(size: Size, dtype: DType) -> CaseSpec {
-        CaseSpec { size, dtype, input: Input::Uniform, seed: 1 }
+        CaseSpec::new(&MATMUL, size, dtype)
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/naive-column"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
-            let grid = Grid { across: dims.m, down: dims.n, group: [device.subgroup.size, 1] };
+            let grid = Grid { across: dims.m, down: dims.n, group: [case.subgroup_size(device), 1] };
             Program::single(grid.dispatch(shaders[0], dims, device).loops(dims.k))
         },
     },
@@ -62,7 +62,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 000, kernel v2; document 004, figure 9-12",
         kernels: &["matmul/subgroup"],
         program: |shaders, case, device| {
-            Program::single(one_row(shaders[0], case, device).subgroups_of(device.subgroup.size))
+            Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         },
     },
     Variant {
@@ -72,7 +72,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 004, select_from_group (figure 9-14)",
         kernels: &["matmul/subgroup-shuffle"],
         program: |shaders, case, device| {
-            Program::single(one_row(shaders[0], case, device).subgroups_of(device.subgroup.size))
+            Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         },
     },
 ];
@@ -83,7 +83,7 @@ pub(super) static VARIANTS: &[Variant] = &[
 /// `local` the posts use the same width (their B), so the two differ only in how the tile is shared.
 fn one_row(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let dims = Dims::from(case.size);
-    let width = device.subgroup.size;
+    let width = case.subgroup_size(device);
     let grid = Grid { across: dims.n, down: dims.m, group: [width, 1] };
     grid.dispatch(shader, dims, device).loops(dims.k + dims.k.div_ceil(u64::from(width)))
 }
@@ -117,7 +117,7 @@ mod tests {
     use crate::size::Size;
 
     fn groups(variant: &str, size: Size) -> [u64; 3] {
-        let case = CaseSpec { size, dtype: DType::F32, input: MATMUL.inputs[0], seed: 1 };
+        let case = CaseSpec::new(&MATMUL, size, DType::F32);
         let variant = MATMUL.variant(variant).expect("it is in the table");
         let program = variant.program(&case, &software_device()).expect("it runs on the software device");
         program.dispatches().next().expect("one dispatch").groups
