@@ -28,6 +28,10 @@ pub struct Cli {
     /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
     #[arg(long, global = true, env = "GPUKERN_VALIDATION", value_parser = clap::builder::FalseyValueParser::new())]
     pub validation: bool,
+
+    /// Load Vulkan from this library in place of the system's loader.
+    #[arg(long, global = true, value_name = "FILE", env = "GPUKERN_LOADER")]
+    pub loader: Option<PathBuf>,
 }
 
 /// The commands.

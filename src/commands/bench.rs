@@ -1,7 +1,7 @@
 //! `gpukern bench`.
 
 use super::json_file::JsonTarget;
-use super::{Answer, Session, interrupt};
+use super::{Answer, Session, Vulkan, interrupt};
 use crate::cli::{BenchArgs, TableForm};
 use crate::error::{Error, Exit};
 use crate::plan::Plan;
@@ -12,11 +12,11 @@ use crate::runner::{Runner, Timing};
 use crate::vulkan::{Device, Validation};
 use std::time::Instant;
 
-pub(super) fn run(args: &BenchArgs, validation: Validation) -> Result<Answer, Error> {
+pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
-    let record = measure(&plan, validation, Timing::Sample)?;
+    let record = measure(&plan, vulkan, Timing::Sample)?;
     let exit = exit(&record);
     let notes = report::bench::notes(&record);
 
@@ -32,10 +32,10 @@ pub(super) fn run(args: &BenchArgs, validation: Validation) -> Result<Answer, Er
 }
 
 /// Takes every run of the plan through every device it names.
-pub(super) fn measure(plan: &Plan, validation: Validation, timing: Timing) -> Result<Record, Error> {
+pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing) -> Result<Record, Error> {
     let begun = Instant::now();
     let started = jiff::Timestamp::now().to_string();
-    let session = Session::open(validation)?;
+    let session = Session::open(vulkan)?;
     let mut todo = vec![];
     for run in &plan.runs {
         for physical in session.select_usable(&run.devices)? {
@@ -70,7 +70,11 @@ pub(super) fn measure(plan: &Plan, validation: Validation, timing: Timing) -> Re
         version: env!("CARGO_PKG_VERSION").into(),
         started,
         command: std::env::args().collect(),
-        method: Method { validation: validation == Validation::On, clock: Clock::DeviceTimestamps, cache: Cache::Hot },
+        method: Method {
+            validation: vulkan.validation == Validation::On,
+            clock: Clock::DeviceTimestamps,
+            cache: Cache::Hot,
+        },
         devices,
         cases,
         wall_time: begun.elapsed().into(),

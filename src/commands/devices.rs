@@ -1,13 +1,13 @@
 //! `gpukern devices`.
 
-use super::{Answer, Session};
+use super::{Answer, Session, Vulkan};
 use crate::cli::DevicesArgs;
 use crate::error::{Error, Exit};
 use crate::report::devices::DeviceReport;
-use crate::vulkan::{Validation, VulkanError};
+use crate::vulkan::VulkanError;
 
-pub(super) fn run(args: &DevicesArgs, validation: Validation) -> Result<Answer, Error> {
-    let session = Session::open(validation)?;
+pub(super) fn run(args: &DevicesArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
+    let session = Session::open(vulkan)?;
     let all = ["all".to_string()];
     let selectors = if args.device.is_empty() { &all[..] } else { &args.device };
     let chosen = session.select(selectors)?;

@@ -11,6 +11,7 @@ use crate::cli::{Cli, Command};
 use crate::error::{Error, Exit};
 use crate::selector;
 use crate::vulkan::{Instance, PhysicalDevice, Validation};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// What a command leaves to be printed, and its exit code.
@@ -36,12 +37,19 @@ impl Answer {
 /// What ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
+    let vulkan = Vulkan { validation, loader: cli.loader };
     match cli.command {
-        Command::Devices(args) => devices::run(&args, validation),
+        Command::Devices(args) => devices::run(&args, &vulkan),
         Command::List(args) => list::run(&args),
-        Command::Bench(args) => bench::run(&args, validation),
-        Command::Verify(args) => verify::run(args, validation),
+        Command::Bench(args) => bench::run(&args, &vulkan),
+        Command::Verify(args) => verify::run(args, &vulkan),
     }
+}
+
+/// How Vulkan is to be loaded.
+struct Vulkan {
+    validation: Validation,
+    loader: Option<PathBuf>,
 }
 
 /// Vulkan and the devices it shows.
@@ -51,8 +59,8 @@ struct Session {
 }
 
 impl Session {
-    fn open(validation: Validation) -> Result<Self, Error> {
-        let instance = Instance::new(validation)?;
+    fn open(vulkan: &Vulkan) -> Result<Self, Error> {
+        let instance = Instance::new(vulkan.validation, vulkan.loader.as_deref())?;
         let devices = instance.devices()?;
         Ok(Self { instance, devices })
     }

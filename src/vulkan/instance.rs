@@ -5,6 +5,7 @@ use super::query;
 use crate::capability::DeviceInfo;
 use ash::{ext, khr, vk};
 use std::ffi::{CStr, c_void};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
@@ -40,13 +41,15 @@ pub struct PhysicalDevice {
 }
 
 impl Instance {
-    /// Loads Vulkan.
+    /// Loads Vulkan, from the library `loader` where one is given.
     ///
     /// # Errors
     /// When there is no loader, no driver, or the validation layer is asked for and missing.
-    pub fn new(validation: Validation) -> Result<Rc<Self>, VulkanError> {
-        // SAFETY: the library found under the loader's standard name is trusted to be a Vulkan loader.
-        let entry = unsafe { ash::Entry::load() }.map_err(VulkanError::NoLoader)?;
+    pub fn new(validation: Validation, loader: Option<&Path>) -> Result<Rc<Self>, VulkanError> {
+        // SAFETY: the library that the user names, or else the one with the loader's standard name, is trusted to be
+        // a Vulkan loader.
+        let entry = unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
+        let entry = entry.map_err(VulkanError::NoLoader)?;
         let messages: Box<Messages> = Box::default();
         let mut layers = vec![];
         let mut extensions = vec![];

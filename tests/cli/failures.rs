@@ -1,0 +1,116 @@
+//! What the machine gets wrong: exit code 3 and a message that says what to do.
+
+use super::{expect_exit, gpukern, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[test]
+fn without_a_vulkan_loader_every_system_s_package_is_named() {
+    for arguments in [&["devices"][..], &["bench", "matmul"], &["verify"]] {
+        let output = expect_exit(gpukern(arguments).env("GPUKERN_LOADER", "/nonexistent/libvulkan.so.1"), 3);
+        let message = stderr(&output);
+        assert!(message.contains("no Vulkan loader") && message.contains("install libvulkan1"), "{message}");
+    }
+}
+
+#[test]
+fn without_a_driver_the_software_device_is_recommended() {
+    for arguments in [&["devices"][..], &["bench", "matmul"]] {
+        // An ICD list without a file in it; `VK_ICD_FILENAMES` is what older loaders know.
+        let mut command = gpukern(arguments);
+        command.env("VK_DRIVER_FILES", "/nonexistent.json").env("VK_ICD_FILENAMES", "/nonexistent.json");
+        let message = stderr(&expect_exit(&mut command, 3));
+        assert!(message.contains("found no usable driver") && message.contains("mesa-vulkan-drivers"), "{message}");
+    }
+}
+
+#[test]
+fn a_driver_that_cannot_be_loaded_is_as_good_as_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("libbroken.so");
+    std::fs::write(&library, "not a library").expect("written");
+    let manifest = folder.path().join("broken.json");
+    let text = serde_json::json!({
+        "file_format_version": "1.0.0",
+        "ICD": { "library_path": library, "api_version": "1.3.0" }
+    });
+    std::fs::write(&manifest, text.to_string()).expect("written");
+    let mut command = gpukern(&["devices"]);
+    command.env("VK_DRIVER_FILES", &manifest).env("VK_ICD_FILENAMES", &manifest);
+    let message = stderr(&expect_exit(&mut command, 3));
+    assert!(message.contains("found no usable driver"), "{message}");
+}
+
+/// The binary under the layer of tests/layer/failing.rs, in which `function` fails.
+fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
+    let library =
+        examples().join(format!("{}failing_layer{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
+    assert!(
+        library.exists(),
+        "{} is missing; a plain `cargo test` builds it, and so does `cargo build --examples`",
+        library.display()
+    );
+    let manifest = serde_json::json!({
+        "file_format_version": "1.2.0",
+        "layer": {
+            "name": "VK_LAYER_GPUKERN_failing",
+            "type": "GLOBAL",
+            "library_path": library,
+            "api_version": "1.3.0",
+            "implementation_version": "1",
+            "description": "makes one function fail"
+        }
+    });
+    std::fs::write(folder.join("failing.json"), manifest.to_string()).expect("written");
+    let mut command = gpukern(arguments);
+    command
+        .env("VK_LAYER_PATH", folder)
+        .env("VK_INSTANCE_LAYERS", "VK_LAYER_GPUKERN_failing")
+        .env("GPUKERN_TEST_FAIL", function)
+        // The failing calls would be the validation layer's to complain about.
+        .env("GPUKERN_VALIDATION", "0");
+    command
+}
+
+/// Where cargo puts examples: beside the binary.
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_gpukern")).parent().expect("a folder").join("examples")
+}
+
+#[test]
+fn the_failing_layer_lets_everything_else_through() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--max-time", "50ms"];
+    expect_exit(&mut with_failing("none", &bench, folder.path()), 0);
+}
+
+#[test]
+fn a_driver_that_cannot_create_a_device_is_named_and_devices_still_lists_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = expect_exit(&mut with_failing("vkCreateDevice", &["bench", "matmul"], folder.path()), 3);
+    let message = stderr(&output);
+    assert!(message.contains("vkCreateDevice failed") && message.contains("--device"), "{message}");
+    assert!(stdout(&output).is_empty());
+    let output = expect_exit(&mut with_failing("vkCreateDevice", &["devices"], folder.path()), 0);
+    assert!(stdout(&output).contains("device 0"));
+}
+
+#[test]
+fn running_out_of_memory_says_what_was_to_be_allocated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = expect_exit(&mut with_failing("vkAllocateMemory", &["bench", "matmul"], folder.path()), 3);
+    let message = stderr(&output);
+    assert!(message.contains("cannot allocate 4 MiB for upload staging"), "{message}");
+}
+
+#[test]
+fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--json"];
+    let output = expect_exit(with_failing("vkQueueSubmit", &bench, folder.path()).arg(&path), 3);
+    assert!(stderr(&output).contains("failed    matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST"));
+    let record: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).expect("written")).expect("JSON");
+    assert_eq!(record["cases"][1]["outcome"]["status"], "failed");
+}

@@ -1,0 +1,34 @@
+//! `devices`, `list` and help.
+
+use super::{expect_exit, gpukern, stdout};
+
+#[test]
+fn list_explains_every_algorithm_and_variant() {
+    insta::assert_snapshot!(stdout(&expect_exit(&mut gpukern(&["list", "matmul"]), 0)));
+}
+
+#[test]
+fn help_shows_examples_and_exit_codes() {
+    insta::assert_snapshot!(stdout(&expect_exit(&mut gpukern(&["--help"]), 0)));
+}
+
+#[test]
+fn devices_fit_eighty_columns_and_name_what_runs() {
+    let text = stdout(&expect_exit(&mut gpukern(&["devices", "--device", "cpu"]), 0));
+    let widest = text.lines().max_by_key(|line| line.chars().count()).expect("a card");
+    assert!(widest.chars().count() <= 80, "{widest}");
+    for fact in ["driver", "UUID", "memory heaps", "sub-group", "timestamps", "subgroup-shuffle"] {
+        assert!(text.contains(fact), "{fact} is missing:\n{text}");
+    }
+}
+
+#[test]
+fn devices_as_json_hold_what_the_cards_say() {
+    let text = stdout(&expect_exit(&mut gpukern(&["devices", "--device", "cpu", "--json"]), 0));
+    let devices: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let device = &devices[0];
+    assert_eq!(device["kind"], "cpu");
+    assert!(device["subgroup"]["size"].as_u64().is_some_and(u64::is_power_of_two), "{device}");
+    let naive = device["variants"].as_array().expect("variants").iter().find(|v| v["variant"] == "naive");
+    assert!(naive.expect("naive is listed")["missing"].is_null());
+}
