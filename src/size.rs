@@ -40,6 +40,9 @@ impl TryFrom<String> for Sweep {
     }
 }
 
+/// The largest extent: kernels index with 32 bits, and step beyond an extent by up to one tile.
+const MOST_EXTENT: u64 = i32::MAX as u64;
+
 /// More sizes than this in one sweep is a slip of the keyboard.
 const MOST_SIZES: usize = 10_000;
 
@@ -95,7 +98,7 @@ fn extent(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let malformed =
         || format!("malformed size '{text}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
-    let too_large = || format!("size '{text}' is too large; sizes are below 2^32");
+    let too_large = || format!("size '{text}' is too large; sizes are below 2^31");
     let value = match text.split_once('^') {
         Some((base, exponent)) => {
             let base: u64 = base.parse().map_err(|_| malformed())?;
@@ -109,7 +112,7 @@ fn extent(text: &str) -> Result<u64, String> {
     };
     match value {
         0 => Err(format!("size '{text}' is zero; the smallest size is 1")),
-        v if v > u64::from(u32::MAX) => Err(too_large()),
+        v if v > MOST_EXTENT => Err(too_large()),
         v => Ok(v),
     }
 }
@@ -150,8 +153,8 @@ mod tests {
             ("12x", "malformed size ''"),
             ("99999999999999999999", "too large"),
             ("2^64", "too large"),
-            ("4294967296", "too large"),
-            ("1..4000000000:1", "at most 10000"),
+            ("2147483648", "too large"),
+            ("1..2000000000:1", "at most 10000"),
             ("1..10:0", "is zero"),
         ] {
             let error = text.parse::<Sweep>().expect_err(text);

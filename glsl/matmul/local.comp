@@ -7,23 +7,30 @@
 
 layout(local_size_x_id = 0) in;
 
-shared ACC tile[gl_WorkGroupSize.x];
+const uint WIDTH = gl_WorkGroupSize.x;
+shared ACC tile[WIDTH];
 
 void main() {
     uint row = folded_group_y();
     uint column = gl_GlobalInvocationID.x;
     uint lane = gl_LocalInvocationID.x;
     if (row >= M) return;  // uniform in the group: no invocation misses a barrier
+    // A column beyond the last is clamped, not skipped: its invocation fills the tile, and a branch in the inner loop
+    // would cost every invocation.
+    uint from = min(column, N - 1);
 
     ACC sum = ACC(0);
-    for (uint k = 0; k < K; k += gl_WorkGroupSize.x) {
-        tile[lane] = k + lane < K ? load(A.at[row * K + k + lane]) : ACC(0);
+    uint k = 0;
+    for (; k + WIDTH <= K; k += WIDTH) {
+        tile[lane] = load(A.at[row * K + k + lane]);
         barrier();
-        uint end = min(gl_WorkGroupSize.x, K - k);
-        if (column < N) {
-            for (uint i = 0; i < end; ++i) sum += tile[i] * load(B.at[(k + i) * N + column]);
-        }
+        for (uint i = 0; i < WIDTH; ++i) sum += tile[i] * load(B.at[(k + i) * N + from]);
         barrier();
     }
+    // The last tile, narrower than the others.
+    if (k + lane < K) tile[lane] = load(A.at[row * K + k + lane]);
+    barrier();
+    for (uint i = 0; i < K - k; ++i) sum += tile[i] * load(B.at[(k + i) * N + from]);
+
     if (column < N) C.at[row * N + column] = store(sum);
 }

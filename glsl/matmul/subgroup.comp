@@ -9,21 +9,27 @@
 
 layout(local_size_x_id = 0) in;
 
+const uint WIDTH = gl_WorkGroupSize.x;
+
 void main() {
     uint row = folded_group_y();
     uint column = gl_GlobalInvocationID.x;
     uint lane = gl_SubgroupInvocationID;
-    if (row >= M) return;  // uniform: lanes beyond the last column stay, for they hold values of A
+    if (row >= M) return;  // uniform in the group
+    // A column beyond the last is clamped, not skipped: its lane holds values of A, and a branch in the inner loop
+    // would cost every lane.
+    uint from = min(column, N - 1);
 
     ACC sum = ACC(0);
-    for (uint k = 0; k < K; k += gl_WorkGroupSize.x) {
-        ACC tile = k + lane < K ? load(A.at[row * K + k + lane]) : ACC(0);
-        uint end = min(gl_WorkGroupSize.x, K - k);
-        for (uint i = 0; i < end; ++i) {
-            // The lane to broadcast from is the loop counter: dynamically uniform, as SPIR-V 1.5 asks.
-            ACC a = subgroupBroadcast(tile, i);
-            if (column < N) sum += a * load(B.at[(k + i) * N + column]);
-        }
+    uint k = 0;
+    // The lane to broadcast from is the loop counter: dynamically uniform, as SPIR-V 1.5 asks.
+    for (; k + WIDTH <= K; k += WIDTH) {
+        ACC tile = load(A.at[row * K + k + lane]);
+        for (uint i = 0; i < WIDTH; ++i) sum += subgroupBroadcast(tile, i) * load(B.at[(k + i) * N + from]);
     }
+    // The last tile, narrower than the others.
+    ACC tile = k + lane < K ? load(A.at[row * K + k + lane]) : ACC(0);
+    for (uint i = 0; i < K - k; ++i) sum += subgroupBroadcast(tile, i) * load(B.at[(k + i) * N + from]);
+
     if (column < N) C.at[row * N + column] = store(sum);
 }

@@ -100,7 +100,7 @@ impl Grid {
         let [width, height] = self.group;
         let [y, z] = fold(self.down.div_ceil(u64::from(height)), device.limits.group_count[1]);
         let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
-        // `Dims` come from sizes below 2^32.
+        // `Dims` come from sizes below 2^31.
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
         Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)])
             .group_size([width, height, 1])
