@@ -68,17 +68,17 @@ unsafe extern "system" fn get_instance_proc_addr(
 ) -> vk::PFN_vkVoidFunction {
     // SAFETY: the caller passes a C string.
     let text = unsafe { CStr::from_ptr(name) };
-    // SAFETY: each function is handed out under its own name; the caller casts it back.
-    unsafe {
-        match text.to_bytes() {
-            b"vkCreateInstance" => transmute(create_instance as *const ()),
-            b"vkCreateDevice" if !must_fail(text) => transmute(create_device as *const ()),
-            b"vkGetInstanceProcAddr" => transmute(get_instance_proc_addr as *const ()),
-            b"vkGetDeviceProcAddr" => transmute(get_device_proc_addr as *const ()),
-            _ if must_fail(text) => transmute(fail as *const ()),
-            _ => NEXT_INSTANCE.get().and_then(|next| next(instance, name)),
-        }
-    }
+    let own = match text.to_bytes() {
+        b"vkCreateInstance" => create_instance as *const (),
+        b"vkCreateDevice" if !must_fail(text) => create_device as *const (),
+        b"vkGetInstanceProcAddr" => get_instance_proc_addr as *const (),
+        b"vkGetDeviceProcAddr" => get_device_proc_addr as *const (),
+        _ if must_fail(text) => fail as *const (),
+        // SAFETY: the arguments are the caller's.
+        _ => return NEXT_INSTANCE.get().and_then(|next| unsafe { next(instance, name) }),
+    };
+    // SAFETY: each function is handed out under its own name; the caller casts it back to that function's type.
+    unsafe { transmute::<*const (), vk::PFN_vkVoidFunction>(own) }
 }
 
 unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
