@@ -69,7 +69,7 @@ pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing) -> Result<Re
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
         started,
-        command: std::env::args().collect(),
+        command: std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect(),
         method: Method {
             validation: vulkan.validation == Validation::On,
             clock: Clock::DeviceTimestamps,

@@ -28,6 +28,8 @@ pub struct Instance {
     pub(super) entry: ash::Entry,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     messages: Box<Messages>,
+    /// The Vulkan version that the validation layer knows, where it is on.
+    pub(super) validated_version: Option<u32>,
 }
 
 /// A physical device and what it can do.
@@ -51,6 +53,7 @@ impl Instance {
         let entry = unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
         let entry = entry.map_err(VulkanError::NoLoader)?;
         let messages: Box<Messages> = Box::default();
+        let mut validated_version = None;
         let mut layers = vec![];
         let mut extensions = vec![];
         let mut flags = vk::InstanceCreateFlags::empty();
@@ -68,9 +71,8 @@ impl Instance {
             // SAFETY: as above.
             let known = unsafe { entry.enumerate_instance_layer_properties() };
             let known = known.call("vkEnumerateInstanceLayerProperties")?;
-            if !known.iter().any(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER)) {
-                return Err(VulkanError::NoValidationLayer);
-            }
+            let layer = known.iter().find(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER));
+            validated_version = Some(layer.ok_or(VulkanError::NoValidationLayer)?.spec_version);
             layers.push(VALIDATION_LAYER.as_ptr());
             extensions.push(ext::debug_utils::NAME.as_ptr());
         }
@@ -95,7 +97,7 @@ impl Instance {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => VulkanError::NoDriver,
             result => VulkanError::Call { call: "vkCreateInstance", result },
         })?;
-        let mut instance = Self { handle, entry, messenger: None, messages };
+        let mut instance = Self { handle, entry, messenger: None, messages, validated_version };
         if validation == Validation::On {
             let functions = ext::debug_utils::Instance::new(&instance.entry, &instance.handle);
             // SAFETY: the extension is enabled; `messages` is boxed and outlives the messenger (see `drop`).

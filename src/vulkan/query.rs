@@ -34,6 +34,9 @@ pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     khr::portability_subset::NAME,
 ];
 
+/// The Vulkan headers that first described `VK_KHR_cooperative_matrix`.
+const COOPERATIVE_MATRIX_SINCE: u32 = vk::make_api_version(0, 1, 3, 255);
+
 /// The extensions of a device.
 pub(super) struct Extensions(Vec<vk::ExtensionProperties>);
 
@@ -41,7 +44,12 @@ impl Extensions {
     pub(super) fn of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Self, VulkanError> {
         // SAFETY: `device` belongs to the live instance.
         let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
-        Ok(Self(list.call("vkEnumerateDeviceExtensionProperties")?))
+        let mut list = list.call("vkEnumerateDeviceExtensionProperties")?;
+        if instance.validated_version.is_some_and(|version| version < COOPERATIVE_MATRIX_SINCE) {
+            // A validation layer rejects structures that are newer than itself.
+            list.retain(|extension| extension.extension_name_as_c_str() != Ok(khr::cooperative_matrix::NAME));
+        }
+        Ok(Self(list))
     }
 
     pub(super) fn has(&self, name: &CStr) -> bool {
