@@ -1,6 +1,7 @@
 //! What a run is asked to do, as it is typed: the options of `bench`, which are also the fields of a configuration.
 
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
@@ -67,13 +68,43 @@ pub struct Selection {
     /// Stop sampling a case after this time, even if less precise [default: 2s].
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
+
+    /// Published figures of the same work, printed beside ours. Only in configurations.
+    #[arg(skip)]
+    pub published: Vec<Published>,
+}
+
+/// What a published figure contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contains {
+    /// The kernels alone.
+    Kernel,
+    /// The upload of the operands too.
+    UploadAndKernel,
+}
+
+/// Figures that a source document published.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The document.
+    pub source: String,
+    /// The device that was measured there.
+    pub device: String,
+    /// What the figures contain.
+    pub contains: Contains,
+    /// Milliseconds by variant and size.
+    pub milliseconds: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 impl Selection {
     /// These options, and those of `config` where these say nothing.
     #[must_use]
     pub fn or(self, config: Self) -> Self {
-        let list = |own: Vec<String>, other| if own.is_empty() { other } else { own };
+        fn list<T>(own: Vec<T>, other: Vec<T>) -> Vec<T> {
+            if own.is_empty() { other } else { own }
+        }
         Self {
             algorithm: list(self.algorithm, config.algorithm),
             variant: list(self.variant, config.variant),
@@ -88,6 +119,7 @@ impl Selection {
             max_rounds: self.max_rounds.or(config.max_rounds),
             precision: self.precision.or(config.precision),
             max_time: self.max_time.or(config.max_time),
+            published: list(self.published, config.published),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Variant};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::options::{self, Config, Selection};
+use crate::options::{self, Config, Published, Selection};
 use crate::size::{Size, Sweep};
 use std::fmt;
 use std::path::Path;
@@ -27,6 +27,8 @@ pub struct Run {
     pub groups: Vec<Group>,
     /// When to stop sampling.
     pub sampling: Sampling,
+    /// Published figures to print beside the measured ones.
+    pub published: Vec<Published>,
 }
 
 /// The variants of one problem: they share inputs, buffers and oracle.
@@ -158,6 +160,7 @@ impl Run {
         Ok(Self {
             devices: selection.device.clone(),
             groups,
+            published: selection.published.clone(),
             sampling: Sampling {
                 precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
                 max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,

@@ -25,6 +25,13 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         TableForm::Long => report::bench::long(&record),
         TableForm::Both => format!("{}\n{}", report::bench::compact(&record), report::bench::long(&record)),
     };
+    let mut table = table;
+    if record.devices.len() > 1 {
+        table = format!("{table}\n{}", report::side_by_side::text(&record));
+    }
+    for run in plan.runs.iter().filter(|run| !run.published.is_empty()) {
+        table = format!("{table}\n{}", report::published::text(&record, run));
+    }
     let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
     let json = serde_json::to_string(&record).map_err(|e| Error::Failure(e.to_string()))? + "\n";
     let output = target.deliver(&json)?.unwrap_or(table);

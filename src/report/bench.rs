@@ -133,7 +133,7 @@ fn sections(record: &Record) -> Vec<Section<'_>> {
     sections
 }
 
-fn measured(case: &Case) -> Option<&Measured> {
+pub(super) fn measured(case: &Case) -> Option<&Measured> {
     match &case.outcome {
         Outcome::Measured(measured) => Some(measured),
         _ => None,
@@ -172,7 +172,7 @@ fn signs(measured: &Measured) -> String {
     measured.warnings.iter().map(|warning| format!("{} ", warning.sign())).collect()
 }
 
-fn status(outcome: &Outcome) -> &'static str {
+pub(super) fn status(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Measured(_) => "measured",
         Outcome::Rejected(_) => "rejected",
@@ -194,7 +194,7 @@ fn residual(value: Option<f64>) -> String {
     }
 }
 
-fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut kept = vec![];
     for item in items {
         if !kept.contains(&item) {
@@ -205,7 +205,7 @@ fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::algorithms::CheckMethod;
     use crate::algorithms::input::Input;
@@ -254,7 +254,8 @@ mod tests {
         }))
     }
 
-    fn record() -> Record {
+    /// One timed case with a warning, one without, one rejected, one skipped.
+    pub(in crate::report) fn record() -> Record {
         Record {
             schema: SCHEMA.into(),
             version: "0.0.0".into(),

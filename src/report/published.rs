@@ -1,0 +1,80 @@
+//! Published figures beside ours.
+
+use super::bench::{measured, status};
+use super::table;
+use crate::options::{Contains, Published};
+use crate::plan::Run;
+use crate::record::{Case, Record};
+use crate::units::{Nanos, significant};
+use std::fmt::Write;
+
+/// A table for each algorithm that `run` measured: our kernel and upload times, and for each source what it published
+/// of the same size and variant. All in milliseconds, as the documents print them.
+#[must_use]
+pub fn text(record: &Record, run: &Run) -> String {
+    let mut out = String::from("published figures beside ours, in ms\n");
+    for (number, source) in run.published.iter().enumerate() {
+        let contains = match source.contains {
+            Contains::Kernel => "the kernel alone",
+            Contains::UploadAndKernel => "upload and kernel",
+        };
+        let _ = writeln!(out, "  [{}] {}, {}: contains {contains}", number + 1, source.source, source.device);
+    }
+    let of_run = |case: &&Case| {
+        run.groups.iter().any(|group| group.variants.iter().any(|variant| group.id(variant).to_string() == case.id))
+    };
+    for device in &record.devices {
+        let cases: Vec<_> = record.cases.iter().filter(of_run).filter(|case| case.device == device.index).collect();
+        if cases.is_empty() {
+            continue;
+        }
+        let columns = (1..=run.published.len()).map(|number| format!("[{number}]"));
+        let headings = ["algorithm", "size", "variant", "kernel", "upload", "together"].map(String::from);
+        let mut table = table::new(headings.into_iter().chain(columns));
+        for case in cases {
+            let ours = measured(case).map_or_else(
+                || [status(&case.outcome).to_string(), String::new(), String::new()],
+                |m| {
+                    let (kernel, upload) = (m.summary.median, m.phases.upload);
+                    [millis(kernel), millis(upload), millis(kernel + upload)]
+                },
+            );
+            let name = [case.algorithm.clone(), case.size.clone(), case.variant.clone()];
+            let theirs = run.published.iter().map(|source| figure(source, case));
+            table.add_row(table::row(name.into_iter().chain(ours).chain(theirs), 3));
+        }
+        let _ = write!(out, "\nours on device {}: {}\n\n{}", device.index, device.name, table::text(&table));
+    }
+    out
+}
+
+fn millis(time: Nanos) -> String {
+    significant(time.0 * 1e-6)
+}
+
+/// What `source` published of the case, as printed there.
+fn figure(source: &Published, case: &Case) -> String {
+    let found = source.milliseconds.get(&case.variant).and_then(|sizes| sizes.get(&case.size));
+    found.map_or_else(|| "–".into(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::tests::record;
+    use super::*;
+    use crate::options::{Config, Selection};
+    use crate::plan::Purpose;
+
+    #[test]
+    fn upload_and_kernel_are_apart_and_each_source_says_what_its_figures_contain() {
+        let config: Config = toml::from_str(
+            "[[bench]]\nalgorithm = 'matmul'\nvariant = ['naive', 'local']\nsize = 64\n\
+             [[bench.published]]\nsource = 'a post'\ndevice = 'a card'\ncontains = 'upload-and-kernel'\n\
+             milliseconds = { local = { 64 = 1.5 } }",
+        )
+        .expect("a configuration");
+        let [selection]: [Selection; 1] = config.bench.try_into().expect("one table");
+        let run = Run::new(&selection, Purpose::Bench).expect("a plan");
+        insta::assert_snapshot!(text(&record(), &run));
+    }
+}

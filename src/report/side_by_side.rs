@@ -1,0 +1,75 @@
+//! Several devices in one table, as document 003 prints them: a row for each size, a column for each device.
+
+use super::bench::{distinct, measured, status};
+use super::table;
+use crate::record::{Case, Record};
+use crate::units::TimeUnit;
+use std::fmt::Write;
+
+/// One table for each algorithm, element type and kind of input; a row for each size and variant.
+#[must_use]
+pub fn text(record: &Record) -> String {
+    let mut out = String::from("devices side by side, median kernel time\n");
+    for device in &record.devices {
+        let _ = writeln!(out, "  [{}] {} ({})", device.index, device.name, device.kind);
+    }
+    let kind = |case: &Case| format!("{} {}, {} input", case.algorithm, case.dtype, case.input);
+    let kinds: Vec<_> = record.cases.iter().map(kind).collect();
+    for title in distinct(kinds.iter().map(String::as_str)) {
+        let cases: Vec<_> = record.cases.iter().filter(|case| kind(case) == title).collect();
+        let columns = record.devices.iter().map(|device| format!("[{}]", device.index));
+        let headings = ["size", "variant", ""].map(String::from).into_iter().chain(columns);
+        let mut table = table::new(headings);
+        let mut done: Vec<(String, &str)> = vec![];
+        for case in &cases {
+            let name = (case.row(), case.variant.as_str());
+            if done.contains(&name) {
+                continue;
+            }
+            let row: Vec<_> = record
+                .devices
+                .iter()
+                .map(|device| {
+                    cases.iter().find(|c| c.device == device.index && (c.row(), c.variant.as_str()) == name).copied()
+                })
+                .collect();
+            let medians = row.iter().flatten().filter_map(|case| measured(case)).map(|m| m.summary.median);
+            let unit = medians.min_by(|a, b| a.0.total_cmp(&b.0)).map(TimeUnit::for_value);
+            let cells = row.iter().map(|case| match (case, unit) {
+                (None, _) => String::new(),
+                (Some(case), Some(unit)) => {
+                    measured(case).map_or_else(|| status(&case.outcome).into(), |m| unit.number(m.summary.median))
+                }
+                (Some(case), None) => status(&case.outcome).into(),
+            });
+            let unit = unit.map_or_else(String::new, |unit| unit.to_string());
+            let texts = [name.0.clone(), name.1.to_string(), unit].into_iter().chain(cells);
+            table.add_row(table::row(texts, 3));
+            done.push(name);
+        }
+        let _ = write!(out, "\n{title}\n\n{}", table::text(&table));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::tests::record;
+    use super::*;
+
+    #[test]
+    fn each_device_has_a_column_and_each_size_and_variant_a_row() {
+        let mut record = record();
+        let mut second = record.devices[0].clone();
+        second.index = 1;
+        second.name = "another".into();
+        record.devices.push(second);
+        let mut others = record.cases.clone();
+        for case in &mut others {
+            case.device = 1;
+        }
+        others.remove(0);
+        record.cases.extend(others);
+        insta::assert_snapshot!(text(&record));
+    }
+}
