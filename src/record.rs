@@ -2,7 +2,7 @@
 //! the two.
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{Check, CheckMethod, Metric, StopRule};
+use crate::algorithms::{Check, CheckMethod, Metric, Problem, StopRule};
 use crate::capability::DeviceInfo;
 use crate::dtype::DType;
 use crate::plan::Group;
@@ -91,6 +91,9 @@ pub struct Case {
     pub device: usize,
     /// Nominal work.
     pub work: Work,
+    /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
+    /// divided by it is the time of one operation. `null` for others.
+    pub chain: Option<u64>,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -237,12 +240,19 @@ impl Case {
         self.subgroup_size.map_or_else(|| self.size.clone(), |width| format!("{} @{width}", self.size))
     }
 
+    /// The time that a table shows of `time`, the time of the whole case: that of one operation where the case is a
+    /// chain of them.
+    #[must_use]
+    pub fn shown(&self, time: Nanos) -> Nanos {
+        Nanos(time.0 / self.chain.unwrap_or(1) as f64)
+    }
+
     /// The record of `variant` in `group` on device `device`.
     #[must_use]
     pub fn new(
         group: &Group,
         variant: &crate::algorithms::Variant,
-        work: Work,
+        problem: &dyn Problem,
         device: usize,
         outcome: Outcome,
     ) -> Self {
@@ -257,7 +267,8 @@ impl Case {
             subgroup_size: group.spec.subgroup_size,
             stop: group.algorithm.iterative.then_some(group.spec.stop),
             device,
-            work,
+            work: problem.work(),
+            chain: problem.chain(),
             outcome,
         }
     }

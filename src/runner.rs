@@ -119,7 +119,7 @@ impl<'a> Runner<'a> {
                     .unwrap_or_else(|error| Outcome::Failed { error })
                 }
             };
-            let case = Case::new(group, variant, problem.work(), self.device.info.index, outcome);
+            let case = Case::new(group, variant, problem.as_ref(), self.device.info.index, outcome);
             observer.end(&case);
             cases.push(case);
         }

@@ -1,6 +1,7 @@
 //! The algorithms that can be measured and their variants: data, pure functions and host oracles. Nothing here
 //! talks to Vulkan.
 
+pub mod collectives;
 pub mod input;
 pub mod matmul;
 
@@ -15,7 +16,7 @@ use input::Input;
 use serde::{Deserialize, Serialize};
 
 /// Every algorithm, in the order that lists show them.
-pub static ALGORITHMS: &[&Algorithm] = &[&matmul::MATMUL];
+pub static ALGORITHMS: &[&Algorithm] = &[&matmul::MATMUL, &collectives::COLLECTIVES];
 
 /// A computation with several implementations.
 pub struct Algorithm {
@@ -148,6 +149,11 @@ pub trait Problem {
     fn buffers(&self) -> Vec<BufferSpec>;
     /// Nominal work of one run.
     fn work(&self) -> Work;
+    /// The operations of a chain in which each waits for the one before, where the problem is such a chain: its
+    /// tables then show the time of one operation.
+    fn chain(&self) -> Option<u64> {
+        None
+    }
     /// The contents of the buffers that the host fills, in their order.
     fn inputs(&self) -> Vec<HostArray>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.

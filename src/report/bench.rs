@@ -12,27 +12,29 @@ struct Section<'a> {
     cases: Vec<&'a Case>,
 }
 
-/// Sizes by variants, as in the posts: the median kernel time, the fastest of each row marked.
+/// Sizes by variants, as in the posts: the median kernel time, the fastest of each row marked. Of chains the time of
+/// one operation, the forms of an operation beside one another.
 #[must_use]
 pub fn compact(record: &Record) -> String {
     render(record, |section, out| {
-        let variants = distinct(section.cases.iter().map(|case| case.variant.as_str()));
-        let headings = ["size", ""].into_iter().chain(variants.iter().copied());
+        let columns = distinct(section.cases.iter().map(|case| place(case).1));
+        let headings = ["size", ""].into_iter().chain(columns.iter().copied());
         let mut table = table::new(headings);
-        let labels: Vec<_> = section.cases.iter().map(|case| case.row()).collect();
+        let labels: Vec<_> = section.cases.iter().map(|case| place(case).0).collect();
         for size in distinct(labels.iter().map(String::as_str)) {
-            let row: Vec<_> = variants
-                .iter()
-                .map(|variant| section.cases.iter().find(|c| c.row() == size && c.variant == *variant).copied())
-                .collect();
-            let medians = row.iter().flatten().filter_map(|case| measured(case)).map(|m| m.summary.median);
+            let find = |column| section.cases.iter().find(|case| place(case) == (size.to_string(), column)).copied();
+            let row: Vec<_> = columns.iter().map(|column| find(*column)).collect();
+            let medians = row.iter().flatten().filter_map(|case| median(case));
             let best = medians.min_by(|a, b| a.0.total_cmp(&b.0));
             let unit = best.map(TimeUnit::for_value);
             let cells = row.iter().map(|case| case.map_or_else(String::new, |case| compact_cell(case, best, unit)));
             let unit = unit.map_or_else(String::new, |unit| unit.to_string());
             table.add_row(table::row([size.to_string(), unit].into_iter().chain(cells), 2));
         }
-        out.push_str("median kernel time, ★ fastest of its row\n\n");
+        out.push_str(match section.cases[0].chain {
+            None => "median kernel time, ★ fastest of its row\n\n",
+            Some(_) => "time of one operation: median kernel time / operations of the chain, ★ fastest of its row\n\n",
+        });
         out.push_str(&table::text(&table));
     })
 }
@@ -44,7 +46,9 @@ pub fn long(record: &Record) -> String {
         let headings = ["size", "variant", "median", "±", "min", "GFLOP/s", "GB/s", "samples", "residual", "allowed"];
         let answers = section.cases.iter().filter_map(|case| measured(case)).map(|m| &m.verification);
         let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
-        let mut table = table::new(headings.into_iter().chain(metrics.iter().copied()));
+        let chains = section.cases.iter().any(|case| case.chain.is_some());
+        let per_operation = chains.then_some("per operation");
+        let mut table = table::new(headings.into_iter().chain(per_operation).chain(metrics.iter().copied()));
         for case in &section.cases {
             let cells = match &case.outcome {
                 Outcome::Measured(m) => {
@@ -72,7 +76,8 @@ pub fn long(record: &Record) -> String {
             };
             let name = [case.row(), case.variant.clone()];
             let figures = metrics.iter().map(|name| metric(case, name));
-            table.add_row(table::row(name.into_iter().chain(cells).chain(figures), 2));
+            let per_operation = chains.then(|| median(case).map_or_else(String::new, |time| time.to_string()));
+            table.add_row(table::row(name.into_iter().chain(cells).chain(per_operation).chain(figures), 2));
         }
         out.push_str(&table::text(&table));
     })
@@ -141,13 +146,27 @@ pub(super) fn measured(case: &Case) -> Option<&Measured> {
 }
 
 fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> String {
-    match (&case.outcome, unit) {
-        (Outcome::Measured(m), Some(unit)) => {
-            let star = if best == Some(m.summary.median) { "★ " } else { "" };
-            format!("{star}{}{}", signs(m), unit.number(m.summary.median))
+    match (&case.outcome, median(case), unit) {
+        (Outcome::Measured(m), Some(median), Some(unit)) => {
+            let star = if best == Some(median) { "★ " } else { "" };
+            format!("{star}{}{}", signs(m), unit.number(median))
         }
-        (other, _) => status(other).into(),
+        (other, ..) => status(other).into(),
     }
+}
+
+/// The row and the column of the compact table that a case belongs in: its size and its variant. A chain's row has
+/// the operation too, and its column is the form that the name of the variant ends in.
+fn place(case: &Case) -> (String, &str) {
+    match case.variant.rsplit_once('-').filter(|_| case.chain.is_some()) {
+        Some((operation, form)) => (format!("{} {operation}", case.row()), form),
+        None => (case.row(), &case.variant),
+    }
+}
+
+/// The median of a case as the compact table shows it.
+fn median(case: &Case) -> Option<Nanos> {
+    measured(case).map(|m| case.shown(m.summary.median))
 }
 
 fn metric(case: &Case, name: &str) -> String {
@@ -228,6 +247,7 @@ pub(super) mod tests {
             stop: None,
             device: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
+            chain: None,
             outcome,
         }
     }
@@ -281,6 +301,18 @@ pub(super) mod tests {
     #[test]
     fn the_long_table_shows_rate_interval_and_residual() {
         insta::assert_snapshot!(long(&record()));
+    }
+
+    #[test]
+    fn chains_show_the_time_of_one_operation_with_its_forms_side_by_side() {
+        let mut record = record();
+        let timed = |micros| timed(micros, vec![]);
+        record.cases = ["broadcast-subgroup", "broadcast-shared", "vote-any-subgroup", "vote-any-shared"]
+            .into_iter()
+            .zip([timed(40.0), timed(80.0), timed(30.0), Outcome::Rejected(verification(1.0))])
+            .map(|(variant, outcome)| Case { chain: Some(1000), ..case(variant, outcome) })
+            .collect();
+        insta::assert_snapshot!(compact(&record) + "\n" + &long(&record));
     }
 
     #[test]

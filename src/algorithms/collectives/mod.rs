@@ -1,0 +1,264 @@
+//! The communication primitives of document 004: what one collective operation of a sub-group costs, and the same
+//! communication through shared memory.
+//!
+//! One work-group of two sub-groups is dispatched, the smallest in which a kernel that confuses the two is caught.
+//! Its invocations go through a chain of n operations in which each takes the result of the one before, so the
+//! kernel time divided by n is the latency of one operation with nothing else on the device. On a device that runs
+//! the sub-groups of a group one after the other (software devices do) that latency contains both. The launch is in
+//! it too: a few microseconds over the whole chain, and in `nothing-subgroup` as well.
+//!
+//! The operations that go through shared memory communicate within the same sub-groups, so both forms compute the
+//! same function, but they synchronise with work-group barriers, as code that knows no sub-groups must.
+//!
+//! The sub-group size is the device's to choose, so the kernel reports it and the host checks against that.
+//!
+//! Nominal work: n operations; no bytes, for everything stays in registers and shared memory.
+
+mod primitive;
+mod variants;
+
+use super::input::{Input, generator, random};
+use super::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Metric, Oracle, Problem, Role};
+use crate::dtype::{DType, HostArray};
+use crate::size::Size;
+use crate::units::{Bytes, Work};
+use primitive::Primitive;
+
+/// Communication within sub-groups.
+pub static COLLECTIVES: Algorithm = Algorithm {
+    name: "collectives",
+    summary: "what one collective operation costs: a chain of n dependent ones in one work-group of two sub-groups",
+    work: "n operations; the time per operation is the kernel time divided by n: latency, with the launch's share in it",
+    default_size: "8192",
+    verify_size: "1,2,3,33,1000",
+    iterative: false,
+    inputs: &[Input::Uniform],
+    variants: variants::VARIANTS,
+    problem: |case| Ok(Box::new(Collectives::new(case)?)),
+};
+
+/// Sub-groups of the work-group.
+const SUBGROUPS: u32 = 2;
+/// Invocations of the largest work-group: Vulkan's sub-groups have at most 128.
+const MOST_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
+/// The longest chain: the host goes through it too.
+const LONGEST_CHAIN: u64 = 1 << 20;
+/// What the kernel reports: sub-group size, sub-groups, invocations, primitive.
+const FACTS: u64 = 4;
+
+struct Collectives {
+    /// Operations of the chain.
+    chain: u64,
+    case: CaseSpec,
+}
+
+/// The length of the chain that a size means.
+fn chain_length(size: Size) -> Result<u64, String> {
+    match size {
+        Size::Uniform(n) if n <= LONGEST_CHAIN => Ok(n),
+        Size::Uniform(_) => Err(format!("the host follows chains of at most {LONGEST_CHAIN} operations")),
+        other => Err(format!("'{other}' is not one number, the operations of the chain; write 1024")),
+    }
+}
+
+impl Collectives {
+    fn new(case: &CaseSpec) -> Result<Self, String> {
+        Ok(Self { chain: chain_length(case.size)?, case: *case })
+    }
+}
+
+impl Problem for Collectives {
+    fn extents(&self) -> String {
+        self.chain.to_string()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        let dtype = DType::I32;
+        vec![
+            BufferSpec { name: "X", role: Role::Input, dtype, len: MOST_INVOCATIONS },
+            BufferSpec { name: "Y", role: Role::Output, dtype, len: MOST_INVOCATIONS },
+            BufferSpec { name: "F", role: Role::Output, dtype, len: FACTS },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: self.chain, bytes: Bytes(0) }
+    }
+
+    fn chain(&self) -> Option<u64> {
+        Some(self.chain)
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let mut rng = generator(self.case.seed, 0);
+        vec![random(DType::I32, self.case.input, MOST_INVOCATIONS as usize, &mut rng)]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let required = self.case.subgroup_size;
+        Box::new(Expected { chain: self.chain, required, x: integers(&inputs[0]).to_vec() })
+    }
+}
+
+fn integers(array: &HostArray) -> &[i32] {
+    match array {
+        HostArray::I32(values) => values,
+        other => unreachable!("buffers of collectives are i32, not {other:?}"),
+    }
+}
+
+/// What the chain must give, whatever the sub-group size turns out to be.
+struct Expected {
+    chain: u64,
+    /// The sub-group size that was required, if any.
+    required: Option<u32>,
+    /// X.
+    x: Vec<i32>,
+}
+
+/// What a kernel reports of the group that it ran in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Facts {
+    lanes: usize,
+    invocations: usize,
+    primitive: Primitive,
+}
+
+impl Facts {
+    /// Reads F; `None` where it makes no sense, as when the kernel did not write it.
+    fn read(f: &[i32]) -> Option<(Self, usize)> {
+        let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
+        let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;
+        let (lanes, invocations) = (lanes?, invocations?);
+        let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MOST_INVOCATIONS as usize;
+        sensible.then_some((Self { lanes, invocations, primitive }, subgroups?))
+    }
+}
+
+impl Oracle for Expected {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        let [y, f] = [0, 1].map(|index| integers(&outputs[index]));
+        let mut check = Check {
+            residual: f64::INFINITY,
+            tolerance: 0.0,
+            method: CheckMethod::Elementwise,
+            worst: format!("F is {f:?}, which describes no work-group"),
+            metrics: vec![],
+        };
+        let Some((facts, subgroups)) = Facts::read(f) else { return Ok(check) };
+        let Facts { lanes, invocations, primitive } = facts;
+        if let Some(required) = self.required.filter(|required| *required as usize != lanes) {
+            return Err(format!("ran in sub-groups of {lanes}, not of {required} as required"));
+        }
+        if lanes == 1 {
+            return Err("ran in sub-groups of one invocation, which has nobody to communicate with".into());
+        }
+        if subgroups * lanes != invocations {
+            return Err(format!(
+                "ran {invocations} invocations in {subgroups} sub-groups of {lanes}: not all are full"
+            ));
+        }
+        let expected = primitive.chain(&self.x[..invocations], lanes, self.chain);
+        let error = |place: usize| (f64::from(y[place]) - f64::from(expected[place])).abs();
+        let place = (0..invocations).max_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(0);
+        check.residual = error(place);
+        check.worst = match check.residual {
+            0.0 => String::new(),
+            _ => format!(
+                "lane {} of sub-group {} is {} after {} × {primitive:?}, expected {}",
+                place % lanes,
+                place / lanes,
+                y[place],
+                self.chain,
+                expected[place]
+            ),
+        };
+        check.metrics.push(Metric::new("sub-group", lanes as f64));
+        Ok(check)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(chain: u64) -> Collectives {
+        Collectives::new(&CaseSpec::new(&COLLECTIVES, Size::Uniform(chain), DType::I32)).expect("a sensible size")
+    }
+
+    /// What a right kernel of `primitive` leaves in Y and F on sub-groups of `lanes`.
+    fn right(problem: &Collectives, primitive: Primitive, lanes: usize) -> Vec<HostArray> {
+        let x = problem.inputs();
+        let mut y = primitive.chain(&integers(&x[0])[..2 * lanes], lanes, problem.chain);
+        y.resize(MOST_INVOCATIONS as usize, -1);
+        let facts = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
+        vec![HostArray::I32(y), HostArray::I32(facts)]
+    }
+
+    fn check(problem: &Collectives, outputs: &[HostArray]) -> Result<Check, String> {
+        problem.oracle(&problem.inputs()).check(outputs)
+    }
+
+    fn change(outputs: &mut [HostArray], buffer: usize, index: usize, change: impl Fn(i32) -> i32) {
+        if let HostArray::I32(values) = &mut outputs[buffer] {
+            values[index] = change(values[index]);
+        }
+    }
+
+    #[test]
+    fn the_right_answer_passes_at_every_sub_group_size() {
+        let problem = problem(33);
+        for lanes in [2, 4, 8, 16, 32, 64, 128] {
+            for primitive in Primitive::ALL {
+                let check = check(&problem, &right(&problem, primitive, lanes)).expect("an answer");
+                assert!(check.passes() && check.worst.is_empty(), "{primitive:?} of {lanes}: {}", check.worst);
+            }
+        }
+    }
+
+    #[test]
+    fn one_wrong_bit_in_one_lane_is_rejected() {
+        let problem = problem(33);
+        for place in [0, 7, 15] {
+            let mut outputs = right(&problem, Primitive::Scan, 8);
+            change(&mut outputs, 0, place, |value| value ^ 1);
+            let check = check(&problem, &outputs).expect("an answer");
+            assert!(!check.passes() && check.worst.starts_with("lane 7 of") == (place % 8 == 7), "{}", check.worst);
+        }
+    }
+
+    #[test]
+    fn an_operation_of_the_whole_work_group_is_not_one_of_its_sub_groups() {
+        let problem = problem(3);
+        for primitive in Primitive::ALL.into_iter().filter(|primitive| *primitive != Primitive::Nothing) {
+            let mut outputs = right(&problem, primitive, 16);
+            for (index, value) in [(0, 8), (1, 4)] {
+                change(&mut outputs, 1, index, |_| value);
+            }
+            assert!(!check(&problem, &outputs).expect("an answer").passes(), "{primitive:?}");
+        }
+    }
+
+    #[test]
+    fn outputs_that_were_never_written_are_rejected() {
+        let problem = problem(3);
+        let poison = |len: u64| HostArray::I32(vec![-1; len as usize]);
+        let check = check(&problem, &[poison(MOST_INVOCATIONS), poison(FACTS)]).expect("an answer");
+        assert!(!check.passes() && check.worst.contains("describes no work-group"), "{}", check.worst);
+    }
+
+    #[test]
+    fn another_sub_group_size_than_the_required_one_is_a_failure() {
+        let mut problem = problem(3);
+        problem.case.subgroup_size = Some(16);
+        let error = check(&problem, &right(&problem, Primitive::Xor, 8)).expect_err("16 were required");
+        assert_eq!(error, "ran in sub-groups of 8, not of 16 as required");
+    }
+
+    #[test]
+    fn sizes_that_are_no_chain_are_refused() {
+        let error = |size| chain_length(size).expect_err("no chain");
+        assert!(error(Size::Three(1, 2, 3)).contains("'1x2x3' is not one number"));
+        assert!(error(Size::Uniform(1 << 21)).contains("at most 1048576 operations"));
+    }
+}

@@ -1,0 +1,179 @@
+//! The variants of collectives: each operation as the sub-group has it and through shared memory. To add one: a
+//! kernel in `glsl/collectives/` that defines `operation`, and an entry here. Names end in the form after the last
+//! `-`: tables put the forms of one operation beside one another.
+
+use super::primitive::Primitive;
+use super::{SUBGROUPS, chain_length};
+use crate::algorithms::{CaseSpec, Variant};
+use crate::capability::DeviceInfo;
+use crate::program::{BufferId, Dispatch, Program, Value};
+use crate::shaders::Shader;
+
+/// A variant that runs a chain of one primitive.
+macro_rules! chains {
+    ($($name:literal: $primitive:ident, $inner:ident, $source:literal, $summary:literal;)*) => {
+        pub(super) static VARIANTS: &[Variant] = &[$(Variant {
+            name: $name,
+            aliases: &[],
+            summary: $summary,
+            source: $source,
+            kernels: &[concat!("collectives/", $name)],
+            program: |shaders, case, device| {
+                Program::single(chain(shaders[0], case, device, Primitive::$primitive, InnerLoop::$inner))
+            },
+        },)*];
+    };
+}
+
+/// Whether an operation has a loop of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InnerLoop {
+    None,
+    /// log2 of the sub-group size rounds.
+    Log2,
+}
+
+#[rustfmt::skip]
+chains! {
+    "nothing-subgroup": Nothing, None, "the zero of the scale",
+        "the loop of the chain without an operation: to be subtracted from the other times";
+    "barrier-subgroup": Nothing, None, "document 004, barriers of sub-groups",
+        "a barrier of the sub-group alone: subgroupBarrier";
+    "barrier-workgroup": Nothing, None, "document 004, barriers of work-groups",
+        "a barrier of the work-group: what each exchange through shared memory needs";
+    "broadcast-subgroup": Broadcast, None, "document 004, group_broadcast (figure 9-10)",
+        "all lanes get the value of one: subgroupBroadcast from a run-time lane";
+    "broadcast-shared": Broadcast, None, "document 004, group_broadcast (figure 9-10)",
+        "a value written to shared memory by one lane, read by all after a work-group barrier";
+    "vote-any-subgroup": VoteAny, None, "document 004, any_of_group (figure 9-13)",
+        "whether a condition holds in any lane: subgroupAny";
+    "vote-any-shared": VoteAny, None, "document 004, any_of_group (figure 9-13)",
+        "whether a condition holds in any lane: atomic or into a flag in shared memory, one work-group barrier";
+    "vote-all-subgroup": VoteAll, None, "document 004, all_of_group (figure 9-13)",
+        "whether a condition holds in all lanes: subgroupAll";
+    "vote-all-shared": VoteAll, None, "document 004, all_of_group (figure 9-13)",
+        "whether a condition holds in all lanes: atomic or of its negation into a flag in shared memory";
+    "vote-none-subgroup": VoteNone, None, "document 004, none_of_group (figure 9-13)",
+        "whether a condition holds in no lane: the negation of subgroupAny";
+    "vote-none-shared": VoteNone, None, "document 004, none_of_group (figure 9-13)",
+        "whether a condition holds in no lane: atomic or into a flag in shared memory, read as its negation";
+    "ballot-subgroup": Ballot, None, "document 004, votes (figure 9-13) lane by lane",
+        "the lanes in which a condition holds as a set of bits: subgroupBallot";
+    "ballot-shared": Ballot, None, "document 004, votes (figure 9-13) lane by lane",
+        "a set of bits in shared memory, each set by its lane with atomic or";
+    "shuffle-subgroup": Select, None, "document 004, select_from_group (figure 9-14)",
+        "each lane reads a lane of its own choice: subgroupShuffle";
+    "shuffle-shared": Select, None, "document 004, select_from_group (figure 9-14)",
+        "each lane reads a place of its own choice in shared memory after a work-group barrier";
+    "shift-left-subgroup": ShiftLeft, None, "document 004, shift_group_left (figure 9-15)",
+        "each lane reads the one 5/8 of a sub-group above: subgroupShuffleDown";
+    "shift-left-shared": ShiftLeft, None, "document 004, shift_group_left (figure 9-15)",
+        "the same shift through shared memory and a work-group barrier";
+    "shift-right-subgroup": ShiftRight, None, "document 004, shift_group_right",
+        "each lane reads the one 5/8 of a sub-group below: subgroupShuffleUp";
+    "shift-right-shared": ShiftRight, None, "document 004, shift_group_right",
+        "the same shift through shared memory and a work-group barrier";
+    "xor-subgroup": Xor, None, "document 004, permute_group_by_xor (figure 9-16)",
+        "neighbouring lanes swap: subgroupShuffleXor with mask 1";
+    "xor-shared": Xor, None, "document 004, permute_group_by_xor (figure 9-16)",
+        "neighbouring lanes swap through shared memory and a work-group barrier";
+    "reverse-subgroup": Reverse, None, "document 004, permute_group_by_xor (figure 9-17)",
+        "the lanes reverse their order: subgroupShuffleXor with a mask of ones";
+    "reverse-shared": Reverse, None, "document 004, permute_group_by_xor (figure 9-17)",
+        "the lanes reverse their order through shared memory and a work-group barrier";
+    "reduce-add-subgroup": ReduceAdd, None, "document 004, collective functions",
+        "all lanes get the sum of their values: subgroupAdd";
+    "reduce-add-shared": ReduceAdd, Log2, "document 004, collective functions",
+        "the sum by a butterfly through shared memory: log2(lanes) work-group barriers";
+    "scan-subgroup": Scan, None, "document 004, inclusive scans by shifts (at figure 9-15)",
+        "each lane gets the sum up to its own: subgroupInclusiveAdd";
+    "scan-shared": Scan, Log2, "document 004, inclusive scans by shifts (at figure 9-15)",
+        "Hillis and Steele's inclusive scan through shared memory: log2(lanes) work-group barriers";
+}
+
+/// One work-group of [`SUBGROUPS`] full sub-groups that goes through the chain.
+fn chain(
+    shader: &'static Shader,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+    primitive: Primitive,
+    inner: InnerLoop,
+) -> Dispatch {
+    let lanes = case.subgroup_size(device);
+    let n = chain_length(case.size).expect("the problem of this case was made, which checks its size");
+    let [x, y, f] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
+    let rounds = match inner {
+        InnerLoop::None => 0,
+        InnerLoop::Log2 => u64::from(lanes.ilog2()),
+    };
+    // Chains are shorter than 2^32.
+    let numbers = [n as u32, primitive as u32].map(Value::U32);
+    Dispatch::new(shader, &[("X", x), ("Y", y), ("F", f), ("N", numbers[0]), ("PRIMITIVE", numbers[1])])
+        .group_size([SUBGROUPS * lanes, 1, 1])
+        .subgroups_of(lanes)
+        .loops(n * (1 + rounds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::collectives::COLLECTIVES;
+    use crate::capability::tests::software_device;
+    use crate::dtype::DType;
+    use crate::size::Size;
+
+    fn case(n: u64) -> CaseSpec {
+        CaseSpec::new(&COLLECTIVES, Size::Uniform(n), DType::I32)
+    }
+
+    #[test]
+    fn a_chain_runs_in_one_work_group_of_two_required_sub_groups() {
+        let mut device = software_device();
+        (device.subgroup.min_size, device.subgroup.max_size) = (8, 32);
+        for variant in VARIANTS {
+            for (required, lanes) in [(None, 8), (Some(16), 16), (Some(32), 32)] {
+                let case = CaseSpec { subgroup_size: required, ..case(33) };
+                let program = variant.program(&case, &device).expect("it runs on the software device");
+                let dispatch = program.dispatches().next().expect("one dispatch");
+                assert_eq!((dispatch.groups, dispatch.subgroup_size), ([1; 3], Some(lanes)), "{}", variant.name);
+                assert_eq!(dispatch.shader.local_size[0].value(&dispatch.constants), 2 * lanes, "{}", variant.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sub_group_size_that_the_device_lacks_is_a_reason_to_skip() {
+        let case = CaseSpec { subgroup_size: Some(64), ..case(33) };
+        for variant in VARIANTS {
+            let reason = variant.program(&case, &software_device()).expect_err("it has sub-groups of 8");
+            assert_eq!(reason, "needs sub-groups of 64; the device has 8", "{}", variant.name);
+        }
+    }
+
+    #[test]
+    fn the_rounds_of_an_operation_count_as_loop_iterations() {
+        let reason =
+            COLLECTIVES.variant("scan-shared").expect("it is in the table").program(&case(16_384), &software_device());
+        assert!(reason.expect_err("too many").contains("65536 loop iterations"));
+        let plain = COLLECTIVES
+            .variant("scan-subgroup")
+            .expect("it is in the table")
+            .program(&case(16_384), &software_device());
+        assert!(plain.is_ok());
+    }
+
+    #[test]
+    fn every_operation_of_sub_groups_has_its_form_in_shared_memory() {
+        for variant in VARIANTS {
+            let (operation, form) = variant.name.rsplit_once('-').expect("names end in a form");
+            let other = match (operation, form) {
+                ("nothing", "subgroup") => continue,
+                ("barrier", "subgroup") => "barrier-workgroup".to_string(),
+                ("barrier", "workgroup") | (_, "shared") => format!("{operation}-subgroup"),
+                (_, "subgroup") => format!("{operation}-shared"),
+                _ => panic!("{}: unknown form", variant.name),
+            };
+            assert!(COLLECTIVES.variant(&other).is_ok(), "{} has no {other}", variant.name);
+        }
+    }
+}
