@@ -5,4 +5,4 @@
 #pragma dtypes i32
 #include "collectives-flags.glsl"
 
-int operation(int value, uint i) { return !any_raised(rare(value)) ? value : ~value; }
+int operation(int value, uint i) { return voted(value, !any_raised(rare(value))); }

@@ -5,4 +5,4 @@
 #pragma dtypes i32
 #include "collectives.glsl"
 
-int operation(int value, uint i) { return subgroupAll(!rare(value)) ? value : ~value; }
+int operation(int value, uint i) { return voted(value, subgroupAll(!rare(value))); }

@@ -5,4 +5,4 @@
 #pragma dtypes i32
 #include "collectives.glsl"
 
-int operation(int value, uint i) { return subgroupAny(rare(value)) ? value : ~value; }
+int operation(int value, uint i) { return voted(value, subgroupAny(rare(value))); }

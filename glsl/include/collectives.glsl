@@ -60,6 +60,10 @@ void main() {
 // sub-group goes either way about as often.
 bool rare(int value) { return uint(value) < 0xffffffffu / lanes; }
 
+// A value that keeps the outcome of a vote. The addition does not commute with the exclusive or of the chain, so the
+// end tells every vote of it, not only how many went which way.
+int voted(int value, bool yes) { return yes ? value + int(0xc2b2ae3du) : value; }
+
 // A ballot as one word that depends on every bit of it.
 int digest(uvec4 bits) {
     return int(bits.x * 0x9e3779b1u + bits.y * 0x85ebca77u + bits.z * 0xc2b2ae3du + bits.w * 0x27d4eb2fu);
