@@ -91,6 +91,9 @@ pub struct Case {
     pub device: usize,
     /// Nominal work.
     pub work: Work,
+    /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -258,6 +261,7 @@ impl Case {
             stop: group.algorithm.iterative.then_some(group.spec.stop),
             device,
             work,
+            notes: vec![],
             outcome,
         }
     }

@@ -1,8 +1,10 @@
 //! The algorithms that can be measured and their variants: data, pure functions and host oracles. Nothing here
 //! talks to Vulkan.
 
+pub mod eigen;
 pub mod input;
 pub mod matmul;
+pub mod matrix;
 
 use crate::capability::DeviceInfo;
 use crate::dtype::{DType, HostArray};
@@ -15,7 +17,15 @@ use input::Input;
 use serde::{Deserialize, Serialize};
 
 /// Every algorithm, in the order that lists show them.
-pub static ALGORITHMS: &[&Algorithm] = &[&matmul::MATMUL];
+pub static ALGORITHMS: &[&Algorithm] = &[
+    &matmul::MATMUL,
+    &eigen::ROW_SUM,
+    &eigen::VECTOR_MAX,
+    &eigen::EIGENVECTOR,
+    &eigen::NEXT_MATRIX,
+    &eigen::STOP_CHECK,
+    &eigen::EIGEN,
+];
 
 /// A computation with several implementations.
 pub struct Algorithm {
@@ -152,6 +162,10 @@ pub trait Problem {
     fn inputs(&self) -> Vec<HostArray>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle>;
+    /// What is doubtful about the case although it can be run.
+    fn warnings(&self) -> Vec<String> {
+        vec![]
+    }
 }
 
 /// A buffer that a problem needs.
