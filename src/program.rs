@@ -16,6 +16,8 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// Rounds to run after them.
     pub repeat: Option<Repeat>,
+    /// What was chosen for this device that a reader of its figures should know: `float atomics: native`.
+    pub note: Option<&'static str>,
 }
 
 /// Rounds of the same steps until the device says stop. The host looks at the flag after each round, as the
@@ -246,7 +248,7 @@ impl Program {
     /// A program of one dispatch.
     #[must_use]
     pub fn single(dispatch: Dispatch) -> Self {
-        Self { steps: vec![Step::Dispatch(dispatch)], repeat: None }
+        Self { steps: vec![Step::Dispatch(dispatch)], repeat: None, note: None }
     }
 
     /// Every step, those of a round once.

@@ -94,6 +94,9 @@ pub struct Case {
     /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
     /// divided by it is the time of one operation. `null` for others.
     pub chain: Option<u64>,
+    /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -269,6 +272,7 @@ impl Case {
             device,
             work: problem.work(),
             chain: problem.chain(),
+            notes: vec![],
             outcome,
         }
     }

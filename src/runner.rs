@@ -106,6 +106,7 @@ impl<'a> Runner<'a> {
         let mut cases = vec![];
         for (variant, planned) in plans {
             observer.begin(&group.id(variant).to_string());
+            let note = planned.as_ref().ok().and_then(|program| program.note);
             let outcome = match planned {
                 Err(reason) => Outcome::Skipped { reason },
                 Ok(_) if self.interrupted.load(Ordering::Relaxed) => Outcome::Interrupted,
@@ -119,7 +120,8 @@ impl<'a> Runner<'a> {
                     .unwrap_or_else(|error| Outcome::Failed { error })
                 }
             };
-            let case = Case::new(group, variant, problem.as_ref(), self.device.info.index, outcome);
+            let mut case = Case::new(group, variant, problem.as_ref(), self.device.info.index, outcome);
+            case.notes = note.map(String::from).into_iter().chain(problem.warnings()).collect();
             observer.end(&case);
             cases.push(case);
         }

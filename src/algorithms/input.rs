@@ -18,11 +18,32 @@ pub enum Input {
     Uniform,
     /// Uniform in [−1, 1); for integers in [−2¹⁶, 2¹⁶).
     Signed,
+    /// The Hilbert matrix 1 / (r + c + 1), r and c from 0.
+    Hilbert,
+    /// A positive matrix whose two largest eigenvalues are near each other ([`super::matrix::slow`]).
+    Slow,
+    /// The 3×3 example whose dominant eigenvalue is 7.53114.
+    Example,
+    /// A vector whose neighbours are all nearer than eps.
+    Converged,
+    /// A vector with one pair of neighbours too far apart, across a boundary between sub-groups.
+    Boundary,
+    /// A vector whose last and first element are too far apart.
+    Wrap,
 }
 
 impl Input {
     /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Uniform, Self::Signed];
+    pub const ALL: [Self; 8] = [
+        Self::Uniform,
+        Self::Signed,
+        Self::Hilbert,
+        Self::Slow,
+        Self::Example,
+        Self::Converged,
+        Self::Boundary,
+        Self::Wrap,
+    ];
 
     /// The name on the command line and in records.
     #[must_use]
@@ -30,6 +51,12 @@ impl Input {
         match self {
             Self::Uniform => "uniform",
             Self::Signed => "signed",
+            Self::Hilbert => "hilbert",
+            Self::Slow => "slow",
+            Self::Example => "example",
+            Self::Converged => "converged",
+            Self::Boundary => "boundary",
+            Self::Wrap => "wrap",
         }
     }
 }
@@ -63,14 +90,14 @@ pub fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
 }
 
 /// `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
-/// 2⁻⁸ (bf16).
+/// 2⁻⁸ (bf16). Kinds other than `Signed` are made from `Uniform` draws, if any.
 #[must_use]
 pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
     // A uniform integer of `bits` bits, shifted to be signed where asked for; exact in f64 up to 53 bits.
     let mut draw = |bits: u32| -> f64 {
         match input {
-            Input::Uniform => (rng.next_u64() >> (64 - bits)) as f64,
             Input::Signed => (rng.next_u64() >> (63 - bits)) as f64 - 2f64.powi(bits as i32),
+            _ => (rng.next_u64() >> (64 - bits)) as f64,
         }
     };
     match dtype {

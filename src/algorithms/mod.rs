@@ -2,8 +2,10 @@
 //! talks to Vulkan.
 
 pub mod collectives;
+pub mod eigen;
 pub mod input;
 pub mod matmul;
+pub mod matrix;
 
 use crate::capability::DeviceInfo;
 use crate::dtype::{DType, HostArray};
@@ -16,7 +18,16 @@ use input::Input;
 use serde::{Deserialize, Serialize};
 
 /// Every algorithm, in the order that lists show them.
-pub static ALGORITHMS: &[&Algorithm] = &[&matmul::MATMUL, &collectives::COLLECTIVES];
+pub static ALGORITHMS: &[&Algorithm] = &[
+    &matmul::MATMUL,
+    &eigen::ROW_SUM,
+    &eigen::VECTOR_MAX,
+    &eigen::EIGENVECTOR,
+    &eigen::NEXT_MATRIX,
+    &eigen::STOP_CHECK,
+    &eigen::EIGEN,
+    &collectives::COLLECTIVES,
+];
 
 /// A computation with several implementations.
 pub struct Algorithm {
@@ -158,6 +169,10 @@ pub trait Problem {
     fn inputs(&self) -> Vec<HostArray>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle>;
+    /// What is doubtful about the case although it can be run.
+    fn warnings(&self) -> Vec<String> {
+        vec![]
+    }
 }
 
 /// A buffer that a problem needs.

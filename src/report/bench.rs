@@ -4,6 +4,7 @@ use super::table;
 use crate::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record, Warning};
 use crate::units::{Nanos, TimeUnit};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Cases that share a table: one device, algorithm, element type and kind of input.
@@ -94,6 +95,11 @@ pub fn notes(record: &Record) -> String {
             Outcome::Skipped { reason } => writeln!(out, "skipped   {}: {reason}", case.id),
             Outcome::Failed { error } => writeln!(out, "failed    {}: {error}", case.id),
         };
+    }
+    let remarks =
+        record.cases.iter().flat_map(|case| case.notes.iter().map(|note| format!("{}: {note}", case.algorithm)));
+    for remark in remarks.collect::<BTreeSet<_>>() {
+        let _ = writeln!(out, "note      {remark}");
     }
     let all = record.cases.iter().filter_map(measured).flat_map(|m| m.warnings.iter().copied());
     for warning in [Warning::UnstableClock, Warning::TimeLimit, Warning::Interrupted] {
@@ -248,6 +254,7 @@ pub(super) mod tests {
             device: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
             chain: None,
+            notes: vec![],
             outcome,
         }
     }

@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_right_product_passes_both_checks() {
         for dtype in [DType::F32, DType::I32] {
-            for input in Input::ALL {
+            for input in [Input::Uniform, Input::Signed] {
                 let [a, b] = operands(dtype, input);
                 for expected in both(dtype, &a, &b) {
                     let check = expected.check(&[product(&a, &b)]).expect("an answer");

@@ -1,0 +1,92 @@
+//! One round of the eigenvector: e\[i\] ← e\[i\]·s\[i\]/max, in place.
+
+use super::{AWKWARD_VECTORS, DIVISION, Elementwise, VECTOR_SIZES, buffer, gamma, over_vector, reals, vector_length};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant, matrix};
+use crate::capability::DeviceInfo;
+use crate::dtype::{DType, HostArray};
+use crate::program::{Dispatch, Program};
+use crate::shaders::Shader;
+use crate::units::{Bytes, Work};
+
+/// One round of the eigenvector.
+pub static EIGENVECTOR: Algorithm = Algorithm {
+    name: "eigenvector",
+    summary: "one round of the eigenvector, e[i] ← e[i]·s[i]/max, in place",
+    work: "2·n operations; s, max and e read once, e written once",
+    default_size: VECTOR_SIZES,
+    verify_size: AWKWARD_VECTORS,
+    iterative: false,
+    inputs: &[Input::Uniform],
+    variants: &[
+        Variant {
+            name: "global",
+            aliases: &["v0"],
+            summary: "every invocation reads the maximum from global memory",
+            source: "document 003, kernelComputeEigenVector_v0",
+            kernels: &["eigenvector/global"],
+            program,
+        },
+        Variant {
+            name: "broadcast",
+            aliases: &["v1"],
+            summary: "one lane of a sub-group reads the maximum and broadcasts it",
+            source: "document 003, kernelComputeEigenVector_v1",
+            kernels: &["eigenvector/broadcast"],
+            program,
+        },
+    ],
+    problem: |case| Ok(Box::new(Eigenvector { n: vector_length(case)?, seed: case.seed })),
+};
+
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    Program::single(step(shaders[0], [0, 1, 2], case, device))
+}
+
+/// Updates e: sums, maximum and e are buffers of these numbers.
+pub(super) fn step(
+    shader: &'static Shader,
+    [sums, maximum, e]: [usize; 3],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    over_vector(shader, &[("s", buffer(sums)), ("maximum", buffer(maximum)), ("e", buffer(e))], case, device)
+}
+
+struct Eigenvector {
+    n: u64,
+    seed: u64,
+}
+
+impl Problem for Eigenvector {
+    fn extents(&self) -> String {
+        self.n.to_string()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        vec![
+            BufferSpec { name: "s", role: Role::Input, dtype: DType::F32, len: self.n },
+            BufferSpec { name: "max", role: Role::Input, dtype: DType::F32, len: 1 },
+            BufferSpec { name: "e", role: Role::InPlace, dtype: DType::F32, len: self.n },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: 2 * self.n, bytes: Bytes(4 * (3 * self.n + 1)) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let [s, e] = [0, 1].map(|stream| matrix::positive(self.n as usize, self.seed, stream));
+        let max = s.iter().copied().fold(0.0, f32::max);
+        vec![HostArray::F32(s), HostArray::F32(vec![max]), HostArray::F32(e)]
+    }
+
+    /// A division and a multiplication, relative to the exact value.
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let [s, max, e] = [0, 1, 2].map(|i| reals(&inputs[i]));
+        let expected = move |i: usize| {
+            let exact = f64::from(e[i]) * f64::from(s[i]) / f64::from(max[0]);
+            (exact, exact)
+        };
+        Box::new(Elementwise { expected: Box::new(expected), tolerance: gamma(DIVISION + 1.0), name: "e" })
+    }
+}

@@ -1,0 +1,222 @@
+//! The dominant eigenvalue and eigenvector of a positive matrix by similarity transform (document 003), and the kernels
+//! that it is made of, each an algorithm of its own. All in f32.
+//!
+//! One work-group size serves every kernel, so that variants differ only in how they communicate.
+
+mod eigenvector;
+mod next_matrix;
+mod pipeline;
+mod power;
+mod row_sum;
+mod stop_check;
+mod vector_max;
+
+pub use eigenvector::EIGENVECTOR;
+pub use next_matrix::NEXT_MATRIX;
+pub use pipeline::EIGEN;
+pub use row_sum::ROW_SUM;
+pub use stop_check::STOP_CHECK;
+pub use vector_max::VECTOR_MAX;
+
+use super::{CaseSpec, Check, CheckMethod, Oracle};
+use crate::capability::{DeviceInfo, Feature};
+use crate::dtype::HostArray;
+use crate::program::{BufferId, Dispatch, Value, fold};
+use crate::shaders::Shader;
+use crate::size::Size;
+
+/// Invocations of a work-group: several sub-groups of any size that a device can have, and few enough for every device.
+const GROUP: u32 = 256;
+/// Sweeps of the algorithms on matrices.
+const MATRIX_SIZES: &str = "128..1024";
+const AWKWARD_MATRICES: &str = "1,2,3,31,33,127,257,1000";
+/// Sweeps of the algorithms on vectors.
+const VECTOR_SIZES: &str = "2^16..2^20";
+const AWKWARD_VECTORS: &str = "1,2,3,31,33,127,1000,4097,2^20,1048577";
+/// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
+const MOST_ELEMENTS: u64 = 1 << 31;
+
+/// Unit roundoff of f32.
+const U: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// `γ_m` = m·u/(1 − m·u) of f32: the bound of m roundings (Higham, *Accuracy and Stability of Numerical Algorithms*,
+/// 2nd ed., lemma 3.1); infinite where it bounds nothing.
+fn gamma(m: f64) -> f64 {
+    if m * U < 1.0 { m * U / (1.0 - m * U) } else { f64::INFINITY }
+}
+
+/// Roundings that one division may count for: Vulkan lets a quotient be 2.5 units in the last place off, and a unit in the
+/// last place is at most 2u ("Precision and Operation of SPIR-V Instructions").
+const DIVISION: f64 = 5.0;
+
+/// The length of a vector.
+fn vector_length(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) if n <= MOST_ELEMENTS => Ok(n),
+        Size::Uniform(_) => Err("kernels can index 2^31 elements; choose a smaller size".into()),
+        Size::Three(..) => Err("a vector has one extent; write N".into()),
+    }
+}
+
+/// The order n of an n×n matrix.
+fn matrix_order(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) if n.checked_mul(n).is_some_and(|elements| elements <= MOST_ELEMENTS) => Ok(n),
+        Size::Uniform(n) => Err(format!(
+            "the matrix would have {n}×{n} elements, more than the 2^31 that kernels can index; choose a smaller size"
+        )),
+        Size::Three(..) => Err("the matrix is square; write N".into()),
+    }
+}
+
+/// The first extent of a case whose problem has accepted its size.
+fn extent(case: &CaseSpec) -> u64 {
+    match case.size {
+        Size::Uniform(n) | Size::Three(n, ..) => n,
+    }
+}
+
+/// A buffer as an argument.
+fn buffer(index: usize) -> Value {
+    Value::Buffer(BufferId(index))
+}
+
+/// `shader` with one invocation for each element of a vector, and `n` among its arguments.
+fn over_vector(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    let [x, y] = fold(extent(case).div_ceil(u64::from(GROUP)), device.limits.group_count[0]);
+    dispatch(shader, arguments, case, device).groups([x, y, 1])
+}
+
+/// `shader` with one invocation for each element of a matrix, work-groups within a row, and `n` among its arguments.
+fn over_matrix(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    let [y, z] = fold(extent(case), device.limits.group_count[1]);
+    dispatch(shader, arguments, case, device).groups([extent(case).div_ceil(u64::from(GROUP)), y, z])
+}
+
+fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    // Below 2^31: the problem has checked it.
+    let n = [("n", Value::U32(extent(case) as u32))];
+    let dispatch = Dispatch::new(shader, &[arguments, &n].concat()).group_size([GROUP, 1, 1]);
+    // Only kernels with sub-group operations can tell, and only those are bound to a size.
+    if shader.capabilities.iter().any(|capability| capability.starts_with("GroupNonUniform")) {
+        return dispatch.subgroups_of(case.subgroup_size(device));
+    }
+    dispatch
+}
+
+/// How a device adds floats atomically: the position of the form among `[native, compare-exchange]`, and a note of it.
+fn float_atomics(device: &DeviceInfo) -> (usize, &'static str) {
+    if device.features.contains(&Feature::ShaderBufferFloat32AtomicAdd) {
+        (0, "float atomics: native")
+    } else {
+        (1, "float atomics: compare-exchange")
+    }
+}
+
+/// The values of an f32 array.
+fn reals(array: &HostArray) -> Vec<f32> {
+    match array {
+        HostArray::F32(values) => values.clone(),
+        other => (0..other.len()).map(|i| other.get(i) as f32).collect(),
+    }
+}
+
+/// An oracle that compares the elements of the only output, one by one, with what they should be.
+struct Elementwise {
+    /// The expected value of an element, and the magnitude that its error is relative to.
+    expected: Box<dyn Fn(usize) -> (f64, f64)>,
+    /// The largest relative error of a right implementation.
+    tolerance: f64,
+    /// Name of the output.
+    name: &'static str,
+}
+
+impl Oracle for Elementwise {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        let mut worst = Worst::default();
+        for i in 0..outputs[0].len() {
+            let (got, (expected, magnitude)) = (outputs[0].get(i), (self.expected)(i));
+            let error = (got - expected).abs();
+            // Exact answers need no division; NaN and infinity are never exact.
+            let residual = if error == 0.0 { 0.0 } else { error / magnitude };
+            worst.see(residual, || format!("{}[{i}] is {got}, expected {expected}", self.name));
+        }
+        Ok(worst.check(self.tolerance))
+    }
+}
+
+/// The largest residual so far, and where it is.
+#[derive(Default)]
+struct Worst {
+    residual: f64,
+    place: String,
+}
+
+impl Worst {
+    /// Takes another residual into account; one that is not finite is the worst of all.
+    fn see(&mut self, residual: f64, place: impl FnOnce() -> String) {
+        let residual = if residual.is_finite() { residual } else { f64::INFINITY };
+        if residual > self.residual {
+            *self = Self { residual, place: place() };
+        }
+    }
+
+    fn check(self, tolerance: f64) -> Check {
+        Check {
+            residual: self.residual,
+            tolerance,
+            method: CheckMethod::Elementwise,
+            worst: self.place,
+            metrics: vec![],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::Algorithm;
+    use crate::capability::tests::software_device;
+    use crate::dtype::DType;
+
+    /// The dispatches' grids of a variant's program.
+    fn groups(algorithm: &'static Algorithm, variant: &str, n: u64) -> Vec<[u64; 3]> {
+        let case = CaseSpec::new(algorithm, Size::Uniform(n), DType::F32);
+        let variant = algorithm.variant(variant).expect("it is in the table");
+        let program = variant.program(&case, &software_device()).expect("it runs on the software device");
+        program.dispatches().map(|dispatch| dispatch.groups).collect()
+    }
+
+    #[test]
+    fn grids_cover_the_data_and_fold_beyond_the_limit() {
+        assert_eq!(groups(&ROW_SUM, "v0", 1000), [[4, 1000, 1]]);
+        assert_eq!(groups(&VECTOR_MAX, "v1", 1 << 25), [[43_691, 3, 1]]);
+    }
+
+    #[test]
+    fn a_device_without_float_atomics_gets_the_compare_exchange_form_and_the_note_says_so() {
+        let mut device = software_device();
+        let case = CaseSpec::new(&ROW_SUM, Size::Uniform(8), DType::F32);
+        let program = |device: &DeviceInfo| ROW_SUM.variants[0].program(&case, device).expect("a program");
+        assert_eq!(program(&device).note, Some("float atomics: native"));
+        device.features.remove(&Feature::ShaderBufferFloat32AtomicAdd);
+        assert_eq!(program(&device).note, Some("float atomics: compare-exchange"));
+    }
+
+    #[test]
+    fn sizes_of_three_extents_and_matrices_beyond_the_index_are_refused() {
+        let problem = |algorithm: &'static Algorithm, size| {
+            (algorithm.problem)(&CaseSpec::new(algorithm, size, DType::F32)).err().expect("refused")
+        };
+        assert_eq!(problem(&ROW_SUM, Size::Three(2, 3, 4)), "the matrix is square; write N");
+        assert!(problem(&EIGEN, Size::Uniform(50_000)).contains("50000×50000"));
+        assert!(problem(&STOP_CHECK, Size::Uniform(u64::from(u32::MAX))).contains("2^31"));
+    }
+
+    #[test]
+    fn a_nan_is_the_worst_residual() {
+        let oracle = Elementwise { expected: Box::new(|_| (1.0, 1.0)), tolerance: 1.0, name: "s" };
+        let check = oracle.check(&[HostArray::F32(vec![1.0, f32::NAN, 1.0])]).expect("an answer");
+        assert!(!check.passes() && check.worst == "s[1] is NaN, expected 1", "{check:?}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The next matrix of the similarity transform: M ← D⁻¹·M·D with D = diag(s), that is M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], in place.
+
+use super::{AWKWARD_MATRICES, DIVISION, Elementwise, MATRIX_SIZES, buffer, gamma, matrix_order, over_matrix, reals};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant, matrix};
+use crate::capability::DeviceInfo;
+use crate::dtype::{DType, HostArray};
+use crate::program::Program;
+use crate::shaders::Shader;
+use crate::units::{Bytes, Work};
+
+/// The next matrix of the similarity transform.
+pub static NEXT_MATRIX: Algorithm = Algorithm {
+    name: "next-matrix",
+    summary: "the next matrix of the similarity transform, M[r,c] ← M[r,c]·s[c]/s[r], in place",
+    work: "2·n² operations; M and s read once, M written once",
+    default_size: MATRIX_SIZES,
+    verify_size: AWKWARD_MATRICES,
+    iterative: false,
+    inputs: &[Input::Uniform],
+    variants: &[
+        Variant {
+            name: "global",
+            aliases: &["v0"],
+            summary: "every invocation reads both row sums from global memory",
+            source: "document 003, kernelSimilarityTransform without its local memory",
+            kernels: &["next-matrix/global"],
+            program,
+        },
+        Variant {
+            name: "local",
+            aliases: &["v1"],
+            summary: "the row sums of a work-group's row and columns are staged in shared memory",
+            source: "document 003, kernelSimilarityTransform, with the column as the column index",
+            kernels: &["next-matrix/local"],
+            program,
+        },
+    ],
+    problem: |case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed })),
+};
+
+/// Roundings of one element: `global` divides and multiplies; `local`, as the post does, takes a reciprocal and multiplies
+/// twice.
+pub(super) const ROUNDINGS: f64 = DIVISION + 2.0;
+
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    Program::single(over_matrix(shaders[0], &[("M", buffer(0)), ("s", buffer(1))], case, device))
+}
+
+struct NextMatrix {
+    n: u64,
+    seed: u64,
+}
+
+impl Problem for NextMatrix {
+    fn extents(&self) -> String {
+        self.n.to_string()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        vec![
+            BufferSpec { name: "M", role: Role::InPlace, dtype: DType::F32, len: self.n * self.n },
+            BufferSpec { name: "s", role: Role::Input, dtype: DType::F32, len: self.n },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: 2 * self.n * self.n, bytes: Bytes(4 * self.n * (2 * self.n + 1)) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let lengths = [self.n * self.n, self.n];
+        let make = |stream: usize| matrix::positive(lengths[stream] as usize, self.seed, stream as u64);
+        vec![HostArray::F32(make(0)), HostArray::F32(make(1))]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let n = self.n as usize;
+        let [m, s] = [0, 1].map(|i| reals(&inputs[i]));
+        let expected = move |i: usize| {
+            let exact = f64::from(m[i]) * f64::from(s[i % n]) / f64::from(s[i / n]);
+            (exact, exact)
+        };
+        Box::new(Elementwise { expected: Box::new(expected), tolerance: gamma(ROUNDINGS), name: "M" })
+    }
+}

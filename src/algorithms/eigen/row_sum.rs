@@ -1,0 +1,104 @@
+//! Row sums s\[r\] = Σ A\[r,c\] of an n×n matrix.
+
+use super::{
+    AWKWARD_MATRICES, Elementwise, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order, over_matrix, reals,
+};
+use crate::algorithms::input::{generator, random};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant};
+use crate::capability::DeviceInfo;
+use crate::dtype::{DType, HostArray};
+use crate::program::{BufferId, Program, Step};
+use crate::shaders::Shader;
+use crate::units::{Bytes, Work};
+
+/// Row sums.
+pub static ROW_SUM: Algorithm = Algorithm {
+    name: "row-sum",
+    summary: "sums s[r] = Σ A[r,c] of the rows of an n×n matrix",
+    work: "n² additions; A read once, s written once",
+    default_size: MATRIX_SIZES,
+    verify_size: AWKWARD_MATRICES,
+    iterative: false,
+    inputs: &[Input::Uniform, Input::Signed],
+    variants: &[
+        Variant {
+            name: "atomic",
+            aliases: &["v0"],
+            summary: "every invocation adds its element to the sum of its row: n atomic additions to one word",
+            source: "document 003, kernelSumAcrossRows_v0",
+            kernels: &["row-sum/atomic", "row-sum/atomic-cas"],
+            program,
+        },
+        Variant {
+            name: "subgroup",
+            aliases: &["v1"],
+            summary: "subgroupAdd first, one atomic addition a sub-group",
+            source: "document 003, kernelSumAcrossRows_v1",
+            kernels: &["row-sum/subgroup", "row-sum/subgroup-cas"],
+            program,
+        },
+        Variant {
+            name: "local",
+            aliases: &["v2"],
+            summary: "subgroupAdd, then shared memory and a barrier, one atomic addition a work-group",
+            source: "document 003, kernelSumAcrossRows_v2",
+            kernels: &["row-sum/local", "row-sum/local-cas"],
+            program,
+        },
+    ],
+    problem: |case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case })),
+};
+
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let (form, note) = float_atomics(device);
+    Program { steps: steps(shaders[form], [0, 1], case, device).to_vec(), repeat: None, note: Some(note) }
+}
+
+/// Zeroes the sums and adds the rows up: matrix and sums are buffers `matrix` and `sums`.
+pub(super) fn steps(
+    shader: &'static Shader,
+    [matrix, sums]: [usize; 2],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> [Step; 2] {
+    let dispatch = over_matrix(shader, &[("A", buffer(matrix)), ("s", buffer(sums))], case, device);
+    // `local` adds up its sub-groups' sums, at most 256 of them, in a loop; `…-cas` repeats itself until it is alone,
+    // at most once for each other invocation that meets it.
+    [Step::Fill { buffer: BufferId(sums), word: 0 }, Step::Dispatch(dispatch.loops(256.min(extent(case))))]
+}
+
+struct RowSum {
+    n: u64,
+    case: CaseSpec,
+}
+
+impl Problem for RowSum {
+    fn extents(&self) -> String {
+        self.n.to_string()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        vec![
+            BufferSpec { name: "A", role: Role::Input, dtype: DType::F32, len: self.n * self.n },
+            BufferSpec { name: "s", role: Role::Output, dtype: DType::F32, len: self.n },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: self.n * self.n, bytes: Bytes(4 * self.n * (self.n + 1)) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let mut rng = generator(self.case.seed, 0);
+        vec![random(DType::F32, self.case.input, (self.n * self.n) as usize, &mut rng)]
+    }
+
+    /// In whatever order a sum of n terms is taken, it is off by at most `γ_n`·Σ|a| (Higham, section 4.2).
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let sums: Vec<(f64, f64)> = reals(&inputs[0])
+            .chunks(self.n as usize)
+            .map(|row| row.iter().fold((0.0, 0.0), |(s, m), a| (s + f64::from(*a), m + f64::from(a.abs()))))
+            .collect();
+        Box::new(Elementwise { expected: Box::new(move |row| sums[row]), tolerance: gamma(self.n as f64), name: "s" })
+    }
+}

@@ -1,0 +1,183 @@
+//! The stop criterion: whether every |s\[i\] − s\[(i+1) mod n\]| < eps.
+//!
+//! The answer is one bit, so the kinds of input are chosen to catch each way of getting it wrong: `converged` must be
+//! accepted; `boundary` and `wrap` have one pair too far apart, across the last boundary between sub-groups (of any size
+//! up to 64; in some sizes it is one between work-groups) and between the last element and the first; in `uniform`
+//! almost every pair is.
+
+use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, over_vector, reals, vector_length};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant, matrix};
+use crate::capability::DeviceInfo;
+use crate::dtype::{DType, HostArray};
+use crate::program::{BufferId, Program, Step, Value};
+use crate::shaders::Shader;
+use crate::units::{Bytes, Work};
+
+/// The stop criterion.
+pub static STOP_CHECK: Algorithm = Algorithm {
+    name: "stop-check",
+    summary: "whether neighbouring elements of a vector, the last and the first too, differ by less than 0.001",
+    work: "2·n operations (a difference and a comparison); s read once, the flag written once",
+    default_size: VECTOR_SIZES,
+    verify_size: AWKWARD_VECTORS,
+    iterative: false,
+    inputs: &[Input::Converged, Input::Uniform, Input::Boundary, Input::Wrap],
+    variants: &[
+        Variant {
+            name: "global",
+            aliases: &["v0"],
+            summary: "every invocation reads its element and the next from global memory",
+            source: "document 003, kernelStopCriteria_v0",
+            kernels: &["stop-check/global"],
+            program,
+        },
+        Variant {
+            name: "shuffle",
+            aliases: &["v1"],
+            summary: "the next element comes from the next lane; only the last lane of a sub-group reads twice",
+            source: "document 003, kernelStopCriteria with sub-group shuffling",
+            kernels: &["stop-check/shuffle"],
+            program,
+        },
+        Variant {
+            name: "local",
+            aliases: &["v2"],
+            summary: "as shuffle, with a flag in shared memory: one atomic minimum in global memory a work-group",
+            source: "document 003, kernelStopCriteria, the final kernel",
+            kernels: &["stop-check/local"],
+            program,
+        },
+        Variant {
+            name: "ballot",
+            aliases: &[],
+            summary: "as shuffle, deciding by subgroupBallot in place of subgroupAll",
+            source: "ours, after documents 003 and 004",
+            kernels: &["stop-check/ballot"],
+            program,
+        },
+    ],
+    problem: |case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case })),
+};
+
+/// The post's eps.
+const EPS: f32 = 1e-3;
+
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    Program { steps: steps(shaders[0], [0, 1], EPS, case, device).to_vec(), ..Program::default() }
+}
+
+/// Sets the flag and clears it where a pair is too far apart: sums and flag are buffers of these numbers.
+pub(super) fn steps(
+    shader: &'static Shader,
+    [sums, flag]: [usize; 2],
+    eps: f32,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> [Step; 2] {
+    let arguments = [("s", buffer(sums)), ("stop", buffer(flag)), ("eps", Value::F32(eps))];
+    [Step::Fill { buffer: BufferId(flag), word: 1 }, Step::Dispatch(over_vector(shader, &arguments, case, device))]
+}
+
+struct StopCheck {
+    n: u64,
+    case: CaseSpec,
+}
+
+impl StopCheck {
+    /// The first element of the pair that is too far apart, in the kinds of input that have one such pair.
+    fn offender(&self) -> Option<usize> {
+        let n = self.n as usize;
+        match self.case.input {
+            // A multiple of 64 is a boundary between sub-groups of every size up to 64.
+            Input::Boundary if n > 64 => Some((n - 1) / 64 * 64 - 1),
+            Input::Boundary if n > 1 => Some(n - 2),
+            Input::Wrap => Some(n - 1),
+            _ => None,
+        }
+    }
+
+    /// Values near 1 that differ by less than eps/8; with an offender, a jump by 4·eps after it, from where eight steps
+    /// of eps/2 lead back.
+    fn values(&self) -> Vec<f32> {
+        let n = self.n as usize;
+        let mut values = matrix::positive(n, self.case.seed, 0);
+        if self.case.input == Input::Uniform {
+            return values;
+        }
+        for value in &mut values {
+            *value = 1.0 + *value * (EPS / 8.0);
+        }
+        if let Some(offender) = self.offender() {
+            for step in 0..n.min(8) {
+                values[(offender + 1 + step) % n] += (8 - step) as f32 * (EPS / 2.0);
+            }
+        }
+        values
+    }
+}
+
+/// The flag for `s`, in f32 as the kernels compute it: subtraction and comparison are exactly defined.
+fn expected(s: &[f32]) -> bool {
+    (0..s.len()).all(|i| (s[i] - s[(i + 1) % s.len()]).abs() < EPS)
+}
+
+impl Problem for StopCheck {
+    fn extents(&self) -> String {
+        self.n.to_string()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        vec![
+            BufferSpec { name: "s", role: Role::Input, dtype: DType::F32, len: self.n },
+            BufferSpec { name: "stop", role: Role::Output, dtype: DType::I32, len: 1 },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: 2 * self.n, bytes: Bytes(4 * (self.n + 1)) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        vec![HostArray::F32(self.values())]
+    }
+
+    /// Exact.
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let flag = f64::from(u8::from(expected(&reals(&inputs[0]))));
+        Box::new(Elementwise { expected: Box::new(move |_| (flag, 1.0)), tolerance: 0.0, name: "stop" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::size::Size;
+
+    fn values(input: Input, n: u64) -> Vec<f32> {
+        let case = CaseSpec { input, ..CaseSpec::new(&STOP_CHECK, Size::Uniform(n), DType::F32) };
+        StopCheck { n, case }.values()
+    }
+
+    #[test]
+    fn converged_vectors_are_and_boundary_and_wrap_have_one_pair_too_far_apart() {
+        for n in [9, 33, 127, 1000, 4097] {
+            let far = |input| {
+                let s = values(input, n);
+                (0..s.len()).filter(|i| (s[*i] - s[(i + 1) % s.len()]).abs() >= EPS).collect::<Vec<_>>()
+            };
+            assert_eq!(far(Input::Converged), [0usize; 0]);
+            assert_eq!(far(Input::Wrap), [n as usize - 1]);
+            assert_eq!(far(Input::Boundary).len(), 1, "{n}");
+        }
+    }
+
+    #[test]
+    fn both_answers_are_asked_for_at_every_size_with_a_pair() {
+        for n in [2, 3, 8, 31, 64, 65, 1 << 12] {
+            assert!(expected(&values(Input::Converged, n)));
+            for input in [Input::Boundary, Input::Wrap] {
+                assert!(!expected(&values(input, n)), "{input} {n}");
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The largest element of a vector without negative elements.
+
+use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, over_vector, reals, vector_length};
+use crate::algorithms::input::{generator, random};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant};
+use crate::capability::DeviceInfo;
+use crate::dtype::{DType, HostArray};
+use crate::program::{BufferId, Program, Step};
+use crate::shaders::Shader;
+use crate::units::{Bytes, Work};
+
+/// Maximum of a vector.
+pub static VECTOR_MAX: Algorithm = Algorithm {
+    name: "vector-max",
+    summary: "largest of the n non-negative elements of a vector",
+    work: "n comparisons; x read once, max written once",
+    default_size: VECTOR_SIZES,
+    verify_size: AWKWARD_VECTORS,
+    iterative: false,
+    inputs: &[Input::Uniform],
+    variants: &[
+        Variant {
+            name: "atomic",
+            aliases: &["v0"],
+            summary: "every invocation takes an atomic maximum in global memory",
+            source: "document 003, kernelMaxInVector_v0",
+            kernels: &["vector-max/atomic"],
+            program,
+        },
+        Variant {
+            name: "subgroup",
+            aliases: &["v1"],
+            summary: "subgroupMax first, one atomic maximum a sub-group",
+            source: "document 003, kernelMaxInVector_v1",
+            kernels: &["vector-max/subgroup"],
+            program,
+        },
+        Variant {
+            name: "local",
+            aliases: &["v2"],
+            summary: "subgroupMax, then an atomic maximum in shared memory and a barrier, one in global memory a work-group",
+            source: "document 003, kernelMaxInVector_v2, with its last line a maximum where the post adds",
+            kernels: &["vector-max/local"],
+            program,
+        },
+    ],
+    problem: |case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed })),
+};
+
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    Program { steps: steps(shaders[0], [0, 1], case, device).to_vec(), ..Program::default() }
+}
+
+/// Zeroes the result and takes the maximum: vector and result are buffers `vector` and `result`.
+pub(super) fn steps(
+    shader: &'static Shader,
+    [vector, result]: [usize; 2],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> [Step; 2] {
+    let dispatch = over_vector(shader, &[("x", buffer(vector)), ("max_bits", buffer(result))], case, device);
+    [Step::Fill { buffer: BufferId(result), word: 0 }, Step::Dispatch(dispatch)]
+}
+
+struct VectorMax {
+    n: u64,
+    seed: u64,
+}
+
+impl Problem for VectorMax {
+    fn extents(&self) -> String {
+        self.n.to_string()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        vec![
+            BufferSpec { name: "x", role: Role::Input, dtype: DType::F32, len: self.n },
+            BufferSpec { name: "max", role: Role::Output, dtype: DType::F32, len: 1 },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: self.n, bytes: Bytes(4 * (self.n + 1)) }
+    }
+
+    /// The last element is the largest, so that a kernel that loses the last, partial work-group is found out.
+    fn inputs(&self) -> Vec<HostArray> {
+        let mut values = reals(&random(DType::F32, Input::Uniform, self.n as usize, &mut generator(self.seed, 0)));
+        if let Some(largest) = (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b])) {
+            let last = values.len() - 1;
+            values.swap(largest, last);
+        }
+        vec![HostArray::F32(values)]
+    }
+
+    /// Exact: a maximum rounds nothing.
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let largest = reals(&inputs[0]).into_iter().fold(0.0, f32::max);
+        Box::new(Elementwise { expected: Box::new(move |_| (f64::from(largest), 1.0)), tolerance: 0.0, name: "max" })
+    }
+}

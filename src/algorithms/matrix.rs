@@ -1,0 +1,64 @@
+//! Generators of n×n matrices, row major, in f32.
+
+use super::input::{generator, random};
+use super::{DType, HostArray, Input};
+
+/// The Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant eigenvalue that
+/// tends to π and others that fall off fast.
+#[must_use]
+pub fn hilbert(n: usize) -> Vec<f32> {
+    let diagonals: Vec<f32> = (0..2 * n).map(|sum| (1.0 / (sum as f64 + 1.0)) as f32).collect();
+    (0..n).flat_map(|row| diagonals[row..row + n].iter().copied()).collect()
+}
+
+/// `len` values uniform in (0, 1]: 1 less a draw from \[0, 1), so that none is zero. Exact multiples of 2⁻²⁴.
+#[must_use]
+pub fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {
+    match random(DType::F32, Input::Uniform, len, &mut generator(seed, stream)) {
+        HostArray::F32(values) => values.into_iter().map(|value| 1.0 - value).collect(),
+        // Asked for f32; any other type would be read the same way.
+        other => (0..other.len()).map(|i| 1.0 - other.get(i) as f32).collect(),
+    }
+}
+
+/// What the elements of [`slow`] that couple its two blocks are, where those within a block are 1.
+pub const COUPLING: f64 = 0.02;
+
+/// A positive matrix on which power iteration converges slowly: D⁻¹·B·D, where B is 1 within two diagonal blocks of
+/// ⌈n/2⌉ and ⌊n/2⌋ rows and [`COUPLING`] δ between them.
+///
+/// For even n the eigenvalues of B are n/2·(1 + δ), n/2·(1 − δ) and zeros, so the error falls by (1 − δ)/(1 + δ) = 0.961 a
+/// round. D is random, in \[1, 2) on the first block and in \[2, 4) on the second: it changes no eigenvalue, but without
+/// it all row sums would be equal from the start.
+#[must_use]
+pub fn slow(n: usize, seed: u64) -> Vec<f32> {
+    let half = n.div_ceil(2);
+    let draws = positive(n, seed, 0);
+    let scale = |i: usize| (2.0 - f64::from(draws[i])) * if i < half { 1.0 } else { 2.0 };
+    let d: Vec<f64> = (0..n).map(scale).collect();
+    let element = |r: usize, c: usize| if (r < half) == (c < half) { 1.0 } else { COUPLING };
+    (0..n).flat_map(|r| (0..n).map(|c| (element(r, c) * d[c] / d[r]) as f32).collect::<Vec<_>>()).collect()
+}
+
+/// The small example with eigenvalue 7.53114 and eigenvector (0.394074, 0.578844, 0.997451).
+pub const EXAMPLE: [f32; 9] = [1.0, 1.0, 2.0, 2.0, 1.0, 3.0, 2.0, 3.0, 5.0];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_generated_matrix_is_positive() {
+        for n in [1, 2, 3, 33, 128] {
+            for matrix in [hilbert(n), positive(n * n, 1, 0), slow(n, 1)] {
+                assert_eq!(matrix.len(), n * n);
+                assert!(matrix.iter().all(|value| *value > 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn the_hilbert_matrix_starts_with_its_reciprocals() {
+        assert_eq!(hilbert(2), [1.0, 0.5, 0.5, 1.0 / 3.0]);
+    }
+}
