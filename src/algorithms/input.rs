@@ -22,7 +22,7 @@ pub enum Input {
     Hilbert,
     /// A positive matrix whose two largest eigenvalues are near each other ([`super::matrix::slow`]).
     Slow,
-    /// The 3×3 example whose dominant eigenvalue is 7.53114.
+    /// The 3×3 example whose dominant eigenvalue is (7 + √65)/2 ([`super::matrix::EXAMPLE`]).
     Example,
     /// A vector whose neighbours are all nearer than eps.
     Converged,

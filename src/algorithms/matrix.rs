@@ -40,7 +40,8 @@ pub fn slow(n: usize, seed: u64) -> Vec<f32> {
     (0..n).flat_map(|r| (0..n).map(|c| (element(r, c) * d[c] / d[r]) as f32).collect::<Vec<_>>()).collect()
 }
 
-/// The small example with eigenvalue 7.53114 and eigenvector (0.394074, 0.578844, 0.997451).
+/// The small example of the post's author: eigenvalue (7 + √65)/2 = 7.531129 (published as 7.53114, where the post's stop
+/// rule ends) and eigenvector (0.394074, 0.578844, 0.997451).
 pub const EXAMPLE: [f32; 9] = [1.0, 1.0, 2.0, 2.0, 1.0, 3.0, 2.0, 3.0, 5.0];
 
 #[cfg(test)]

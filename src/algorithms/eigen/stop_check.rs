@@ -97,7 +97,7 @@ impl StopCheck {
     }
 
     /// Values near 1 that differ by less than eps/8; with an offender, a jump by 4·eps after it, from where eight steps
-    /// of eps/2 lead back.
+    /// of eps/2 lead back; vectors too short for them jump back, and so have two.
     fn values(&self) -> Vec<f32> {
         let n = self.n as usize;
         let mut values = matrix::positive(n, self.case.seed, 0);
@@ -108,7 +108,7 @@ impl StopCheck {
             *value = 1.0 + *value * (EPS / 8.0);
         }
         if let Some(offender) = self.offender() {
-            for step in 0..n.min(8) {
+            for step in 0..if n > 8 { 8 } else { 1 } {
                 values[(offender + 1 + step) % n] += (8 - step) as f32 * (EPS / 2.0);
             }
         }
