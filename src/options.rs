@@ -82,6 +82,8 @@ pub enum Contains {
     Kernel,
     /// The upload of the operands too.
     UploadAndKernel,
+    /// The source does not say.
+    NotStated,
 }
 
 /// Figures that a source document published.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// The software device, or whichever there is.
 fn device() -> Rc<Device> {
-    let instance = Instance::new(Validation::Off).expect("Vulkan");
+    let instance = Instance::new(Validation::Off, None).expect("Vulkan");
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
     Device::open(&instance, physical.expect("a device")).expect("it opens")

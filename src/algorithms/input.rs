@@ -20,6 +20,10 @@ pub enum Input {
     Signed,
     /// The Hilbert matrix 1 / (r + c + 1), r and c from 0.
     Hilbert,
+    /// Uniform + n·I: elimination without pivoting is stable.
+    DiagonallyDominant,
+    /// Uniform with a first row of zeros. There is no answer: shows how a failure is reported.
+    Singular,
     /// A positive matrix whose two largest eigenvalues are near each other ([`super::matrix::slow`]).
     Slow,
     /// The 3×3 example whose dominant eigenvalue is (7 + √65)/2 ([`super::matrix::EXAMPLE`]).
@@ -34,16 +38,24 @@ pub enum Input {
 
 impl Input {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Uniform,
         Self::Signed,
         Self::Hilbert,
+        Self::DiagonallyDominant,
+        Self::Singular,
         Self::Slow,
         Self::Example,
         Self::Converged,
         Self::Boundary,
         Self::Wrap,
     ];
+
+    /// Whether problems of this kind have an answer, so that a conformance run can ask for it.
+    #[must_use]
+    pub fn has_answer(self) -> bool {
+        self != Self::Singular
+    }
 
     /// The name on the command line and in records.
     #[must_use]
@@ -52,6 +64,8 @@ impl Input {
             Self::Uniform => "uniform",
             Self::Signed => "signed",
             Self::Hilbert => "hilbert",
+            Self::DiagonallyDominant => "diagonally-dominant",
+            Self::Singular => "singular",
             Self::Slow => "slow",
             Self::Example => "example",
             Self::Converged => "converged",

@@ -11,6 +11,28 @@ pub fn hilbert(n: usize) -> Vec<f32> {
     (0..n).flat_map(|row| diagonals[row..row + n].iter().copied()).collect()
 }
 
+/// An n×n matrix for factorisations, of a kind of input: `uniform`; `diagonally-dominant`, uniform + n·I rounded, both its
+/// rows and its columns strictly dominated by their diagonals, so that elimination without pivoting is stable (Higham,
+/// *Accuracy and Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for n > 1 has
+/// no factorisation L·U.
+#[must_use]
+pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
+    if input == Input::Hilbert {
+        return hilbert(n);
+    }
+    let mut a = match random(DType::F32, Input::Uniform, n * n, &mut generator(seed, 0)) {
+        HostArray::F32(values) => values,
+        // Asked for f32; any other type would be read the same way.
+        other => (0..other.len()).map(|i| other.get(i) as f32).collect(),
+    };
+    match input {
+        Input::DiagonallyDominant => a.iter_mut().step_by(n + 1).for_each(|diagonal| *diagonal += n as f32),
+        Input::Singular => a[..n].fill(0.0),
+        _ => {}
+    }
+    a
+}
+
 /// `len` values uniform in (0, 1]: 1 less a draw from \[0, 1), so that none is zero. Exact multiples of 2⁻²⁴.
 #[must_use]
 pub fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {

@@ -4,8 +4,10 @@
 pub mod collectives;
 pub mod eigen;
 pub mod input;
+pub mod lu;
 pub mod matmul;
 pub mod matrix;
+mod product;
 
 use crate::capability::DeviceInfo;
 use crate::dtype::{DType, HostArray};
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Every algorithm, in the order that lists show them.
 pub static ALGORITHMS: &[&Algorithm] = &[
     &matmul::MATMUL,
+    &lu::LU,
     &eigen::ROW_SUM,
     &eigen::VECTOR_MAX,
     &eigen::EIGENVECTOR,

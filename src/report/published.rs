@@ -17,6 +17,7 @@ pub fn text(record: &Record, run: &Run) -> String {
         let contains = match source.contains {
             Contains::Kernel => "the kernel alone",
             Contains::UploadAndKernel => "upload and kernel",
+            Contains::NotStated => "what is not stated",
         };
         let _ = writeln!(out, "  [{}] {}, {}: contains {contains}", number + 1, source.source, source.device);
     }

@@ -5,31 +5,15 @@
 //! Numerical Algorithms*, 2nd ed., section 3.5). The residual is the largest |ĉ − c| / (|A|·|B|); the tolerance is
 //! that bound. Integers must agree exactly modulo 2³².
 //!
-//! Above [`MOST_ELEMENTWISE_WORK`] the columns of C are checked in random ±1 combinations of [`BLOCK`] neighbours
-//! (Freivalds 1977): the reference is then A·(B·X) with X of N/BLOCK columns, [`REPEATS`] times. A block of a row
-//! that is wrong by more than the bounds of its elements together escapes one combination with probability at most
-//! 1/2, and all of them with at most 2^−REPEATS, independently for each wrong block.
+//! Large products are checked in random combinations of columns: see [`crate::algorithms::product`].
 
 use super::{CaseSpec, Dims};
-use crate::algorithms::input::generator;
+use crate::algorithms::product::{Combinations, Of, combined_product};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::dtype::{DType, HostArray};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par};
-use rand::Rng;
 
-/// M·N·K up to which every element is checked: 4096³, some seconds on two cores.
-const MOST_ELEMENTWISE_WORK: u128 = 1 << 36;
-/// Columns that one random combination sums up.
-const BLOCK: usize = 64;
-/// Independent combinations of each block.
-const REPEATS: usize = 4;
 /// Integer inputs are below 2^16 in magnitude, so sums of this many products are exact in f64.
 pub(super) const MOST_EXACT_TERMS: u64 = 1 << 20;
-/// Rows of A and columns of the reference that are held as f64 at a time: bounds the oracle's own memory.
-const PANEL: usize = 256;
-/// The stream of the random signs, beyond those of the inputs.
-const SIGN_STREAM: u64 = 1000;
 
 pub(super) struct Expected {
     dims: Dims,
@@ -39,58 +23,6 @@ pub(super) struct Expected {
     reference: Vec<f64>,
     /// |A|·(|B|·|X|), where it differs from the reference (it does not for non-negative inputs checked one by one).
     magnitude: Option<Vec<f64>>,
-}
-
-/// The columns of X: each sums `signs.len()` ±1 multiples of neighbouring columns of C.
-struct Combinations {
-    columns: Vec<Combination>,
-    method: CheckMethod,
-}
-
-struct Combination {
-    first: usize,
-    signs: Vec<f64>,
-}
-
-impl Combinations {
-    fn new(dims: Dims, seed: u64) -> Self {
-        let n = dims.n as usize;
-        if u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k) <= MOST_ELEMENTWISE_WORK {
-            return Self::elementwise(n);
-        }
-        Self::random(n, seed)
-    }
-
-    fn elementwise(n: usize) -> Self {
-        let columns = (0..n).map(|first| Combination { first, signs: vec![1.0] }).collect();
-        Self { columns, method: CheckMethod::Elementwise }
-    }
-
-    fn random(n: usize, seed: u64) -> Self {
-        let mut rng = generator(seed, SIGN_STREAM);
-        let mut sign = || if rng.next_u32() & 1 == 0 { 1.0 } else { -1.0 };
-        let blocks = (0..REPEATS).flat_map(|_| (0..n).step_by(BLOCK));
-        let columns = blocks
-            .map(|first| Combination { first, signs: (first..n.min(first + BLOCK)).map(|_| sign()).collect() })
-            .collect();
-        Self { columns, method: CheckMethod::Probabilistic }
-    }
-}
-
-/// Whether products are taken of values or of their magnitudes.
-#[derive(Clone, Copy, PartialEq)]
-enum Of {
-    Values,
-    Magnitudes,
-}
-
-impl Of {
-    fn apply(self, value: f64) -> f64 {
-        match self {
-            Self::Values => value,
-            Self::Magnitudes => value.abs(),
-        }
-    }
 }
 
 impl Expected {
@@ -106,43 +38,6 @@ impl Expected {
         let magnitude = (!same).then(|| product(Of::Magnitudes));
         Self { dims, dtype, reference: product(Of::Values), magnitude, combinations }
     }
-}
-
-/// A·(B·X), or the same of magnitudes, in f64; M×S row major.
-fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &HostArray, of: Of) -> Vec<f64> {
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
-    let s = x.columns.len();
-    let mut result = vec![0.0; m * s];
-    let mut row_of_b = vec![0.0; BLOCK];
-    let mut rows_of_a = vec![0.0; PANEL.min(m) * k];
-    for (panel, columns) in x.columns.chunks(PANEL).enumerate() {
-        // The panel of B·X: a row of B at a time, only the columns that these combinations span.
-        let mut bx = Mat::<f64>::zeros(k, columns.len());
-        for row in 0..k {
-            for (j, column) in columns.iter().enumerate() {
-                let values = &mut row_of_b[..column.signs.len()];
-                b.read(row * n + column.first, values);
-                bx[(row, j)] = values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
-            }
-        }
-        for first in (0..m).step_by(PANEL) {
-            let rows = PANEL.min(m - first);
-            let block = &mut rows_of_a[..rows * k];
-            a.read(first * k, block);
-            for value in block.iter_mut() {
-                *value = of.apply(*value);
-            }
-            let mut product = Mat::<f64>::zeros(rows, columns.len());
-            let block = MatRef::from_row_major_slice(block, rows, k);
-            matmul(product.as_mut(), Accum::Replace, block, bx.as_ref(), 1.0, Par::rayon(0));
-            for i in 0..rows {
-                for j in 0..columns.len() {
-                    result[(first + i) * s + panel * PANEL + j] = product[(i, j)];
-                }
-            }
-        }
-    }
-    result
 }
 
 impl Oracle for Expected {
@@ -216,7 +111,7 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::input::{Input, random};
+    use crate::algorithms::input::{Input, generator, random};
 
     const DIMS: Dims = Dims { m: 5, n: 150, k: 40 };
 

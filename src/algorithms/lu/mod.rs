@@ -1,0 +1,110 @@
+//! LU factorisation without pivoting, A = L·U, n×n, row major: L unit lower triangular, U upper triangular.
+//!
+//! Nominal work: 2/3·n³ operations; A read once, L and U written once.
+
+mod oracle;
+mod variants;
+
+use super::input::Input;
+use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, matrix};
+use crate::dtype::{DType, HostArray};
+use crate::program::BufferId;
+use crate::size::Size;
+use crate::units::{Bytes, Work};
+
+/// LU factorisation.
+pub static LU: Algorithm = Algorithm {
+    name: "lu",
+    summary: "LU factorisation A = L·U without pivoting, n×n, row major",
+    work: "2/3·n³ operations; A read once, L and U written once",
+    default_size: "64..256",
+    verify_size: "1,2,3,31,33,127,200,257",
+    iterative: false,
+    inputs: &[Input::Uniform, Input::DiagonallyDominant, Input::Hilbert, Input::Singular],
+    variants: variants::VARIANTS,
+    problem: |case| Ok(Box::new(Lu::new(case)?)),
+};
+
+/// The matrix; variants that copy U back change it.
+const A: BufferId = BufferId(0);
+/// The unit lower triangular factor.
+const L: BufferId = BufferId(1);
+/// The upper triangular factor.
+const U: BufferId = BufferId(2);
+/// The first pivot that cannot be divided by, as `lu.glsl` encodes it.
+const STATUS: BufferId = BufferId(3);
+/// What the status word holds while every pivot is sound.
+const NO_BAD_PIVOT: i32 = i32::MAX;
+
+/// The most rows: n² elements are indexed with 32 bits.
+const MOST_ROWS: u64 = 1 << 16;
+
+struct Lu {
+    n: u64,
+    case: CaseSpec,
+}
+
+/// The order of the matrix.
+fn order(size: Size) -> Result<u64, String> {
+    match size {
+        Size::Uniform(n) if n <= MOST_ROWS => Ok(n),
+        Size::Uniform(n) => {
+            Err(format!("{n}×{n} elements are more than the 2^32 that kernels can index; choose n ≤ {MOST_ROWS}"))
+        }
+        Size::Three(..) => Err("it takes one extent, the order of the matrix: write 1024".into()),
+    }
+}
+
+impl Lu {
+    fn new(case: &CaseSpec) -> Result<Self, String> {
+        Ok(Self { n: order(case.size)?, case: *case })
+    }
+}
+
+impl Problem for Lu {
+    fn extents(&self) -> String {
+        format!("{0}x{0}", self.n)
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        let matrix = |name, role| BufferSpec { name, role, dtype: DType::F32, len: self.n * self.n };
+        vec![
+            matrix("A", Role::InPlace),
+            matrix("L", Role::Output),
+            matrix("U", Role::Output),
+            BufferSpec { name: "status", role: Role::Output, dtype: DType::I32, len: 1 },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        let elements = self.n * self.n;
+        Work { operations: (2 * elements).saturating_mul(self.n) / 3, bytes: Bytes(3 * elements * DType::F32.bytes()) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        vec![HostArray::F32(matrix::for_factorisation(self.case.input, self.n as usize, self.case.seed))]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        Box::new(oracle::Factorisation::new(self.n, self.case.seed, inputs[0].clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factorisation_of_order_1024_is_two_thirds_of_a_cube_of_operations() {
+        let problem = Lu::new(&CaseSpec::new(&LU, Size::Uniform(1024), DType::F32)).expect("a sensible size");
+        assert_eq!(problem.work(), Work { operations: 2 * (1 << 30) / 3, bytes: Bytes(12 << 20) });
+    }
+
+    #[test]
+    fn sizes_that_are_no_order_of_a_matrix_are_refused() {
+        for (size, expected) in [(Size::Three(2, 3, 4), "one extent"), (Size::Uniform(70_000), "n ≤ 65536")] {
+            let error = Lu::new(&CaseSpec::new(&LU, size, DType::F32)).err().expect("refused");
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

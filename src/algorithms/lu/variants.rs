@@ -1,0 +1,144 @@
+//! The variants of lu: document 002's two programs, the improved one in the two steps that its text describes. To add
+//! one: kernels in `glsl/lu/` that include `lu.glsl`, and an entry here.
+//!
+//! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
+//! word, clears L and copies A to U, which the document does on the host.
+
+use super::{A, L, NO_BAD_PIVOT, STATUS, U, order};
+use crate::algorithms::{CaseSpec, Variant};
+use crate::capability::DeviceInfo;
+use crate::program::{Dispatch, Program, Step, Value, fold};
+use crate::shaders::Shader;
+
+/// Invocations of a work-group: the document's 64, neighbouring columns of one row, or rows of one column.
+const GROUP: u32 = 64;
+
+pub(super) static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "naive",
+        aliases: &["v0"],
+        summary: "an n×n launch and a copy of all of U for every pivot: most invocations only find that they have no work",
+        source: "document 002, the naive version",
+        kernels: &["lu/identity-square", "lu/naive"],
+        program: |shaders, case, device| {
+            let grid = Launch::new(case, device);
+            let n = grid.n;
+            grid.program(grid.dispatch(shaders[0], 0, [n, n]), |i| {
+                vec![grid.dispatch(shaders[1], i, [n, n]), Step::Copy { from: U, to: A }]
+            })
+        },
+    },
+    Variant {
+        name: "offset-copy",
+        aliases: &["v1"],
+        summary: "launches and copies of exactly the elements that a pivot changes",
+        source: "document 002, offsets, non-uniform groups and sub-buffers",
+        kernels: &["lu/identity", "lu/offset-column", "lu/offset-update", "lu/offset-copy"],
+        program: |shaders, case, device| {
+            let grid = Launch::new(case, device);
+            grid.program(grid.dispatch(shaders[0], 0, [1, grid.n]), |i| {
+                let rows = grid.n - i - 1;
+                vec![
+                    grid.dispatch(shaders[1], i, [1, rows]),
+                    grid.dispatch(shaders[2], i, [rows, rows + 1]),
+                    grid.dispatch(shaders[3], i, [rows, rows + 1]),
+                ]
+            })
+        },
+    },
+    Variant {
+        name: "in-place",
+        aliases: &["v2"],
+        summary: "U updated in place, without a copy; the pivot read once a sub-group and shared through local memory",
+        source: "document 002, the split update and the sub-group leader",
+        kernels: &["lu/identity", "lu/in-place-column", "lu/in-place-update", "lu/in-place-clear"],
+        program: |shaders, case, device| {
+            let grid = Launch::new(case, device);
+            grid.program(grid.dispatch(shaders[0], 0, [1, grid.n]), |i| {
+                let rows = grid.n - i - 1;
+                let mut column = grid.dispatch(shaders[1], i, [1, rows]);
+                if let (Step::Dispatch(dispatch), Some(size)) = (&mut column, case.subgroup_size) {
+                    *dispatch = dispatch.clone().subgroups_of(size);
+                }
+                vec![column, grid.dispatch(shaders[2], i, [rows, rows]), grid.dispatch(shaders[3], i, [1, rows])]
+            })
+        },
+    },
+];
+
+/// The order of the matrix and how launches are laid out.
+struct Launch {
+    n: u64,
+    most_rows: u32,
+}
+
+impl Launch {
+    fn new(case: &CaseSpec, device: &DeviceInfo) -> Self {
+        // Sizes that are no square matrix were refused when the problem was made.
+        let n = order(case.size).unwrap_or_default();
+        Self { n, most_rows: device.limits.group_count[1] }
+    }
+
+    /// One invocation for each of `rows`×`columns` elements.
+    fn dispatch(&self, shader: &'static Shader, i: u64, [rows, columns]: [u64; 2]) -> Step {
+        let [y, z] = fold(rows, self.most_rows);
+        // n is at most 2^16, and so is i.
+        let [n, i] = [self.n, i].map(|extent| Value::U32(extent as u32));
+        let [a, l, u, status] = [A, L, U, STATUS].map(Value::Buffer);
+        Step::Dispatch(
+            Dispatch::new(shader, &[("A", a), ("L", l), ("U", u), ("status", status), ("n", n), ("i", i)])
+                .group_size([GROUP, 1, 1])
+                .groups([columns.div_ceil(u64::from(GROUP)), y, z]),
+        )
+    }
+
+    /// What every variant begins with, then the steps of each pivot. The last row and column have nothing below them.
+    fn program(&self, identity: Step, pivot: impl Fn(u64) -> Vec<Step>) -> Program {
+        let mut steps = vec![
+            Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
+            Step::Fill { buffer: L, word: 0 },
+            Step::Copy { from: A, to: U },
+            identity,
+        ];
+        steps.extend((0..self.n.saturating_sub(1)).flat_map(pivot));
+        Program { steps, repeat: None, note: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::lu::LU;
+    use crate::capability::tests::software_device;
+    use crate::dtype::DType;
+    use crate::size::Size;
+
+    fn program(variant: &str, n: u64) -> Program {
+        let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+        let variant = LU.variant(variant).expect("it is in the table");
+        variant.program(&case, &software_device()).expect("it runs on the software device")
+    }
+
+    #[test]
+    fn launches_shrink_with_the_pivot_except_in_the_naive_variant() {
+        let groups = |variant| program(variant, 130).dispatches().map(|d| d.groups).collect::<Vec<_>>();
+        assert!(groups("naive").iter().all(|groups| *groups == [3, 130, 1]));
+        let exact = groups("offset-copy");
+        assert_eq!(exact[..4], [[3, 1, 1], [3, 1, 1], [3, 129, 1], [3, 129, 1]]);
+        assert_eq!(exact[exact.len() - 3..], [[1, 1, 1]; 3]);
+        assert_eq!(groups("in-place")[1..4], [[3, 1, 1], [3, 129, 1], [3, 1, 1]]);
+    }
+
+    #[test]
+    fn a_matrix_of_one_element_is_only_copied() {
+        for variant in LU.variants {
+            assert_eq!(program(variant.name, 1).steps.len(), 4, "{}", variant.name);
+        }
+    }
+
+    #[test]
+    fn only_the_published_copies_write_a() {
+        let copies = |variant| program(variant, 9).steps.iter().filter(|s| matches!(s, Step::Copy { .. })).count();
+        assert_eq!((copies("naive"), copies("offset-copy"), copies("in-place")), (9, 1, 1));
+    }
+}

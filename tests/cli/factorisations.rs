@@ -1,0 +1,48 @@
+//! LU factorisations on the device against independent ones in f64.
+
+use super::{expect_exit, gpukern, stderr, stdout};
+use gpukern::algorithms::input::Input;
+use gpukern::algorithms::matrix::for_factorisation;
+
+const N: usize = 100;
+
+/// max|u| / max|a| of a factorisation in f64. On matrices whose columns their diagonals dominate partial pivoting swaps
+/// no rows, so faer's factors are those without pivoting.
+fn growth(seed: u64) -> f64 {
+    let a = for_factorisation(Input::DiagonallyDominant, N, seed);
+    let lu = faer::Mat::from_fn(N, N, |r, c| f64::from(a[r * N + c])).partial_piv_lu();
+    assert!(lu.P().arrays().0.iter().enumerate().all(|(row, from)| row == *from), "seed {seed}: rows were swapped");
+    let largest_u = (0..N * N).map(|at| lu.U()[(at / N, at % N)].abs()).fold(0.0, f64::max);
+    largest_u / a.iter().map(|x| f64::from(x.abs())).fold(0.0, f64::max)
+}
+
+#[test]
+fn growth_and_residual_on_ten_seeds_agree_with_an_independent_factorisation() {
+    for seed in 1..=10 {
+        let (size, seed_text) = (N.to_string(), seed.to_string());
+        let arguments =
+            ["bench", "lu", "-s", &size, "--seed", &seed_text, "--input", "diagonally-dominant", "--json", "-"];
+        let output = expect_exit(gpukern(&arguments).args(["--max-time", "1ms"]), 0);
+        let record: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        for case in record["cases"].as_array().expect("cases") {
+            let metrics = case["outcome"]["verification"]["metrics"].as_array().expect("metrics");
+            let metric = |name: &str| metrics.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64());
+            let (ours, theirs) = (metric("growth").expect("a growth factor"), growth(seed));
+            assert!((ours / theirs - 1.0).abs() < 1e-5, "seed {seed}, {}: {ours}, {theirs}", case["id"]);
+            // Factors in f32 leave a residual below one unit roundoff, scaled; factors in f64 would leave 1e-9 of it.
+            let residual = metric("scaled residual").expect("a residual");
+            assert!((1e-4..1.0).contains(&residual), "seed {seed}, {}: {residual}", case["id"]);
+        }
+    }
+}
+
+#[test]
+fn a_zero_pivot_fails_its_case_and_names_the_column() {
+    let output =
+        expect_exit(&mut gpukern(&["bench", "lu", "-s", "1,9", "--input", "singular", "--max-time", "1ms"]), 3);
+    for variant in ["naive", "offset-copy", "in-place"] {
+        let expected = format!("failed    lu/{variant}/f32/9x9/singular: zero pivot at column 0");
+        assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+    }
+    assert!(stdout(&output).contains("★"), "the other size is measured all the same:\n{}", stdout(&output));
+}
