@@ -124,6 +124,10 @@ pub struct VerifyArgs {
     #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',', env = "GPUKERN_DEVICE")]
     pub device: Vec<String>,
 
+    /// Sub-group sizes to require of the device [default: the device's own].
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    pub subgroup_size: Vec<String>,
+
     /// Seed of the input data [default: 1].
     #[arg(long)]
     pub seed: Option<u64>,
@@ -131,8 +135,8 @@ pub struct VerifyArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, dtype, input, device, seed } = args;
-        Self { algorithm, variant, size, dtype, input, device, seed, ..Self::default() }
+        let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
+        Self { algorithm, variant, size, dtype, input, device, subgroup_size, seed, ..Self::default() }
     }
 }
 

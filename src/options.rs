@@ -29,7 +29,8 @@ pub struct Selection {
     #[serde(deserialize_with = "one_or_many")]
     pub dtype: Vec<String>,
 
-    /// Kind of input data: uniform ([0,1), as in the posts) or signed ([-1,1)) [default: uniform].
+    /// Kind of input data, such as uniform ([0,1), as in the posts), signed ([-1,1)) or hilbert; `gpukern list` names
+    /// those of each algorithm, its default first.
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
 
