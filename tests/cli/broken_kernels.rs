@@ -22,8 +22,12 @@ type Change = (u16, u16, &'static str);
 
 /// Changes of SPIR-V opcodes to others that take the same operands. None can make an address larger, so a broken kernel
 /// stays within its buffers.
-const ARITHMETIC: &[Change] =
-    &[(133, 129, "OpFMul → OpFAdd"), (129, 131, "OpFAdd → OpFSub"), (131, 129, "OpFSub → OpFAdd"), (136, 133, "OpFDiv → OpFMul")];
+const ARITHMETIC: &[Change] = &[
+    (133, 129, "OpFMul → OpFAdd"),
+    (129, 131, "OpFAdd → OpFSub"),
+    (131, 129, "OpFSub → OpFAdd"),
+    (136, 133, "OpFDiv → OpFMul"),
+];
 const INDEXING: &[Change] = &[(132, 128, "OpIMul → OpIAdd"), (176, 174, "OpULessThan → OpUGreaterThanEqual")];
 
 /// Every variation of `spirv` with one instruction changed.
