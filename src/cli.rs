@@ -136,7 +136,7 @@ pub struct VerifyArgs {
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
         let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
-        Self { algorithm, variant, size, dtype, input, device, subgroup_size, seed, ..Self::default() }
+        Self { algorithm, variant, size, dtype, input, device, seed, subgroup_size, ..Self::default() }
     }
 }
 
