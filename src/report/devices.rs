@@ -183,7 +183,8 @@ mod tests {
         for line in card.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         }
-        insta::assert_snapshot!(card);
+        // Without the variants: a new one must need no change here.
+        insta::assert_snapshot!(card.split("\n algorithm ").next().expect("the facts"));
     }
 
     #[test]
