@@ -1,6 +1,7 @@
 // A = L·U without pivoting, n×n, row major, n any size: L unit lower triangular, U upper triangular. `i` is the pivot's
 // row and column, 0 ≤ i < n-1; what lies below it is eliminated.
 #include "dtype.glsl"
+#include "fold.glsl"
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Matrix { T at[]; };
 // The first pivot that cannot be divided by: 2·column when it is zero, 2·column + 1 when it is not finite.
@@ -12,9 +13,6 @@ layout(push_constant, scalar) uniform Arguments {
     Status status;
     uint n, i;
 };
-
-// The row of a work-group when groups beyond 65,535 rows (the smallest limit of Vulkan) are folded into z.
-uint folded_group_y() { return gl_WorkGroupID.z * gl_NumWorkGroups.y + gl_WorkGroupID.y; }
 
 // Reports a bad pivot; for one invocation of a dispatch. The exponent is looked at as an integer, because a Vulkan
 // compiler may assume that floats are finite.

@@ -1,5 +1,6 @@
 // C = A·B, row major. A is M×K, B is K×N, C is M×N; any sizes.
 #include "dtype.glsl"
+#include "fold.glsl"
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Operand { T at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Result { T at[]; };
@@ -9,6 +10,3 @@ layout(push_constant, scalar) uniform Arguments {
     Result C;
     uint M, N, K;
 };
-
-// The row of a work-group when groups beyond 65,535 rows (the smallest limit of Vulkan) are folded into z.
-uint folded_group_y() { return gl_WorkGroupID.z * gl_NumWorkGroups.y + gl_WorkGroupID.y; }

@@ -4,7 +4,7 @@ shared float row_value;
 shared float column_value[gl_WorkGroupSize.x];
 
 void next_matrix(InPlace M, Input s, uint n) {
-    uint row = folded_row(), column = gl_GlobalInvocationID.x, lane = gl_LocalInvocationID.x;
+    uint row = folded_group_y(), column = gl_GlobalInvocationID.x, lane = gl_LocalInvocationID.x;
     if (row >= n) return;  // uniform in the group: no invocation misses the barrier
     if (lane == 0) row_value = s.at[row];
     if (column < n) column_value[lane] = s.at[column];

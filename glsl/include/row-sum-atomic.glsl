@@ -2,6 +2,6 @@
 #include "row-sum.glsl"
 
 void main() {
-    uint row = folded_row();
+    uint row = folded_group_y();
     if (row < n && gl_GlobalInvocationID.x < n) atomic_add(s, row, element(row));
 }

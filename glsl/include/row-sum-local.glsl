@@ -5,7 +5,7 @@
 shared float partial[gl_WorkGroupSize.x];  // one a sub-group, of which there are at most as many as invocations
 
 void main() {
-    uint row = folded_row();
+    uint row = folded_group_y();
     if (row >= n) return;  // uniform in the group: no invocation misses a barrier
     float sum = subgroupAdd(element(row));
     if (subgroupElect()) partial[gl_SubgroupID] = sum;

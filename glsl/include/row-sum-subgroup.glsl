@@ -3,7 +3,7 @@
 #include "row-sum.glsl"
 
 void main() {
-    uint row = folded_row();
+    uint row = folded_group_y();
     if (row >= n) return;  // uniform in the group
     float sum = subgroupAdd(element(row));
     if (subgroupElect()) atomic_add(s, row, sum);

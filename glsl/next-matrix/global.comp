@@ -14,6 +14,6 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 void main() {
-    uint row = folded_row(), column = gl_GlobalInvocationID.x;
+    uint row = folded_group_y(), column = gl_GlobalInvocationID.x;
     if (row < n && column < n) M.at[row * n + column] *= s.at[column] / s.at[row];
 }
