@@ -16,7 +16,7 @@ const RED_ZONE: u64 = 4096;
 /// What outputs and red zones are filled with: NaN in every floating-point type.
 const POISON: u32 = 0xffff_ffff;
 /// Bytes copied between host and device at a time, so that a transfer needs little host memory.
-const CHUNK: u64 = 4 << 20;
+const CHUNK: u64 = 2 << 20;
 
 /// A device, its pipelines and its staging buffers.
 pub struct Workbench {
