@@ -26,11 +26,11 @@ pub struct Cli {
     pub command: Command,
 
     /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, env = "GPUKERN_VALIDATION", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub validation: bool,
 
     /// Load Vulkan from this library in place of the system's loader.
-    #[arg(long, global = true, value_name = "FILE", env = "GPUKERN_LOADER")]
+    #[arg(long, global = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
     pub loader: Option<PathBuf>,
 }
 
@@ -121,7 +121,14 @@ pub struct VerifyArgs {
     pub input: Option<String>,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
-    #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',', env = "GPUKERN_DEVICE")]
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
     pub device: Vec<String>,
 
     /// Sub-group sizes to require of the device [default: the device's own].

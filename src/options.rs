@@ -36,7 +36,14 @@ pub struct Selection {
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all` [default: the best GPU, else the
     /// software device].
-    #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',', env = "GPUKERN_DEVICE")]
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
     #[serde(deserialize_with = "one_or_many")]
     pub device: Vec<String>,
 
