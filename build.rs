@@ -81,7 +81,7 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Stri
 
 /// The element types that the `#pragma dtypes f32 f64 …` line names; a kernel without one is compiled once.
 fn dtypes<'a>(source: &'a str, shown: &str) -> Result<Vec<Option<&'a str>>, String> {
-    const KNOWN: [&str; 5] = ["f32", "f64", "f16", "bf16", "i32"];
+    const KNOWN: [&str; 7] = ["f32", "f64", "f16", "bf16", "i32", "i8", "u8"];
     let Some((line, names)) = source
         .lines()
         .enumerate()

@@ -20,11 +20,15 @@ pub enum DType {
     Bf16,
     /// 32-bit integers; products and sums wrap modulo 2³².
     I32,
+    /// Signed 8-bit integers; products and sums in 32 bits.
+    I8,
+    /// Unsigned 8-bit integers; products and sums in 32 bits.
+    U8,
 }
 
 impl DType {
     /// All element types, in the order that lists show them.
-    pub const ALL: [Self; 5] = [Self::F32, Self::F64, Self::F16, Self::Bf16, Self::I32];
+    pub const ALL: [Self; 7] = [Self::F32, Self::F64, Self::F16, Self::Bf16, Self::I32, Self::I8, Self::U8];
 
     /// The name used on the command line, in case ids and as the suffix of compiled shaders.
     #[must_use]
@@ -35,6 +39,8 @@ impl DType {
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
             Self::I32 => "i32",
+            Self::I8 => "i8",
+            Self::U8 => "u8",
         }
     }
 
@@ -45,6 +51,7 @@ impl DType {
             Self::F64 => 8,
             Self::F32 | Self::I32 => 4,
             Self::F16 | Self::Bf16 => 2,
+            Self::I8 | Self::U8 => 1,
         }
     }
 
@@ -55,7 +62,7 @@ impl DType {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 2f64.powi(-24),
             Self::F64 => 2f64.powi(-53),
-            Self::I32 => 0.0,
+            Self::I32 | Self::I8 | Self::U8 => 0.0,
         }
     }
 
@@ -65,7 +72,7 @@ impl DType {
         match self {
             Self::F16 => 2f64.powi(-11),
             Self::Bf16 => 2f64.powi(-8),
-            Self::F32 | Self::F64 | Self::I32 => 0.0,
+            Self::F32 | Self::F64 | Self::I32 | Self::I8 | Self::U8 => 0.0,
         }
     }
 
@@ -77,7 +84,7 @@ impl DType {
             Self::F32 | Self::Bf16 => f64::from(f32::MIN_POSITIVE),
             Self::F64 => f64::MIN_POSITIVE,
             Self::F16 => 2f64.powi(-14),
-            Self::I32 => 0.0,
+            Self::I32 | Self::I8 | Self::U8 => 0.0,
         }
     }
 }
@@ -112,6 +119,10 @@ pub enum HostArray {
     Bf16(Vec<bf16>),
     /// Elements of [`DType::I32`].
     I32(Vec<i32>),
+    /// Elements of [`DType::I8`].
+    I8(Vec<i8>),
+    /// Elements of [`DType::U8`].
+    U8(Vec<u8>),
 }
 
 /// Evaluates `$body` with `$v` bound to the typed vector, whatever its type.
@@ -123,6 +134,8 @@ macro_rules! each_type {
             HostArray::F16($v) => $body,
             HostArray::Bf16($v) => $body,
             HostArray::I32($v) => $body,
+            HostArray::I8($v) => $body,
+            HostArray::U8($v) => $body,
         }
     };
 }
@@ -137,6 +150,8 @@ impl HostArray {
             DType::F16 => Self::F16(vec![f16::ZERO; len]),
             DType::Bf16 => Self::Bf16(vec![bf16::ZERO; len]),
             DType::I32 => Self::I32(vec![0; len]),
+            DType::I8 => Self::I8(vec![0; len]),
+            DType::U8 => Self::U8(vec![0; len]),
         }
     }
 
@@ -173,6 +188,8 @@ impl HostArray {
             Self::F16(v) => v[index].to_f64(),
             Self::Bf16(v) => v[index].to_f64(),
             Self::I32(v) => f64::from(v[index]),
+            Self::I8(v) => f64::from(v[index]),
+            Self::U8(v) => f64::from(v[index]),
         }
     }
 
@@ -185,6 +202,8 @@ impl HostArray {
             Self::F16(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = x.to_f64()),
             Self::Bf16(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = x.to_f64()),
             Self::I32(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(*x)),
+            Self::I8(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(*x)),
+            Self::U8(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(*x)),
         }
     }
 }

@@ -4,24 +4,32 @@
 //   ACC      the type that sums are kept in
 //   load(x)  T → ACC
 //   store(x) ACC → T
+//
+// A kernel that computes in T itself defines ARITHMETIC first; T2 is then a vector of two.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 
 #if defined(DTYPE_F32)
 #define T float
+#define T2 vec2
 #define ACC float
 #define load(x) (x)
 #define store(x) (x)
 #elif defined(DTYPE_F64)
 #extension GL_EXT_shader_explicit_arithmetic_types_float64 : require
 #define T double
+#define T2 dvec2
 #define ACC double
 #define load(x) (x)
 #define store(x) (x)
 #elif defined(DTYPE_F16)
 // 16 bits in memory only: the device needs storageBuffer16BitAccess, not f16 arithmetic.
 #extension GL_EXT_shader_16bit_storage : require
+#if defined(ARITHMETIC)
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#endif
 #define T float16_t
+#define T2 f16vec2
 #define ACC float
 #define load(x) float(x)
 #define store(x) float16_t(x)
@@ -39,6 +47,7 @@ uint16_t store_bf16(float value) {
 #define store(x) store_bf16(x)
 #elif defined(DTYPE_I32)
 #define T int
+#define T2 ivec2
 #define ACC int
 #define load(x) (x)
 #define store(x) (x)

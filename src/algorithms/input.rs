@@ -14,9 +14,9 @@ use std::str::FromStr;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
-    /// Uniform in [0, 1), as in the posts; for integers in [0, 2¹⁶).
+    /// Uniform in [0, 1), as in the posts; for 32-bit integers in [0, 2¹⁶), for 8-bit ones in [0, 2⁷).
     Uniform,
-    /// Uniform in [−1, 1); for integers in [−2¹⁶, 2¹⁶).
+    /// Uniform in [−1, 1); for 32-bit integers in [−2¹⁶, 2¹⁶), for signed 8-bit ones in [−2⁷, 2⁷).
     Signed,
     /// The Hilbert matrix 1 / (r + c + 1), r and c from 0.
     Hilbert,
@@ -120,6 +120,8 @@ pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> H
         DType::F16 => HostArray::F16((0..len).map(|_| f16::from_f64(draw(11) * 2f64.powi(-11))).collect()),
         DType::Bf16 => HostArray::Bf16((0..len).map(|_| bf16::from_f64(draw(8) * 2f64.powi(-8))).collect()),
         DType::I32 => HostArray::I32((0..len).map(|_| draw(16) as i32).collect()),
+        DType::I8 => HostArray::I8((0..len).map(|_| draw(7) as i8).collect()),
+        DType::U8 => HostArray::U8((0..len).map(|_| draw(7).abs() as u8).collect()),
     }
 }
 
@@ -145,7 +147,13 @@ mod tests {
     #[test]
     fn values_stay_in_their_interval_and_fill_it() {
         for dtype in DType::ALL {
-            let scale = if dtype == DType::I32 { 65_536.0 } else { 1.0 };
+            let scale = match dtype {
+                DType::I32 => 65_536.0,
+                DType::I8 => 128.0,
+                // There are no negative ones.
+                DType::U8 => continue,
+                _ => 1.0,
+            };
             for (input, low) in [(Input::Uniform, 0.0), (Input::Signed, -scale)] {
                 let values = random(dtype, input, 4096, &mut generator(3, 0));
                 let values: Vec<f64> = (0..values.len()).map(|i| values.get(i)).collect();
