@@ -8,6 +8,7 @@ pub mod commands;
 pub mod dtype;
 pub mod error;
 pub mod options;
+pub mod peak;
 pub mod plan;
 pub mod program;
 pub mod progress;

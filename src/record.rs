@@ -5,19 +5,20 @@ use crate::algorithms::input::Input;
 use crate::algorithms::{Check, CheckMethod, Metric, Problem, StopRule};
 use crate::capability::DeviceInfo;
 use crate::dtype::DType;
+use crate::peak::Peak;
 use crate::plan::Group;
 use crate::stats::Summary;
 use crate::units::{Nanos, Work};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
-pub const SCHEMA: &str = "gpukern-run/1";
+pub const SCHEMA: &str = "gpukern-run/2";
 
 /// Everything that one `bench` command measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Record {
-    /// `gpukern-run/1`.
+    /// `gpukern-run/2`.
     pub schema: String,
     /// Version of gpukern.
     pub version: String,
@@ -29,10 +30,19 @@ pub struct Record {
     pub method: Method,
     /// The devices that were measured.
     pub devices: Vec<DeviceInfo>,
+    /// The limits of those devices that the shares refer to; empty where none were measured.
+    #[serde(default)]
+    pub peaks: Vec<Peak>,
     /// The cases, in the order they were measured.
     pub cases: Vec<Case>,
     /// Host time of the whole run, including what is not part of any case.
     pub wall_time: Nanos,
+    /// Time that devices spent on verified runs, warm-ups and samples.
+    #[serde(default)]
+    pub device_time: Nanos,
+    /// What measuring costs beside them: `wall_time` less `device_time`.
+    #[serde(default)]
+    pub overhead: Nanos,
 }
 
 /// How a run was measured.
@@ -41,28 +51,34 @@ pub struct Record {
 pub struct Method {
     /// Whether the validation layers were on, which slows the host side down.
     pub validation: bool,
-    /// Where the times of samples come from: `device-timestamps`.
+    /// Where the times of samples come from.
     pub clock: Clock,
     /// State of the caches before a sample.
     pub cache: Cache,
 }
 
 /// Where the times of samples come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
     /// Timestamps that the device writes around the work.
+    #[default]
     DeviceTimestamps,
+    /// The host's clock around a submission of many repetitions, and the wait for it.
+    Host,
 }
 
 /// State of the caches before a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
     /// As the previous run of the same kernel left them.
+    #[default]
     Hot,
+    /// Emptied before each run by reading a buffer of four times the last-level cache.
+    Cold,
 }
 
 /// One variant on one problem on one device.
@@ -97,6 +113,15 @@ pub struct Case {
     /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The kernels that it runs.
+    #[serde(default)]
+    pub kernels: Vec<Kernel>,
+    /// How near its median comes to the limit that binds it; `null` without measured limits.
+    #[serde(default)]
+    pub share: Option<Share>,
+    /// Median of the host baseline of the same problem, divided by this one's.
+    #[serde(default)]
+    pub speedup: Option<f64>,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -138,8 +163,60 @@ pub struct Measured {
     pub samples: Vec<Sample>,
     /// What a reader should know before believing the numbers.
     pub warnings: Vec<Warning>,
+    /// What was seen around the samples.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// Host time spent on the case.
     pub phases: Phases,
+}
+
+/// A kernel as the device runs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Kernel {
+    /// Its name with its element type: `matmul/naive.f32`.
+    pub name: String,
+    /// A hash of its SPIR-V and specialization constants: another hash is another program.
+    pub hash: String,
+    /// What the driver tells of its compilation (`VK_KHR_pipeline_executable_properties`): registers, spills, ….
+    #[serde(default)]
+    pub statistics: Vec<Metric>,
+}
+
+/// How near a case comes to a limit of its device: the ratio of the least time that the limit allows for its nominal
+/// work to its median.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Share {
+    /// The limit that allows the least.
+    pub limit: Limit,
+    /// The least time that it allows.
+    pub least: Nanos,
+    /// That time divided by the median: 1 at the limit.
+    pub fraction: f64,
+}
+
+/// What bounds the speed of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The arithmetic rate for its element type.
+    Compute,
+    /// The bandwidth for a working set of its size.
+    Memory,
+    /// The time that its launches take.
+    Launch,
+}
+
+/// What was seen around the samples of a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Conditions {
+    /// Time of the canary kernel, a short fixed chain of dependent arithmetic, before and after the samples.
+    pub canary: Option<[Nanos; 2]>,
+    /// Clock of the device in MHz before and after the samples, where the system tells it.
+    pub clock_mhz: Option<[f64; 2]>,
 }
 
 /// One measurement.
@@ -150,6 +227,10 @@ pub struct Sample {
     pub device: Nanos,
     /// Host time from submission to completion of the whole sample, in nanoseconds.
     pub host: Nanos,
+    /// Whether it lies more than three interquartile ranges outside the quartiles (Tukey's far out). Labelled, never
+    /// dropped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outlier: bool,
 }
 
 /// How right an answer is.
@@ -181,9 +262,9 @@ impl From<Check> for Verification {
 }
 
 /// A reason to be careful with a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Warning {
     /// The batches of the warm-up did not settle within 1 %.
     UnstableClock,
@@ -191,16 +272,36 @@ pub enum Warning {
     TimeLimit,
     /// Sampling was interrupted.
     Interrupted,
+    /// The canary kernel ran at another speed after the samples than before.
+    Drift {
+        /// Its time after, divided by its time before.
+        ratio: f64,
+    },
+    /// The canary kernel ran slower than at the start of the run: the device's clock was low.
+    SlowClock {
+        /// Its time around the samples, divided by its time at the start.
+        ratio: f64,
+    },
+    /// The case beats the limit that binds it, so one of the two figures is wrong.
+    AboveLimit {
+        /// Its share of the limit, more than 1.
+        fraction: f64,
+    },
 }
 
 impl Warning {
-    /// The warning in words, for the foot of a table.
+    /// The kind of warning in words, for the foot of a table.
     #[must_use]
     pub fn explanation(self) -> &'static str {
         match self {
             Self::UnstableClock => "times did not settle within 1 % during warm-up",
             Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
             Self::Interrupted => "interrupted while sampling",
+            Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
+            Self::SlowClock { .. } => {
+                "the device ran more than 5 % slower than at the start of the run (canary kernel)"
+            }
+            Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
         }
     }
 
@@ -211,6 +312,9 @@ impl Warning {
             Self::UnstableClock => "~",
             Self::TimeLimit => "t",
             Self::Interrupted => "i",
+            Self::Drift { .. } => "d",
+            Self::SlowClock { .. } => "s",
+            Self::AboveLimit { .. } => "!",
         }
     }
 }
@@ -234,6 +338,9 @@ pub struct Phases {
     pub warm_up: Nanos,
     /// Taking samples.
     pub sampling: Nanos,
+    /// Device time in verification, warm-up and samples.
+    #[serde(default)]
+    pub device: Nanos,
 }
 
 impl Case {
@@ -241,6 +348,15 @@ impl Case {
     #[must_use]
     pub fn row(&self) -> String {
         self.subgroup_size.map_or_else(|| self.size.clone(), |width| format!("{} @{width}", self.size))
+    }
+
+    /// Its measurement, if it was measured.
+    #[must_use]
+    pub fn measured(&self) -> Option<&Measured> {
+        match &self.outcome {
+            Outcome::Measured(measured) => Some(measured),
+            _ => None,
+        }
     }
 
     /// The time that a table shows of `time`, the time of the whole case: that of one operation where the case is a
@@ -273,6 +389,9 @@ impl Case {
             work: problem.work(),
             chain: problem.chain(),
             notes: vec![],
+            kernels: vec![],
+            share: None,
+            speedup: None,
             outcome,
         }
     }

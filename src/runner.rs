@@ -3,7 +3,7 @@
 use crate::algorithms::{Problem, Variant};
 use crate::plan::{Group, Run, Sampling};
 use crate::program::Program;
-use crate::record::{Case, Measured, Outcome, Phases, Verification, Warning};
+use crate::record::{Case, Conditions, Measured, Outcome, Phases, Verification, Warning};
 use crate::sampling::{self, Verdict, WarmUp};
 use crate::stats::Summary;
 use crate::units::Nanos;
@@ -192,8 +192,15 @@ impl<'a> Runner<'a> {
             }
         }
         phases.sampling = start.elapsed().into();
-        let measured =
-            |summary| Measured { verification, summary, repeats: sampler.repeats, samples, warnings, phases };
+        let measured = |summary| Measured {
+            verification,
+            summary,
+            repeats: sampler.repeats,
+            samples,
+            warnings,
+            conditions: Conditions::default(),
+            phases,
+        };
         Ok(Summary::of(&times).map(measured))
     }
 }
@@ -201,5 +208,13 @@ impl<'a> Runner<'a> {
 /// A case that was only verified: its one run is its one sample.
 fn once(verification: Verification, time: Nanos, phases: Phases) -> Measured {
     let summary = Summary::of(&[time]).expect("one sample");
-    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], phases }
+    Measured {
+        verification,
+        summary,
+        repeats: 1,
+        samples: vec![],
+        warnings: vec![],
+        conditions: Conditions::default(),
+        phases,
+    }
 }

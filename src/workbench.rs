@@ -297,6 +297,6 @@ impl Sampler {
                 }
             }
         }
-        Ok((Sample { device: Nanos(total.0 / f64::from(self.repeats)), host }, total))
+        Ok((Sample { device: Nanos(total.0 / f64::from(self.repeats)), host, outlier: false }, total))
     }
 }

@@ -6,9 +6,10 @@ use crate::cli::{BenchArgs, TableForm};
 use crate::error::{Error, Exit};
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::record::{Cache, Clock, Method, Outcome, Record, SCHEMA};
+use crate::record::{Cache, Clock, Method, Outcome, Record, SCHEMA, Warning};
 use crate::report;
 use crate::runner::{Runner, Timing};
+use crate::units::Nanos;
 use crate::vulkan::{Device, Validation};
 use std::time::Instant;
 
@@ -72,6 +73,8 @@ pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing) -> Result<Re
     if cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
         return Err(Error::Usage("nothing to measure: the device can run none of these cases (reasons above)".into()));
     }
+    let wall_time = Nanos::from(begun.elapsed());
+    let device_time = cases.iter().filter_map(|case| case.measured()).map(|measured| measured.phases.device).sum();
     Ok(Record {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -83,8 +86,11 @@ pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing) -> Result<Re
             cache: Cache::Hot,
         },
         devices,
+        peaks: vec![],
         cases,
-        wall_time: begun.elapsed().into(),
+        wall_time,
+        device_time,
+        overhead: Nanos(wall_time.0 - device_time.0),
     })
 }
 
@@ -93,7 +99,7 @@ pub(super) fn exit(record: &Record) -> Exit {
     let any = |test: fn(&Outcome) -> bool| record.cases.iter().any(|case| test(&case.outcome));
     let cut_short = |outcome: &Outcome| match outcome {
         Outcome::Interrupted => true,
-        Outcome::Measured(measured) => measured.warnings.contains(&crate::record::Warning::Interrupted),
+        Outcome::Measured(measured) => measured.warnings.contains(&Warning::Interrupted),
         _ => false,
     };
     if any(|outcome| matches!(outcome, Outcome::Rejected(_))) {

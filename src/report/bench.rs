@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::capability::DeviceInfo;
-use crate::record::{Case, Measured, Outcome, Record, Warning};
+use crate::record::{Case, Measured, Outcome, Record};
 use crate::units::{Nanos, TimeUnit};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -45,7 +45,7 @@ pub fn compact(record: &Record) -> String {
 pub fn long(record: &Record) -> String {
     render(record, |section, out| {
         let headings = ["size", "variant", "median", "±", "min", "GFLOP/s", "GB/s", "samples", "residual", "allowed"];
-        let answers = section.cases.iter().filter_map(|case| measured(case)).map(|m| &m.verification);
+        let answers = section.cases.iter().filter_map(|case| case.measured()).map(|m| &m.verification);
         let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
         let chains = section.cases.iter().any(|case| case.chain.is_some());
         let per_operation = chains.then_some("per operation");
@@ -101,11 +101,10 @@ pub fn notes(record: &Record) -> String {
     for remark in remarks.collect::<BTreeSet<_>>() {
         let _ = writeln!(out, "note      {remark}");
     }
-    let all = record.cases.iter().filter_map(measured).flat_map(|m| m.warnings.iter().copied());
-    for warning in [Warning::UnstableClock, Warning::TimeLimit, Warning::Interrupted] {
-        if all.clone().any(|w| w == warning) {
-            let _ = writeln!(out, "{}  {}", warning.sign(), warning.explanation());
-        }
+    let all = record.cases.iter().filter_map(Case::measured).flat_map(|m| m.warnings.iter().copied());
+    let kinds: BTreeSet<_> = all.map(|warning| (warning.sign(), warning.explanation())).collect();
+    for (sign, explanation) in kinds {
+        let _ = writeln!(out, "{sign}  {explanation}");
     }
     out
 }
@@ -144,13 +143,6 @@ fn sections(record: &Record) -> Vec<Section<'_>> {
     sections
 }
 
-pub(super) fn measured(case: &Case) -> Option<&Measured> {
-    match &case.outcome {
-        Outcome::Measured(measured) => Some(measured),
-        _ => None,
-    }
-}
-
 fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> String {
     match (&case.outcome, median(case), unit) {
         (Outcome::Measured(m), Some(median), Some(unit)) => {
@@ -172,11 +164,11 @@ fn place(case: &Case) -> (String, &str) {
 
 /// The median of a case as the compact table shows it.
 fn median(case: &Case) -> Option<Nanos> {
-    measured(case).map(|m| case.shown(m.summary.median))
+    case.measured().map(|m| case.shown(m.summary.median))
 }
 
 fn metric(case: &Case, name: &str) -> String {
-    let found = measured(case).and_then(|m| m.verification.metrics.iter().find(|metric| metric.name == name));
+    let found = case.measured().and_then(|m| m.verification.metrics.iter().find(|metric| metric.name == name));
     found.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), figure))
 }
 
@@ -236,7 +228,7 @@ pub(super) mod tests {
     use crate::algorithms::input::Input;
     use crate::capability::tests::software_device;
     use crate::dtype::DType;
-    use crate::record::{Cache, Clock, Method, Phases, SCHEMA, Sample, Verification};
+    use crate::record::{Cache, Clock, Conditions, Method, Phases, SCHEMA, Sample, Verification, Warning};
     use crate::stats::Summary;
     use crate::units::{Bytes, Work};
 
@@ -255,6 +247,9 @@ pub(super) mod tests {
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
             chain: None,
             notes: vec![],
+            kernels: vec![],
+            share: None,
+            speedup: None,
             outcome,
         }
     }
@@ -275,8 +270,9 @@ pub(super) mod tests {
             verification: verification(1.2e-7),
             summary: Summary::of(&times).expect("six samples"),
             repeats: 1,
-            samples: times.map(|device| Sample { device, host: device }).to_vec(),
+            samples: times.map(|device| Sample { device, host: device, outlier: false }).to_vec(),
             warnings,
+            conditions: Conditions::default(),
             phases: Phases::default(),
         }))
     }
@@ -290,6 +286,7 @@ pub(super) mod tests {
             command: vec![],
             method: Method { validation: false, clock: Clock::DeviceTimestamps, cache: Cache::Hot },
             devices: vec![software_device()],
+            peaks: vec![],
             cases: vec![
                 case("naive", timed(250.0, vec![Warning::TimeLimit])),
                 case("local", timed(125.0, vec![])),
@@ -297,6 +294,8 @@ pub(super) mod tests {
                 case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
             ],
             wall_time: Nanos(1e9),
+            device_time: Nanos(8e8),
+            overhead: Nanos(2e8),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Published figures beside ours.
 
-use super::bench::{measured, status};
+use super::bench::status;
 use super::table;
 use crate::options::{Contains, Published};
 use crate::plan::Run;
@@ -33,7 +33,7 @@ pub fn text(record: &Record, run: &Run) -> String {
         let headings = ["algorithm", "size", "variant", "kernel", "upload", "together"].map(String::from);
         let mut table = table::new(headings.into_iter().chain(columns));
         for case in cases {
-            let ours = measured(case).map_or_else(
+            let ours = case.measured().map_or_else(
                 || [status(&case.outcome).to_string(), String::new(), String::new()],
                 |m| {
                     let (kernel, upload) = (m.summary.median, m.phases.upload);

@@ -1,6 +1,6 @@
 //! Several devices in one table, as document 003 prints them: a row for each size, a column for each device.
 
-use super::bench::{distinct, measured, status};
+use super::bench::{distinct, status};
 use super::table;
 use crate::record::{Case, Record};
 use crate::units::TimeUnit;
@@ -33,12 +33,12 @@ pub fn text(record: &Record) -> String {
                     cases.iter().find(|c| c.device == device.index && (c.row(), c.variant.as_str()) == name).copied()
                 })
                 .collect();
-            let medians = row.iter().flatten().filter_map(|case| measured(case)).map(|m| m.summary.median);
+            let medians = row.iter().flatten().filter_map(|case| case.measured()).map(|m| m.summary.median);
             let unit = medians.min_by(|a, b| a.0.total_cmp(&b.0)).map(TimeUnit::for_value);
             let cells = row.iter().map(|case| match (case, unit) {
                 (None, _) => String::new(),
                 (Some(case), Some(unit)) => {
-                    measured(case).map_or_else(|| status(&case.outcome).into(), |m| unit.number(m.summary.median))
+                    case.measured().map_or_else(|| status(&case.outcome).into(), |m| unit.number(m.summary.median))
                 }
                 (Some(case), None) => status(&case.outcome).into(),
             });

@@ -21,6 +21,9 @@ pub struct Summary {
     pub max: Nanos,
     /// Confidence interval of the median, at least 95 %; `null` below six samples, which cannot give one.
     pub interval: Option<[Nanos; 2]>,
+    /// Samples more than three interquartile ranges outside the quartiles.
+    #[serde(default)]
+    pub outliers: usize,
 }
 
 impl Summary {
@@ -31,7 +34,7 @@ impl Summary {
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let interval = median_interval_ranks(sorted.len()).map(|[low, high]| [Nanos(sorted[low]), Nanos(sorted[high])]);
-        Some(Self {
+        let mut summary = Self {
             count: sorted.len(),
             min: Nanos(min),
             lower_quartile: Nanos(quantile(&sorted, 0.25)),
@@ -39,7 +42,18 @@ impl Summary {
             upper_quartile: Nanos(quantile(&sorted, 0.75)),
             max: Nanos(max),
             interval,
-        })
+            outliers: 0,
+        };
+        summary.outliers = samples.iter().filter(|sample| summary.is_outlier(**sample)).count();
+        Some(summary)
+    }
+
+    /// Whether a sample lies more than three interquartile ranges outside the quartiles (Tukey, *Exploratory Data
+    /// Analysis*, 1977: "far out").
+    #[must_use]
+    pub fn is_outlier(&self, sample: Nanos) -> bool {
+        let fence = 3.0 * (self.upper_quartile.0 - self.lower_quartile.0);
+        sample.0 < self.lower_quartile.0 - fence || sample.0 > self.upper_quartile.0 + fence
     }
 
     /// Half the width of the interval relative to the median: the ± of a table. `None` without an interval.
@@ -124,6 +138,13 @@ mod tests {
     fn the_normal_approximation_continues_the_exact_ranks() {
         let [below, above] = [500, 501].map(|n| median_interval_ranks(n).expect("enough")[0]);
         assert!(above.abs_diff(below) <= 1, "{below} {above}");
+    }
+
+    #[test]
+    fn a_sample_far_outside_the_quartiles_is_an_outlier_and_stays_in_the_summary() {
+        let s = summary(&[10.0, 11.0, 12.0, 13.0, 14.0, 40.0]);
+        assert_eq!((s.outliers, s.count, s.max.0), (1, 6, 40.0));
+        assert!(s.is_outlier(Nanos(1.0)) && !s.is_outlier(Nanos(20.0)));
     }
 
     #[test]

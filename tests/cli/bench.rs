@@ -27,7 +27,7 @@ fn valid_record(json: &str) -> Value {
 fn json_on_standard_output_is_a_valid_record_and_nothing_else() {
     let output = expect_exit(&mut quick(&["bench", "matmul", "-V", "subgroup", "-s", "1000x70x130", "--json", "-"]), 0);
     let record = valid_record(&stdout(&output));
-    assert_eq!(record["schema"], "gpukern-run/1");
+    assert_eq!(record["schema"], "gpukern-run/2");
     let case = &record["cases"][0];
     assert_eq!(case["id"], "matmul/subgroup/f32/1000x70x130");
     assert_eq!(case["outcome"]["status"], "measured");
