@@ -169,6 +169,27 @@ pub struct CooperativeMatrix {
     pub scope: String,
 }
 
+/// A shape of cooperative matrices that a kernel multiplies at sub-group scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatrixShape {
+    /// Rows of A.
+    pub m: u32,
+    /// Columns of B.
+    pub n: u32,
+    /// Columns of A.
+    pub k: u32,
+    /// Component type of A and B.
+    pub input: &'static str,
+    /// Component type of C and D.
+    pub accumulator: &'static str,
+}
+
+impl fmt::Display for MatrixShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}×{}×{} {} → {}", self.m, self.n, self.k, self.input, self.accumulator))
+    }
+}
+
 macro_rules! features {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// A feature that a kernel may need, by the name Vulkan gives it.
@@ -224,6 +245,10 @@ features! {
     CooperativeMatrix = "cooperativeMatrix",
     /// The Vulkan memory model.
     VulkanMemoryModel = "vulkanMemoryModel",
+    /// 16-bit floats with the range of 32-bit ones.
+    ShaderBFloat16 = "shaderBFloat16Type",
+    /// Cooperative matrices of them.
+    ShaderBFloat16CooperativeMatrix = "shaderBFloat16CooperativeMatrix",
 }
 
 /// What a SPIR-V capability asks of a device.
@@ -255,6 +280,8 @@ pub fn requirement(name: &str) -> Option<Requirement> {
         "AtomicFloat32AddEXT" => F(Feature::ShaderBufferFloat32AtomicAdd),
         "CooperativeMatrixKHR" => F(Feature::CooperativeMatrix),
         "VulkanMemoryModel" => F(Feature::VulkanMemoryModel),
+        "BFloat16TypeKHR" => F(Feature::ShaderBFloat16),
+        "BFloat16CooperativeMatrixKHR" => F(Feature::ShaderBFloat16CooperativeMatrix),
         "GroupNonUniform" => S("basic"),
         "GroupNonUniformVote" => S("vote"),
         "GroupNonUniformArithmetic" => S("arithmetic"),
@@ -275,6 +302,16 @@ impl DeviceInfo {
     #[must_use]
     pub fn memory(&self) -> Bytes {
         self.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size).max().unwrap_or_default()
+    }
+
+    /// Whether kernels can multiply cooperative matrices of this shape at sub-group scope.
+    #[must_use]
+    pub fn multiplies(&self, shape: &MatrixShape) -> bool {
+        self.cooperative_matrices.iter().any(|own| {
+            (own.m, own.n, own.k) == (shape.m, shape.n, shape.k)
+                && (own.input.as_str(), own.accumulator.as_str()) == (shape.input, shape.accumulator)
+                && own.scope == "subgroup"
+        })
     }
 
     /// Why nothing at all can be measured here, if so.
@@ -306,6 +343,9 @@ impl DeviceInfo {
 pub(crate) mod tests {
     use super::*;
     use crate::shaders::SHADERS;
+
+    const MATRICES: [Feature; 3] =
+        [Feature::CooperativeMatrix, Feature::ShaderBFloat16, Feature::ShaderBFloat16CooperativeMatrix];
 
     /// A device like the software device of Debian 12, for tests without one.
     pub(crate) fn software_device() -> DeviceInfo {
@@ -341,7 +381,7 @@ pub(crate) mod tests {
                 loop_iterations: Some(65_535),
             },
             timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
-            features: Feature::ALL.iter().copied().collect(),
+            features: Feature::ALL.iter().copied().filter(|feature| !MATRICES.contains(feature)).collect(),
             cooperative_matrices: vec![],
         }
     }

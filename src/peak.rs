@@ -1,7 +1,6 @@
 //! The limits of a device as they were measured: the document that `gpukern peak` prints and keeps, and the share of
 //! a limit that a case reaches.
 
-use crate::algorithms::Metric;
 use crate::dtype::DType;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -32,12 +31,9 @@ pub struct Peak {
     /// What the device cannot do, or what failed, and why.
     #[serde(default)]
     pub missing: Vec<Missing>,
-    /// Other facts: inferred cache sizes, ….
+    /// The levels of memory that the read bandwidths show, from the fastest.
     #[serde(default)]
     pub levels: Vec<Level>,
-    /// Figures of the measurement itself.
-    #[serde(default)]
-    pub metrics: Vec<Metric>,
 }
 
 /// How much of a device was measured.

@@ -2,7 +2,8 @@
 //! a device is reported here.
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Sweeps, Variant};
+use crate::capability::DeviceKind;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::options::{self, Config, Published, Selection};
@@ -39,6 +40,29 @@ pub struct Group {
     pub spec: CaseSpec,
     /// The variants to run on it.
     pub variants: Vec<&'static Variant>,
+    /// The devices that it is for.
+    pub on: On,
+}
+
+/// The devices that a group is for: default sizes differ between kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// Every device.
+    Any,
+    /// Devices that compute on the host's cores.
+    Cpu,
+    /// All others.
+    Gpu,
+}
+
+impl On {
+    fn suits(self, kind: DeviceKind) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Cpu => kind == DeviceKind::Cpu,
+            Self::Gpu => kind != DeviceKind::Cpu,
+        }
+    }
 }
 
 /// When to stop sampling a case.
@@ -124,6 +148,11 @@ pub enum Purpose {
 }
 
 impl Run {
+    /// The groups for a device of this kind.
+    pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &Group> {
+        self.groups.iter().filter(move |group| group.on.suits(kind))
+    }
+
     /// The cases that `selection` names.
     ///
     /// # Errors
@@ -135,7 +164,7 @@ impl Run {
             let variants = chosen_variants(algorithm, &selection.variant)?;
             for dtype in chosen_dtypes(algorithm, &variants, &selection.dtype, purpose)? {
                 for input in chosen_inputs(algorithm, selection.input.as_deref(), purpose)? {
-                    for size in chosen_sizes(algorithm, &selection.size, purpose)? {
+                    for (size, on) in chosen_sizes(algorithm, &selection.size, purpose)? {
                         for subgroup_size in chosen_subgroups(&selection.subgroup_size)? {
                             let seed = selection.seed.unwrap_or(1);
                             let spec = CaseSpec { size, dtype, input, seed, subgroup_size, stop };
@@ -150,7 +179,7 @@ impl Run {
                                     format!("{} cannot have size {size}: {reason}", algorithm.name)
                                 })?;
                             }
-                            groups.push(Group { algorithm, spec, variants: variants.clone() });
+                            groups.push(Group { algorithm, spec, variants: variants.clone(), on });
                         }
                     }
                 }
@@ -272,13 +301,16 @@ fn chosen_stop(selection: &Selection) -> Result<StopRule, String> {
     Ok(rule)
 }
 
-fn chosen_sizes(algorithm: &Algorithm, texts: &[String], purpose: Purpose) -> Result<Vec<Size>, String> {
-    let default = match purpose {
-        Purpose::Bench => algorithm.default_size,
-        Purpose::Verify => algorithm.verify_size,
+fn chosen_sizes(algorithm: &Algorithm, texts: &[String], purpose: Purpose) -> Result<Vec<(Size, On)>, String> {
+    let sizes = |text: &str, on| -> Result<Vec<_>, String> {
+        Ok(text.parse::<Sweep>()?.0.into_iter().map(|size| (size, on)).collect())
     };
-    let text = if texts.is_empty() { default.to_string() } else { texts.join(",") };
-    Ok(text.parse::<Sweep>()?.0)
+    match (purpose, algorithm.default_size) {
+        _ if !texts.is_empty() => sizes(&texts.join(","), On::Any),
+        (Purpose::Verify, _) => sizes(algorithm.verify_size, On::Any),
+        (Purpose::Bench, Sweeps { gpu, cpu }) if gpu == cpu => sizes(gpu, On::Any),
+        (Purpose::Bench, Sweeps { gpu, cpu }) => Ok([sizes(gpu, On::Gpu)?, sizes(cpu, On::Cpu)?].concat()),
+    }
 }
 
 /// The items, each once.

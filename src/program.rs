@@ -1,7 +1,7 @@
 //! A variant's work on a device as data: a list of steps over numbered buffers. Built by pure functions, checked
 //! against a device's limits without a device, and replayed by the `vulkan` module.
 
-use crate::capability::DeviceInfo;
+use crate::capability::{DeviceInfo, MatrixShape};
 use crate::shaders::{ArgumentKind, Shader, SpecValues, Word};
 use crate::units::Bytes;
 
@@ -80,6 +80,10 @@ pub struct Dispatch {
     pub values: Vec<Value>,
     /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::capability::Limits`]).
     pub loop_iterations: u64,
+    /// A buffer whose first three words are the numbers of work-groups, in place of `groups`.
+    pub indirect: Option<BufferId>,
+    /// The shape of the cooperative matrices that the kernel multiplies.
+    pub matrix: Option<MatrixShape>,
 }
 
 /// The value of one argument.
@@ -114,7 +118,16 @@ impl Dispatch {
         });
         let values: Vec<_> = values.collect();
         assert_eq!(values.len(), arguments.len(), "{}: a value for an argument that it does not have", shader.name);
-        Self { shader, constants: vec![], subgroup_size: None, groups: [1; 3], values, loop_iterations: 0 }
+        Self {
+            shader,
+            constants: vec![],
+            subgroup_size: None,
+            groups: [1; 3],
+            values,
+            loop_iterations: 0,
+            indirect: None,
+            matrix: None,
+        }
     }
 
     /// Sets the invocations of a work-group along x, y, z.
@@ -158,6 +171,20 @@ impl Dispatch {
         self
     }
 
+    /// Takes the numbers of work-groups from the first three words of a buffer.
+    #[must_use]
+    pub fn indirect(mut self, counts: BufferId) -> Self {
+        self.indirect = Some(counts);
+        self
+    }
+
+    /// States the shape of the cooperative matrices that the kernel multiplies.
+    #[must_use]
+    pub fn matrix(mut self, shape: MatrixShape) -> Self {
+        self.matrix = Some(shape);
+        self
+    }
+
     /// States the loop iterations of the busiest invocation.
     #[must_use]
     pub fn loops(mut self, iterations: u64) -> Self {
@@ -166,10 +193,11 @@ impl Dispatch {
     }
 
     fn buffers(&self) -> impl Iterator<Item = BufferId> {
-        self.values.iter().filter_map(|value| match value {
+        let arguments = self.values.iter().filter_map(|value| match value {
             Value::Buffer(id) => Some(*id),
             Value::U32(_) | Value::F32(_) => None,
-        })
+        });
+        arguments.chain(self.indirect)
     }
 
     fn set(&mut self, id: u32, value: u32) {
@@ -198,6 +226,9 @@ impl Dispatch {
         let limits = &device.limits;
         if let Some(reason) = device.lacks(self.shader.capabilities) {
             return Some(reason);
+        }
+        if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {
+            return Some(format!("needs cooperative matrices of {shape}; `gpukern devices` names those of the device"));
         }
         let size = self.shader.local_size.map(|word| word.value(&self.constants));
         let invocations = size.iter().map(|extent| u64::from(*extent)).product::<u64>();

@@ -58,8 +58,7 @@ impl<'a> Runner<'a> {
     /// Why each case of `run` that this device cannot run cannot, in plan order.
     #[must_use]
     pub fn skipped(&self, run: &Run) -> Vec<(String, String)> {
-        run.groups
-            .iter()
+        run.groups_on(self.device.info.kind)
             .flat_map(|group| group.variants.iter().map(move |variant| (group, *variant)))
             .filter_map(|(group, variant)| {
                 let problem = (group.algorithm.problem)(&group.spec).ok()?;
@@ -86,7 +85,8 @@ impl<'a> Runner<'a> {
     /// Runs every case of `run`.
     pub fn run(&mut self, run: &Run, observer: &mut dyn Observer) -> Vec<Case> {
         // Compile first, measure after: a device that waits for a compiler drops its clock.
-        for group in &run.groups {
+        let kind = self.device.info.kind;
+        for group in run.groups_on(kind) {
             if let Ok(problem) = (group.algorithm.problem)(&group.spec) {
                 let programs =
                     group.variants.iter().filter_map(|variant| self.plan(group, variant, problem.as_ref()).ok());
@@ -95,7 +95,7 @@ impl<'a> Runner<'a> {
                 let _ = programs.iter().try_for_each(|program| self.workbench.pipelines.prepare(program));
             }
         }
-        run.groups.iter().flat_map(|group| self.run_group(group, &run.sampling, observer)).collect()
+        run.groups_on(kind).flat_map(|group| self.run_group(group, &run.sampling, observer)).collect()
     }
 
     fn run_group(&mut self, group: &Group, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {

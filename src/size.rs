@@ -14,6 +14,8 @@ use std::str::FromStr;
 pub enum Size {
     /// The same extent in every dimension.
     Uniform(u64),
+    /// Two extents that an algorithm names: a working set and the words touched, ….
+    Two(u64, u64),
     /// M×N×K.
     Three(u64, u64, u64),
 }
@@ -22,6 +24,7 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uniform(n) => f.pad(&n.to_string()),
+            Self::Two(a, b) => f.pad(&format!("{a}x{b}")),
             Self::Three(m, n, k) => f.pad(&format!("{m}x{n}x{k}")),
         }
     }
@@ -88,6 +91,7 @@ fn size(text: &str) -> Result<Size, String> {
     let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;
     match extents[..] {
         [n] => Ok(Size::Uniform(n)),
+        [a, b] => Ok(Size::Two(a, b)),
         [m, n, k] => Ok(Size::Three(m, n, k)),
         _ => Err(format!("size '{text}' has {} extents; write N, or MxNxK for matmul", extents.len())),
     }
@@ -133,6 +137,7 @@ mod tests {
         assert_eq!(sweep("128..1024"), ["128", "256", "512", "1024"]);
         assert_eq!(sweep("128..512:128"), ["128", "256", "384", "512"]);
         assert_eq!(sweep("1000x70x130"), ["1000x70x130"]);
+        assert_eq!(sweep("2^4x2^6"), ["16x64"]);
         assert_eq!(sweep("2^16..2^18"), ["65536", "131072", "262144"]);
     }
 
@@ -146,7 +151,7 @@ mod tests {
     fn malformed_sizes_are_refused_with_the_value_and_a_remedy() {
         for (text, expected) in [
             ("0", "size '0' is zero; the smallest size is 1"),
-            ("2x3", "has 2 extents"),
+            ("2x3x4x5", "has 4 extents"),
             ("1024..128", "runs downwards; write 128..1024"),
             ("", "malformed size ''"),
             ("-1", "malformed size '-1'"),

@@ -7,9 +7,10 @@ pub mod input;
 pub mod lu;
 pub mod matmul;
 pub mod matrix;
+pub mod probes;
 mod product;
 
-use crate::capability::DeviceInfo;
+use crate::capability::{DeviceInfo, DeviceKind};
 use crate::dtype::{DType, HostArray};
 use crate::error;
 use crate::program::Program;
@@ -30,6 +31,14 @@ pub static ALGORITHMS: &[&Algorithm] = &[
     &eigen::STOP_CHECK,
     &eigen::EIGEN,
     &collectives::COLLECTIVES,
+    &probes::FMA,
+    &probes::MATRIX_UNIT,
+    &probes::MEMORY_READ,
+    &probes::MEMORY_WRITE,
+    &probes::MEMORY_COPY,
+    &probes::SHARED_MEMORY,
+    &probes::ATOMIC_ADD,
+    &probes::LAUNCH,
 ];
 
 /// A computation with several implementations.
@@ -40,8 +49,8 @@ pub struct Algorithm {
     pub summary: &'static str,
     /// The formula of nominal work, for documentation.
     pub work: &'static str,
-    /// The sweep of `bench` when none is given.
-    pub default_size: &'static str,
+    /// The sweeps of `bench` when none is given.
+    pub default_size: Sweeps,
     /// The sizes of `verify`: awkward ones.
     pub verify_size: &'static str,
     /// Whether it runs in rounds until a [`StopRule`] is met.
@@ -52,6 +61,32 @@ pub struct Algorithm {
     pub variants: &'static [Variant],
     /// The problem that a case poses, or why its size makes no sense.
     pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
+}
+
+/// What `bench` sweeps over: enough to show how a device scales, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweeps {
+    /// On a GPU.
+    pub gpu: &'static str,
+    /// On a device that computes on the host's cores.
+    pub cpu: &'static str,
+}
+
+impl Sweeps {
+    /// The same on every device.
+    #[must_use]
+    pub const fn same(sweep: &'static str) -> Self {
+        Self { gpu: sweep, cpu: sweep }
+    }
+
+    /// The sweep on a device of this kind.
+    #[must_use]
+    pub fn on(&self, kind: DeviceKind) -> &'static str {
+        match kind {
+            DeviceKind::Cpu => self.cpu,
+            _ => self.gpu,
+        }
+    }
 }
 
 /// One implementation of an algorithm.
@@ -380,13 +415,17 @@ mod tests {
     fn every_program_builds_at_every_default_size_and_fits_the_software_device() {
         let device = software_device();
         for (algorithm, variant) in all_variants() {
-            let sizes = [algorithm.default_size, algorithm.verify_size];
+            let sizes = [algorithm.default_size.cpu, algorithm.verify_size];
             let sizes = sizes.iter().flat_map(|text| text.parse::<Sweep>().expect("a sweep").0);
             for size in sizes {
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
                     let case = CaseSpec::new(algorithm, size, dtype);
                     let problem = (algorithm.problem)(&case).expect("a sensible size");
                     let program = variant.program(&case, &device);
+                    if let (Err(reason), true) = (&program, algorithm.name == "matrix-unit") {
+                        assert!(reason.starts_with("needs feature"), "{reason}");
+                        continue;
+                    }
                     let program = program.unwrap_or_else(|e| panic!("{}/{} {size}: {e}", algorithm.name, variant.name));
                     let buffers = problem.buffers().len();
                     assert!(program.all_steps().flat_map(crate::program::Step::buffers).all(|id| id.0 < buffers));

@@ -51,7 +51,8 @@ pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing) -> Result<Re
         }
     }
     let interrupted = interrupt::listen()?;
-    let count = todo.iter().flat_map(|(run, _)| &run.groups).map(|group| group.variants.len()).sum();
+    let groups = todo.iter().flat_map(|(run, physical)| run.groups_on(physical.info.kind));
+    let count = groups.map(|group| group.variants.len()).sum();
     let mut progress = Progress::new(count);
     let mut devices: Vec<crate::capability::DeviceInfo> = vec![];
     let mut cases = vec![];

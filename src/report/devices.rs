@@ -41,7 +41,8 @@ impl<'a> DeviceReport<'a> {
     pub fn new(info: &'a DeviceInfo) -> Self {
         let mut variants = vec![];
         for algorithm in ALGORITHMS {
-            let size = algorithm.default_size.parse::<Sweep>().ok().and_then(|sweep| sweep.0.first().copied());
+            let size =
+                algorithm.default_size.on(info.kind).parse::<Sweep>().ok().and_then(|sweep| sweep.0.first().copied());
             let Some(size) = size else { continue };
             for variant in algorithm.variants {
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {

@@ -1,6 +1,6 @@
 //! The text of `list`.
 
-use crate::algorithms::{Algorithm, Variant};
+use crate::algorithms::{Algorithm, Sweeps, Variant};
 use crate::capability::{Requirement, requirement};
 use crate::dtype::DType;
 use std::fmt::Write;
@@ -16,7 +16,11 @@ pub fn text(algorithms: &[&Algorithm]) -> String {
         let inputs: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
         let _ = writeln!(out, "{}  {}", algorithm.name, algorithm.summary);
         let _ = writeln!(out, "    work     {}", algorithm.work);
-        let _ = writeln!(out, "    sizes    {} by default", algorithm.default_size);
+        let sizes = match algorithm.default_size {
+            Sweeps { gpu, cpu } if gpu == cpu => format!("{gpu} by default"),
+            Sweeps { gpu, cpu } => format!("{gpu} by default, on a software device {cpu}"),
+        };
+        let _ = writeln!(out, "    sizes    {sizes}");
         let _ = writeln!(out, "    inputs   {}", inputs.join(", "));
         for variant in algorithm.variants {
             let aliases = match variant.aliases {

@@ -37,12 +37,17 @@ pub struct Commands {
 
 /// What the commands before a barrier did, or those after it will do.
 const ANY_STAGE: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
-    vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
+    vk::PipelineStageFlags::COMPUTE_SHADER.as_raw()
+        | vk::PipelineStageFlags::TRANSFER.as_raw()
+        | vk::PipelineStageFlags::DRAW_INDIRECT.as_raw(),
 );
 const WRITES: vk::AccessFlags =
     vk::AccessFlags::from_raw(vk::AccessFlags::SHADER_WRITE.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw());
 const ACCESSES: vk::AccessFlags = vk::AccessFlags::from_raw(
-    WRITES.as_raw() | vk::AccessFlags::SHADER_READ.as_raw() | vk::AccessFlags::TRANSFER_READ.as_raw(),
+    WRITES.as_raw()
+        | vk::AccessFlags::SHADER_READ.as_raw()
+        | vk::AccessFlags::TRANSFER_READ.as_raw()
+        | vk::AccessFlags::INDIRECT_COMMAND_READ.as_raw(),
 );
 
 impl Recorder {
@@ -154,7 +159,7 @@ impl Recorder {
             }
             touched.extend(step.buffers());
             match step {
-                Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, &addresses)?,
+                Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, buffers, &addresses)?,
                 Step::Fill { buffer, word } => self.fill_data(&buffers[buffer.0], *word),
                 Step::Copy { from, to } => {
                     let (from, to) = (&buffers[from.0], &buffers[to.0]);
@@ -169,6 +174,7 @@ impl Recorder {
         &mut self,
         dispatch: &Dispatch,
         pipelines: &mut Pipelines,
+        buffers: &[Region<'_>],
         addresses: &[u64],
     ) -> Result<(), VulkanError> {
         let pipeline = pipelines.get(dispatch)?;
@@ -179,8 +185,13 @@ impl Recorder {
         // SAFETY: the pipeline is kept alive below; the addresses are those of buffers that outlive the submission.
         unsafe {
             device.handle.cmd_bind_pipeline(*handle, vk::PipelineBindPoint::COMPUTE, pipeline.handle);
-            device.handle.cmd_push_constants(*handle, pipeline.layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
-            device.handle.cmd_dispatch(*handle, x, y, z);
+            if !block.is_empty() {
+                device.handle.cmd_push_constants(*handle, pipeline.layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
+            }
+            match dispatch.indirect.map(|counts| &buffers[counts.0]) {
+                Some(counts) => device.handle.cmd_dispatch_indirect(*handle, counts.buffer.handle, counts.offset),
+                None => device.handle.cmd_dispatch(*handle, x, y, z),
+            }
         }
         self.0.pipelines.push(pipeline);
         Ok(())

@@ -24,18 +24,54 @@ pub(super) struct FeatureChain {
     pub(super) atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
     pub(super) atomic_float2: vk::PhysicalDeviceShaderAtomicFloat2FeaturesEXT<'static>,
     pub(super) matrix: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR<'static>,
+    pub(super) bfloat16: BFloat16Features,
+    pub(super) statistics: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
 }
+
+/// `VkPhysicalDeviceShaderBfloat16FeaturesKHR` (`VK_KHR_shader_bfloat16`), newer than the bindings.
+#[repr(C)]
+pub(super) struct BFloat16Features {
+    s_type: vk::StructureType,
+    p_next: *mut std::ffi::c_void,
+    shader_bfloat16_type: vk::Bool32,
+    shader_bfloat16_dot_product: vk::Bool32,
+    shader_bfloat16_cooperative_matrix: vk::Bool32,
+}
+
+impl Default for BFloat16Features {
+    fn default() -> Self {
+        Self {
+            s_type: vk::StructureType::from_raw(1_000_141_000),
+            p_next: std::ptr::null_mut(),
+            shader_bfloat16_type: vk::FALSE,
+            shader_bfloat16_dot_product: vk::FALSE,
+            shader_bfloat16_cooperative_matrix: vk::FALSE,
+        }
+    }
+}
+
+// SAFETY: the specification lists the structure as one that extends `VkPhysicalDeviceFeatures2` and
+// `VkDeviceCreateInfo`; it begins with its type and the link, as `vk::BaseOutStructure` does.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for BFloat16Features {}
+
+const BFLOAT16: &CStr = c"VK_KHR_shader_bfloat16";
 
 /// The device extensions that are used where a device has them.
 pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     ext::shader_atomic_float::NAME,
     ext::shader_atomic_float2::NAME,
     khr::cooperative_matrix::NAME,
+    BFLOAT16,
+    khr::pipeline_executable_properties::NAME,
     khr::portability_subset::NAME,
 ];
 
-/// The Vulkan headers that first described `VK_KHR_cooperative_matrix`.
-const COOPERATIVE_MATRIX_SINCE: u32 = vk::make_api_version(0, 1, 3, 255);
+/// Extensions and the Vulkan headers that first described them: a validation layer rejects structures that are newer
+/// than itself.
+const NEWER: &[(&CStr, u32)] = &[
+    (khr::cooperative_matrix::NAME, vk::make_api_version(0, 1, 3, 255)),
+    (BFLOAT16, vk::make_api_version(0, 1, 4, 311)),
+];
 
 /// The extensions of a device.
 pub(super) struct Extensions(Vec<vk::ExtensionProperties>);
@@ -45,9 +81,9 @@ impl Extensions {
         // SAFETY: `device` belongs to the live instance.
         let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
         let mut list = list.call("vkEnumerateDeviceExtensionProperties")?;
-        if instance.validated_version.is_some_and(|version| version < COOPERATIVE_MATRIX_SINCE) {
-            // A validation layer rejects structures that are newer than itself.
-            list.retain(|extension| extension.extension_name_as_c_str() != Ok(khr::cooperative_matrix::NAME));
+        if let Some(layer) = instance.validated_version {
+            let known = |name: &CStr| !NEWER.iter().any(|(newer, since)| *newer == name && layer < *since);
+            list.retain(|extension| extension.extension_name_as_c_str().is_ok_and(known));
         }
         Ok(Self(list))
     }
@@ -72,6 +108,8 @@ impl FeatureChain {
         self.atomic_float.p_next = std::ptr::null_mut();
         self.atomic_float2.p_next = std::ptr::null_mut();
         self.matrix.p_next = std::ptr::null_mut();
+        self.bfloat16.p_next = std::ptr::null_mut();
+        self.statistics.p_next = std::ptr::null_mut();
         let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
         if api >= vk::API_VERSION_1_2 {
             head = head.push_next(&mut self.v11).push_next(&mut self.v12);
@@ -87,6 +125,12 @@ impl FeatureChain {
         }
         if extensions.has(khr::cooperative_matrix::NAME) {
             head = head.push_next(&mut self.matrix);
+        }
+        if extensions.has(BFLOAT16) {
+            head = head.push_next(&mut self.bfloat16);
+        }
+        if extensions.has(khr::pipeline_executable_properties::NAME) {
+            head = head.push_next(&mut self.statistics);
         }
         let result = use_it(&mut head);
         self.core = head.features;
@@ -126,6 +170,8 @@ impl FeatureChain {
             Feature::ShaderBufferFloat32AtomicMinMax => self.atomic_float2.shader_buffer_float32_atomic_min_max,
             Feature::CooperativeMatrix => self.matrix.cooperative_matrix,
             Feature::VulkanMemoryModel => self.v12.vulkan_memory_model,
+            Feature::ShaderBFloat16 => self.bfloat16.shader_bfloat16_type,
+            Feature::ShaderBFloat16CooperativeMatrix => self.bfloat16.shader_bfloat16_cooperative_matrix,
         };
         Feature::ALL.iter().copied().filter(|feature| has(*feature) == vk::TRUE).collect()
     }

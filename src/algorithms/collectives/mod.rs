@@ -18,7 +18,7 @@ mod primitive;
 mod variants;
 
 use super::input::{Input, generator, random};
-use super::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Metric, Oracle, Problem, Role};
+use super::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Metric, Oracle, Problem, Role, Sweeps};
 use crate::dtype::{DType, HostArray};
 use crate::size::Size;
 use crate::units::{Bytes, Work};
@@ -29,7 +29,7 @@ pub static COLLECTIVES: Algorithm = Algorithm {
     name: "collectives",
     summary: "what one collective operation costs: a chain of n dependent ones in one work-group of two sub-groups",
     work: "n operations; the time per operation is the kernel time divided by n: latency, with the launch's share in it",
-    default_size: "8192",
+    default_size: Sweeps::same("8192"),
     verify_size: "1,2,3,33,1000",
     iterative: false,
     inputs: &[Input::Uniform],
@@ -57,7 +57,9 @@ fn chain_length(size: Size) -> Result<u64, String> {
     match size {
         Size::Uniform(n) if n <= LONGEST_CHAIN => Ok(n),
         Size::Uniform(_) => Err(format!("the host follows chains of at most {LONGEST_CHAIN} operations")),
-        Size::Three(..) => Err(format!("'{size}' is not one number, the operations of the chain; write 1024")),
+        Size::Two(..) | Size::Three(..) => {
+            Err(format!("'{size}' is not one number, the operations of the chain; write 1024"))
+        }
     }
 }
 

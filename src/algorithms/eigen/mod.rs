@@ -18,7 +18,7 @@ pub use row_sum::ROW_SUM;
 pub use stop_check::STOP_CHECK;
 pub use vector_max::VECTOR_MAX;
 
-use super::{CaseSpec, Check, CheckMethod, Oracle};
+use super::{CaseSpec, Check, CheckMethod, Oracle, Sweeps};
 use crate::capability::{DeviceInfo, Feature};
 use crate::dtype::HostArray;
 use crate::program::{BufferId, Dispatch, Value, fold};
@@ -28,10 +28,10 @@ use crate::size::Size;
 /// Invocations of a work-group: several sub-groups of any size that a device can have, and few enough for every device.
 const GROUP: u32 = 256;
 /// Sweeps of the algorithms on matrices.
-const MATRIX_SIZES: &str = "128..1024";
+const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128..512" };
 const AWKWARD_MATRICES: &str = "1,2,3,31,33,127,257,1000";
 /// Sweeps of the algorithms on vectors.
-const VECTOR_SIZES: &str = "2^16..2^20";
+const VECTOR_SIZES: Sweeps = Sweeps { gpu: "2^16..2^24", cpu: "2^14..2^18" };
 const AWKWARD_VECTORS: &str = "1,2,3,31,33,127,1000,4097,2^20,1048577";
 /// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
 const MOST_ELEMENTS: u64 = 1 << 31;
@@ -54,7 +54,7 @@ fn vector_length(case: &CaseSpec) -> Result<u64, String> {
     match case.size {
         Size::Uniform(n) if n <= MOST_ELEMENTS => Ok(n),
         Size::Uniform(_) => Err("kernels can index 2^31 elements; choose a smaller size".into()),
-        Size::Three(..) => Err("a vector has one extent; write N".into()),
+        Size::Two(..) | Size::Three(..) => Err("a vector has one extent; write N".into()),
     }
 }
 
@@ -65,14 +65,14 @@ fn matrix_order(case: &CaseSpec) -> Result<u64, String> {
         Size::Uniform(n) => Err(format!(
             "the matrix would have {n}×{n} elements, more than the 2^31 that kernels can index; choose a smaller size"
         )),
-        Size::Three(..) => Err("the matrix is square; write N".into()),
+        Size::Two(..) | Size::Three(..) => Err("the matrix is square; write N".into()),
     }
 }
 
 /// The first extent of a case whose problem has accepted its size.
 fn extent(case: &CaseSpec) -> u64 {
     match case.size {
-        Size::Uniform(n) | Size::Three(n, ..) => n,
+        Size::Uniform(n) | Size::Two(n, _) | Size::Three(n, ..) => n,
     }
 }
 

@@ -6,7 +6,7 @@ mod oracle;
 mod variants;
 
 use super::input::Input;
-use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, matrix};
+use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps, matrix};
 use crate::dtype::{DType, HostArray};
 use crate::program::BufferId;
 use crate::size::Size;
@@ -17,7 +17,7 @@ pub static LU: Algorithm = Algorithm {
     name: "lu",
     summary: "LU factorisation A = L·U without pivoting, n×n, row major",
     work: "2/3·n³ operations; A read once, L and U written once",
-    default_size: "64..256",
+    default_size: Sweeps { gpu: "128..1024", cpu: "64..256" },
     verify_size: "1,2,3,31,33,127,257,1000",
     iterative: false,
     inputs: &[Input::Uniform, Input::DiagonallyDominant, Input::Hilbert, Input::Singular],
@@ -51,7 +51,7 @@ fn order(size: Size) -> Result<u64, String> {
         Size::Uniform(n) => {
             Err(format!("{n}×{n} elements are more than the 2^32 that kernels can index; choose n ≤ {MOST_ROWS}"))
         }
-        Size::Three(..) => Err("it takes one extent, the order of the matrix: write 1024".into()),
+        Size::Two(..) | Size::Three(..) => Err("it takes one extent, the order of the matrix: write 1024".into()),
     }
 }
 

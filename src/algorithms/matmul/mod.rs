@@ -6,7 +6,7 @@ mod oracle;
 mod variants;
 
 use super::input::{Input, generator, random};
-use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role};
+use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps};
 use crate::dtype::{DType, HostArray};
 use crate::size::Size;
 use crate::units::{Bytes, Work};
@@ -16,7 +16,7 @@ pub static MATMUL: Algorithm = Algorithm {
     name: "matmul",
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
-    default_size: "128..1024",
+    default_size: Sweeps { gpu: "256..4096", cpu: "128..512" },
     verify_size: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
@@ -39,6 +39,8 @@ impl From<Size> for Dims {
     fn from(size: Size) -> Self {
         match size {
             Size::Uniform(n) => Self { m: n, n, k: n },
+            // Refused when the problem is made.
+            Size::Two(m, n) => Self { m, n, k: n },
             Size::Three(m, n, k) => Self { m, n, k },
         }
     }
@@ -54,6 +56,9 @@ struct Matmul {
 
 impl Matmul {
     fn new(case: &CaseSpec) -> Result<Self, String> {
+        if let Size::Two(..) = case.size {
+            return Err("it takes one extent or three; write N or MxNxK".into());
+        }
         let dims = Dims::from(case.size);
         let Dims { m, n, k } = dims;
         for (name, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {

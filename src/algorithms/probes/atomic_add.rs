@@ -1,0 +1,108 @@
+//! Rate of atomic additions: `NxC` is N invocations that add 64 times each, spread over C counters, powers of two. One
+//! counter is the worst case, as many as invocations the best.
+//!
+//! Nominal work: 64·N operations; no bytes to speak of.
+
+use super::{Exact, GROUP, power_of_two};
+use crate::algorithms::input::{Input, generator};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps, Variant};
+use crate::dtype::{DType, HostArray};
+use crate::program::{BufferId, Dispatch, Program, Value};
+use crate::size::Size;
+use crate::units::{Bytes, Work};
+use rand::Rng;
+
+/// Atomic additions.
+pub static ATOMIC_ADD: Algorithm = Algorithm {
+    name: "atomic-add",
+    summary: "rate of atomic additions: N invocations add 64 times each to C counters",
+    work: "64·N operations; no bytes to speak of",
+    default_size: Sweeps { gpu: "2^18x1,2^18x2^18", cpu: "2^12x1,2^12x2^12" },
+    verify_size: "64x1,2^12x2^12,2^12x64",
+    iterative: false,
+    inputs: &[Input::Uniform],
+    variants: &[Variant {
+        name: "counters",
+        aliases: &[],
+        summary: "32-bit integer atomicAdd to global memory, its result unused",
+        source: "the usual method",
+        kernels: &["atomic-add/counters"],
+        program: |shaders, case, _| {
+            let Additions { invocations, counters, .. } =
+                Additions::new(case).expect("the problem of this case was made, which checks its size");
+            let group = invocations.min(GROUP);
+            // Below 2^30.
+            let mask = Value::U32((counters - 1) as u32);
+            Program::single(
+                Dispatch::new(shaders[0], &[("C", Value::Buffer(BufferId(0))), ("MASK", mask)])
+                    .group_size([group as u32, 1, 1])
+                    .groups([invocations / group, 1, 1])
+                    .constant("ADDS", ADDS)
+                    .loops(u64::from(ADDS)),
+            )
+        },
+    }],
+    problem: |case| Ok(Box::new(Additions::new(case)?)),
+};
+
+/// Additions of an invocation: 0 and 1 in turn.
+const ADDS: u32 = 64;
+
+struct Additions {
+    invocations: u64,
+    counters: u64,
+    seed: u64,
+}
+
+impl Additions {
+    fn new(case: &CaseSpec) -> Result<Self, String> {
+        let Size::Two(invocations, counters) = case.size else {
+            return Err(format!("'{}' is not NxC, invocations and counters; write 2^18x1", case.size));
+        };
+        let invocations = power_of_two("invocations", invocations, 64)?;
+        if invocations > 1 << 23 || counters > invocations {
+            return Err(format!("'{}' has more than 2^23 invocations, or fewer of them than counters", case.size));
+        }
+        Ok(Self { invocations, counters: power_of_two("counters", counters, 1)?, seed: case.seed })
+    }
+}
+
+impl Problem for Additions {
+    fn extents(&self) -> String {
+        format!("{}x{}", self.invocations, self.counters)
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        vec![BufferSpec { name: "C", role: Role::InPlace, dtype: DType::I32, len: self.counters }]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: self.invocations * u64::from(ADDS), bytes: Bytes(0) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let mut words = vec![0i32; self.counters as usize];
+        generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
+        vec![HostArray::I32(words)]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let HostArray::I32(x) = &inputs[0] else { unreachable!("inputs() makes 32-bit integers") };
+        // Below 2^31, as there are at most 2^23 invocations.
+        let added = (self.invocations / self.counters * u64::from(ADDS) / 2) as i32;
+        Box::new(Exact { name: "C", expected: x.iter().map(|start| start.wrapping_add(added)).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_would_overflow_or_idle_are_refused() {
+        for size in [Size::Uniform(64), Size::Two(1 << 24, 1), Size::Two(64, 128), Size::Two(100, 1), Size::Two(64, 3)]
+        {
+            assert!(Additions::new(&CaseSpec::new(&ATOMIC_ADD, size, DType::I32)).is_err(), "{size}");
+        }
+    }
+}

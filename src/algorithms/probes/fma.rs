@@ -1,0 +1,245 @@
+//! Arithmetic rate: sequences x ← x·a + b, 16 an invocation, 2048 steps each.
+//!
+//! Nominal work: n·16·2048·2 operations for n invocations; a multiply-add is two. Next to nothing is moved.
+//!
+//! The values converge slowly to a fixed point, so they are never denormal, never overflow, and cannot be computed
+//! in fewer steps by a compiler, which does not know a and b. Rounding: a step adds at most 2u·|x| ≤ 2u (u without
+//! fusing the product and the sum), a = 1 − 2⁻¹⁰ shrinks what came before, so a sequence ends within 2u·2¹⁰ of the
+//! truth and the sum of 16 within 16·(2¹¹ + 16)·u. In f16 a is −1 and every value a multiple of 2⁻¹⁰: exact, and so
+//! are integers modulo 2³².
+
+use super::{GROUP, power_of_two};
+use crate::algorithms::input::{Input, generator};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Oracle, Problem, Role, Sweeps, Variant};
+use crate::dtype::{DType, HostArray};
+use crate::program::{BufferId, Dispatch, Program, Value};
+use crate::size::Size;
+use crate::units::{Bytes, Work};
+use half::f16;
+use rand::Rng;
+
+/// Chains of multiply-adds.
+pub static FMA: Algorithm = Algorithm {
+    name: "fma",
+    summary: "arithmetic rate: n invocations go through 16 sequences of 2048 multiply-adds each",
+    work: "n·16·2048·2 operations; no bytes to speak of",
+    default_size: Sweeps { gpu: "2^23", cpu: "2^12" },
+    verify_size: "64,256,4096",
+    iterative: false,
+    inputs: &[Input::Uniform],
+    variants: VARIANTS,
+    problem: |case| Ok(Box::new(Fma::new(case)?)),
+};
+
+static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "chains-16",
+        aliases: &[],
+        summary: "16 sequences at a time: enough independent work to hide the latency of the unit",
+        source: "the method of every peak-rate benchmark",
+        kernels: &["fma/chains"],
+        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 16)),
+    },
+    Variant {
+        name: "chains-8",
+        aliases: &[],
+        summary: "8 sequences at a time: fewer registers, more invocations side by side",
+        source: "the method of every peak-rate benchmark",
+        kernels: &["fma/chains"],
+        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 8)),
+    },
+    Variant {
+        name: "chains-4",
+        aliases: &[],
+        summary: "4 sequences at a time: shows how much the unit depends on independent work",
+        source: "the method of every peak-rate benchmark",
+        kernels: &["fma/chains"],
+        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 4)),
+    },
+];
+
+/// Sequences of an invocation.
+const SEQUENCES: usize = 16;
+/// Steps of a sequence.
+const STEPS: u32 = 2048;
+/// Start values that invocations take theirs from.
+const STARTS: usize = 64;
+/// Steps in one iteration of the kernel's loop.
+const UNROLL: u64 = 16;
+
+fn dispatch(shader: &'static crate::shaders::Shader, case: &CaseSpec, chains: u32) -> Dispatch {
+    let n = invocations(case).expect("the problem of this case was made, which checks its size");
+    let group = n.min(GROUP);
+    let passes = SEQUENCES as u64 / u64::from(chains);
+    Dispatch::new(shader, &[("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))])
+        .group_size([group as u32, 1, 1])
+        .groups([n / group, 1, 1])
+        .constant("CHAINS", chains)
+        .constant("STEPS", STEPS)
+        .loops(passes * (1 + u64::from(STEPS) / UNROLL))
+}
+
+fn invocations(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) => power_of_two("invocations", n, STARTS as u64),
+        size => Err(format!("'{size}' is not one number, the invocations; write 2^20")),
+    }
+}
+
+struct Fma {
+    invocations: u64,
+    case: CaseSpec,
+}
+
+impl Fma {
+    fn new(case: &CaseSpec) -> Result<Self, String> {
+        Ok(Self { invocations: invocations(case)?, case: *case })
+    }
+}
+
+impl Problem for Fma {
+    fn extents(&self) -> String {
+        self.invocations.to_string()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        let dtype = self.case.dtype;
+        let sum = if dtype == DType::F16 { DType::F32 } else { dtype };
+        vec![
+            BufferSpec { name: "X", role: Role::Input, dtype, len: 2 + STARTS as u64 },
+            BufferSpec { name: "Y", role: Role::Output, dtype: sum, len: self.invocations },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: self.invocations * SEQUENCES as u64 * u64::from(STEPS) * 2, bytes: Bytes(0) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let mut rng = generator(self.case.seed, 0);
+        let mut draws = std::iter::repeat_with(|| rng.next_u32());
+        // A multiple of 2⁻¹⁰ below 1.
+        let fraction = |word: u32| f64::from(word % 1024) / 1024.0;
+        let floats = |a: f64, b: f64, starts: &mut dyn Iterator<Item = u32>| -> Vec<f64> {
+            [a, b].into_iter().chain(starts.take(STARTS).map(fraction)).collect()
+        };
+        let [slow, half_way] = [1.0 - 2f64.powi(-10), 2f64.powi(-11)];
+        vec![match self.case.dtype {
+            DType::F64 => HostArray::F64(floats(slow, half_way, &mut draws)),
+            DType::F16 => HostArray::F16(floats(-1.0, 1.0, &mut draws).into_iter().map(f16::from_f64).collect()),
+            DType::I32 => HostArray::I32(draws.take(2 + STARTS).map(|word| (word | 1) as i32).collect()),
+            _ => HostArray::F32(floats(slow, half_way, &mut draws).into_iter().map(|x| x as f32).collect()),
+        }]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let sums = match &inputs[0] {
+            HostArray::I32(x) => {
+                let end = |start: i32| (0..STEPS).fold(start, |v, _| v.wrapping_mul(x[0]).wrapping_add(x[1]));
+                let ends: Vec<i32> = x[2..].iter().map(|start| end(*start)).collect();
+                (0..STARTS).map(|first| f64::from(window(&ends, first).fold(0i32, i32::wrapping_add))).collect()
+            }
+            x => {
+                let end = |start: f64| (0..STEPS).fold(start, |v, _| v.mul_add(x.get(0), x.get(1)));
+                let ends: Vec<f64> = (2..2 + STARTS).map(|i| end(x.get(i))).collect();
+                (0..STARTS).map(|first| window(&ends, first).sum()).collect()
+            }
+        };
+        Box::new(Sums { sums, dtype: self.case.dtype })
+    }
+}
+
+/// The sequences of an invocation, taken from the start values in a rotated order.
+fn window<T: Copy>(values: &[T], first: usize) -> impl Iterator<Item = T> {
+    (0..SEQUENCES).map(move |offset| values[(first + offset) % STARTS])
+}
+
+/// The sum of an invocation, by its number modulo [`STARTS`].
+struct Sums {
+    sums: Vec<f64>,
+    dtype: DType,
+}
+
+impl Oracle for Sums {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        let u = match self.dtype {
+            DType::F32 => 2f64.powi(-24),
+            // Twice, since the host errs as much.
+            DType::F64 => 2f64.powi(-52),
+            _ => 0.0,
+        };
+        let mut check = Check {
+            residual: 0.0,
+            tolerance: SEQUENCES as f64 * (2048.0 + SEQUENCES as f64) * u,
+            method: CheckMethod::Elementwise,
+            worst: String::new(),
+            metrics: vec![],
+        };
+        let output = &outputs[0];
+        for i in 0..output.len() {
+            let (got, expected) = (output.get(i), self.sums[i % STARTS]);
+            let residual = (got - expected).abs();
+            // Written so that a NaN is worse than anything.
+            if !(residual <= check.residual) {
+                check.residual = if residual.is_finite() { residual } else { f64::INFINITY };
+                check.worst = format!("Y[{i}] is {got}, expected {expected}");
+            }
+        }
+        Ok(check)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(dtype: DType) -> Fma {
+        Fma::new(&CaseSpec::new(&FMA, Size::Uniform(64), dtype)).expect("a sensible size")
+    }
+
+    /// The outputs of a right kernel that rounds after every operation, in f32.
+    fn right(x: &[f32]) -> Vec<f32> {
+        let ends: Vec<f32> = x[2..].iter().map(|start| (0..STEPS).fold(*start, |v, _| v * x[0] + x[1])).collect();
+        (0..64).map(|i| window(&ends, i).sum()).collect()
+    }
+
+    #[test]
+    fn sequences_without_fused_operations_pass_and_a_missing_tenth_of_the_steps_does_not() {
+        let problem = problem(DType::F32);
+        let inputs = problem.inputs();
+        let HostArray::F32(x) = &inputs[0] else { panic!("f32 was asked for") };
+        let oracle = problem.oracle(&inputs);
+        let check = oracle.check(&[HostArray::F32(right(x))]).expect("an answer");
+        assert!(check.passes() && check.residual > 0.0, "{check:?}");
+        let mut short = right(x);
+        short[5] = window(&x[2..], 5).map(|start| (0..1843).fold(start, |v, _| v * x[0] + x[1])).sum();
+        assert!(!oracle.check(&[HostArray::F32(short)]).expect("an answer").passes());
+        let mut nan = right(x);
+        nan[63] = f32::NAN;
+        assert!(!oracle.check(&[HostArray::F32(nan)]).expect("an answer").passes());
+    }
+
+    #[test]
+    fn half_precision_and_integers_must_be_exact() {
+        for dtype in [DType::F16, DType::I32] {
+            let problem = problem(dtype);
+            let oracle = problem.oracle(&problem.inputs());
+            let output = |off: f64| match dtype {
+                // f16 sequences have an even number of steps that undo each other: they end where they began.
+                DType::F16 => HostArray::F32({
+                    let inputs = problem.inputs();
+                    let starts: Vec<f64> = (2..66).map(|i| inputs[0].get(i)).collect();
+                    (0..64).map(|i| (window(&starts, i).sum::<f64>() + off) as f32).collect()
+                }),
+                _ => HostArray::I32({
+                    let HostArray::I32(x) = &problem.inputs()[0] else { panic!("i32 was asked for") };
+                    let end = |s: i32| (0..STEPS).fold(s, |v, _| v.wrapping_mul(x[0]).wrapping_add(x[1]));
+                    let ends: Vec<i32> = x[2..].iter().map(|s| end(*s)).collect();
+                    (0..64).map(|i| window(&ends, i).fold(off as i32, i32::wrapping_add)).collect()
+                }),
+            };
+            assert!(oracle.check(&[output(0.0)]).expect("an answer").passes(), "{dtype}");
+            assert!(!oracle.check(&[output(1.0)]).expect("an answer").passes(), "{dtype}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a dispatch costs: n of them in one command buffer.
+//!
+//! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant ends with a counter that is
+//! n higher, so a dispatch that was left out, or one of zero work-groups that ran, is found.
+
+use super::Exact;
+use crate::algorithms::input::{Input, generator};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps, Variant};
+use crate::dtype::{DType, HostArray};
+use crate::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::shaders::Shader;
+use crate::size::Size;
+use crate::units::{Bytes, Work};
+use rand::Rng;
+
+/// Chains of dispatches.
+pub static LAUNCH: Algorithm = Algorithm {
+    name: "launch",
+    summary: "what a dispatch costs: n of them in one command buffer",
+    work: "no operations, no bytes; the time of one dispatch is the kernel time divided by n",
+    default_size: Sweeps::same("1024"),
+    verify_size: "1,2,33",
+    iterative: false,
+    inputs: &[Input::Uniform],
+    variants: &[
+        Variant {
+            name: "empty",
+            aliases: &[],
+            summary: "dispatches of a kernel that does nothing, in no order",
+            source: "the usual method",
+            kernels: &["launch/empty", "launch/count"],
+            program: |shaders, case, _| {
+                let n = dispatches(case).expect("the problem of this case was made, which checks its size");
+                let empty = Step::Dispatch(Dispatch::new(shaders[0], &[]));
+                chain(std::iter::repeat_n(empty, n as usize - 1).chain([count(shaders[1], n)]))
+            },
+        },
+        Variant {
+            name: "dependent",
+            aliases: &[],
+            summary: "dispatches that each add 1 to what the one before left, behind a barrier each",
+            source: "the usual method",
+            kernels: &["launch/count"],
+            program: |shaders, case, _| {
+                let n = dispatches(case).expect("the problem of this case was made, which checks its size");
+                chain(std::iter::repeat_n(count(shaders[0], 1), n as usize))
+            },
+        },
+        Variant {
+            name: "indirect",
+            aliases: &[],
+            summary: "indirect dispatches of zero work-groups, behind a barrier each: what it costs to skip a step",
+            source: "vkCmdDispatchIndirect with counts that the device holds",
+            kernels: &["launch/count"],
+            program: |shaders, case, _| {
+                let n = dispatches(case).expect("the problem of this case was made, which checks its size");
+                let skipped = match count(shaders[0], 1) {
+                    Step::Dispatch(dispatch) => Step::Dispatch(dispatch.indirect(BufferId(1))),
+                    other => other,
+                };
+                chain(std::iter::repeat_n(skipped, n as usize - 1).chain([count(shaders[0], n)]))
+            },
+        },
+    ],
+    problem: |case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
+};
+
+/// Longer command buffers than this tell nothing more.
+const MOST_DISPATCHES: u64 = 1 << 16;
+
+fn dispatches(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) if n <= MOST_DISPATCHES => Ok(n),
+        size => Err(format!("'{size}' is not one number up to {MOST_DISPATCHES}, the dispatches; write 1024")),
+    }
+}
+
+fn count(shader: &'static Shader, add: u64) -> Step {
+    // At most MOST_DISPATCHES.
+    Step::Dispatch(Dispatch::new(shader, &[("C", Value::Buffer(BufferId(0))), ("ADD", Value::U32(add as u32))]))
+}
+
+fn chain(steps: impl Iterator<Item = Step>) -> Program {
+    Program { steps: steps.collect(), repeat: None, note: None }
+}
+
+struct Launches {
+    dispatches: u64,
+    seed: u64,
+}
+
+impl Problem for Launches {
+    fn extents(&self) -> String {
+        self.dispatches.to_string()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        let dtype = DType::I32;
+        vec![
+            BufferSpec { name: "C", role: Role::InPlace, dtype, len: 1 },
+            BufferSpec { name: "G", role: Role::Input, dtype, len: 3 },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: 0, bytes: Bytes(0) }
+    }
+
+    fn chain(&self) -> Option<u64> {
+        Some(self.dispatches)
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let start = generator(self.seed, 0).next_u32() as i32;
+        vec![HostArray::I32(vec![start]), HostArray::I32(vec![0, 1, 1])]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let HostArray::I32(start) = &inputs[0] else { unreachable!("inputs() makes 32-bit integers") };
+        Box::new(Exact { name: "C", expected: vec![start[0].wrapping_add(self.dispatches as i32)] })
+    }
+}

@@ -1,0 +1,237 @@
+//! Rate of the matrix units: products of one shape of cooperative matrices, `MxNxK`, as the device advertises it, kept in
+//! registers.
+//!
+//! Nominal work: 16,384 sub-groups × 4 accumulators × 1,025 products × 2·M·N·K operations; no bytes to speak of.
+//!
+//! For floats every second product is with −A, so that sums stay exact in the narrowest type and A·B is left; for
+//! integers the end value counts the products. Elements are small integers, so that the answer is exact everywhere.
+
+use crate::algorithms::input::{Input, generator};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Oracle, Problem, Role, Sweeps, Variant};
+use crate::capability::{DeviceInfo, MatrixShape};
+use crate::dtype::{DType, HostArray};
+use crate::program::{BufferId, Dispatch, Program, Value};
+use crate::shaders::Shader;
+use crate::size::Size;
+use crate::units::{Bytes, Work};
+use half::{bf16, f16};
+use rand::Rng;
+
+/// Products of cooperative matrices.
+pub static MATRIX_UNIT: Algorithm = Algorithm {
+    name: "matrix-unit",
+    summary: "rate of the matrix units: products of one shape MxNxK of cooperative matrices, kept in registers",
+    work: "16384 sub-groups · 4 accumulators · 1025 products · 2·M·N·K operations; no bytes to speak of",
+    default_size: Sweeps::same("16x16x16"),
+    verify_size: "16x16x16,16x8x16,16x8x8,16x8x32,16x16x32",
+    iterative: false,
+    inputs: &[Input::Uniform],
+    variants: VARIANTS,
+    problem: |case| Ok(Box::new(Products::new(case)?)),
+};
+
+static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "wide",
+        aliases: &[],
+        summary: "sums in 32 bits: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
+        source: "GL_KHR_cooperative_matrix; the method is that of fma",
+        kernels: &["matrix-unit/wide"],
+        program: |shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Wide)),
+    },
+    Variant {
+        name: "narrow",
+        aliases: &[],
+        summary: "sums in the type of the operands: f16 into f16",
+        source: "GL_KHR_cooperative_matrix; the method is that of fma",
+        kernels: &["matrix-unit/narrow"],
+        program: |shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow)),
+    },
+];
+
+/// The type that products are summed up in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accumulator {
+    /// 32 bits.
+    Wide,
+    /// That of the operands.
+    Narrow,
+}
+
+impl Accumulator {
+    /// Its name in [`MatrixShape`].
+    pub(crate) fn name(self, dtype: DType) -> &'static str {
+        match (self, dtype) {
+            (Self::Narrow, _) => dtype.name(),
+            (Self::Wide, DType::I8) => "i32",
+            (Self::Wide, DType::U8) => "u32",
+            (Self::Wide, _) => "f32",
+        }
+    }
+}
+
+/// Sub-groups of all work-groups together.
+const SUBGROUPS: u64 = 1 << 14;
+/// Sub-groups of a work-group.
+const SUBGROUPS_OF_A_GROUP: u64 = 4;
+/// Accumulators of a sub-group.
+const CHAINS: u64 = 4;
+/// Pairs of products after the first.
+const STEPS: u32 = 512;
+/// Products that end in one accumulator.
+const PRODUCTS: u64 = 1 + 2 * STEPS as u64;
+
+fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, accumulator: Accumulator) -> Dispatch {
+    let [m, n, k] = shape(case).expect("the problem of this case was made, which checks its size");
+    let lanes = case.subgroup_size(device);
+    let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
+    Dispatch::new(shader, &[("A", a), ("B", b), ("C", c)])
+        .group_size([SUBGROUPS_OF_A_GROUP as u32 * lanes, 1, 1])
+        .groups([SUBGROUPS / SUBGROUPS_OF_A_GROUP, 1, 1])
+        .subgroups_of(lanes)
+        .constant("M", m as u32)
+        .constant("N", n as u32)
+        .constant("K", k as u32)
+        .constant("STEPS", STEPS)
+        .loops(u64::from(STEPS) + CHAINS * m * n)
+        .matrix(MatrixShape {
+            m: m as u32,
+            n: n as u32,
+            k: k as u32,
+            input: case.dtype.name(),
+            accumulator: accumulator.name(case.dtype),
+        })
+}
+
+fn shape(case: &CaseSpec) -> Result<[u64; 3], String> {
+    match case.size {
+        Size::Three(m, n, k) if m.max(n).max(k) <= 256 => Ok([m, n, k]),
+        size => Err(format!("'{size}' is no shape MxNxK up to 256; `gpukern devices` names those of a device")),
+    }
+}
+
+struct Products {
+    shape: [u64; 3],
+    case: CaseSpec,
+}
+
+impl Products {
+    fn new(case: &CaseSpec) -> Result<Self, String> {
+        Ok(Self { shape: shape(case)?, case: *case })
+    }
+
+    fn integers(&self) -> bool {
+        matches!(self.case.dtype, DType::I8 | DType::U8)
+    }
+
+    /// `len` small integers: products and their sums over K ≤ 256 stay exact in f16.
+    fn elements(&self, stream: u64, len: u64) -> Vec<i8> {
+        let mut rng = generator(self.case.seed, stream);
+        (0..len).map(|_| (rng.next_u32() % 3) as i8).collect()
+    }
+
+    fn array(&self, values: impl Iterator<Item = i8>) -> HostArray {
+        match self.case.dtype {
+            DType::I8 => HostArray::I8(values.collect()),
+            DType::U8 => HostArray::U8(values.map(i8::cast_unsigned).collect()),
+            DType::Bf16 => HostArray::Bf16(values.map(|v| bf16::from_f32(f32::from(v))).collect()),
+            _ => HostArray::F16(values.map(|v| f16::from_f32(f32::from(v))).collect()),
+        }
+    }
+}
+
+impl Problem for Products {
+    fn extents(&self) -> String {
+        let [m, n, k] = self.shape;
+        format!("{m}x{n}x{k}")
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        let [m, n, k] = self.shape;
+        let dtype = self.case.dtype;
+        let wide = if self.integers() { DType::I32 } else { DType::F32 };
+        vec![
+            BufferSpec { name: "A", role: Role::Input, dtype, len: 2 * m * k },
+            BufferSpec { name: "B", role: Role::Input, dtype, len: CHAINS * k * n },
+            BufferSpec { name: "C", role: Role::Output, dtype: wide, len: CHAINS * m * n },
+        ]
+    }
+
+    fn work(&self) -> Work {
+        let [m, n, k] = self.shape;
+        Work { operations: SUBGROUPS * CHAINS * PRODUCTS * 2 * m * n * k, bytes: Bytes(0) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let [m, n, k] = self.shape;
+        let a = self.elements(0, m * k);
+        let sign = if self.integers() { 1 } else { -1 };
+        let b = self.elements(1, CHAINS * k * n);
+        let second = a.iter().map(|v| sign * v);
+        vec![self.array(a.iter().copied().chain(second)), self.array(b.into_iter())]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let [m, n, k] = self.shape.map(|extent| extent as usize);
+        let times = if self.integers() { PRODUCTS as f64 } else { 1.0 };
+        let element = |index: usize| {
+            let (chain, row, column) = (index / (m * n), index / n % m, index % n);
+            let terms = (0..k).map(|l| inputs[0].get(row * k + l) * inputs[1].get((chain * k + l) * n + column));
+            times * terms.sum::<f64>()
+        };
+        Box::new(Product { expected: (0..CHAINS as usize * m * n).map(element).collect() })
+    }
+}
+
+/// The exact values of C.
+struct Product {
+    expected: Vec<f64>,
+}
+
+impl Oracle for Product {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        let wrong = (0..self.expected.len()).find(|i| outputs[0].get(*i) != self.expected[*i]);
+        let [got, expected] = wrong.map_or([0.0; 2], |i| [outputs[0].get(i), self.expected[i]]);
+        Ok(Check {
+            residual: wrong.map_or(0.0, |_| f64::INFINITY),
+            tolerance: 0.0,
+            method: CheckMethod::Elementwise,
+            worst: wrong.map_or_else(String::new, |i| format!("C[{i}] is {got}, expected {expected}")),
+            metrics: vec![],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_value_of_integers_counts_every_product() {
+        let case = CaseSpec::new(&MATRIX_UNIT, Size::Three(16, 8, 32), DType::I8);
+        let problem = Products::new(&case).expect("a sensible shape");
+        let inputs = problem.inputs();
+        let element = |row: usize, column: usize| -> i32 {
+            (0..32).map(|l| (inputs[0].get(row * 32 + l) * inputs[1].get(l * 8 + column)) as i32).sum()
+        };
+        let mut c: Vec<i32> = vec![0; 4 * 16 * 8];
+        let oracle = problem.oracle(&inputs);
+        assert!(!oracle.check(&[HostArray::I32(c.clone())]).expect("an answer").passes());
+        for (index, value) in c.iter_mut().enumerate() {
+            let (chain, row, column) = (index / 128, index / 8 % 16, index % 8);
+            *value = 1025
+                * (0..32)
+                    .map(|l| (inputs[0].get(row * 32 + l) * inputs[1].get((chain * 32 + l) * 8 + column)) as i32)
+                    .sum::<i32>();
+        }
+        assert_eq!(c[0], 1025 * element(0, 0));
+        assert!(oracle.check(&[HostArray::I32(c)]).expect("an answer").passes());
+    }
+
+    #[test]
+    fn only_shapes_make_sense() {
+        for size in [Size::Uniform(16), Size::Two(16, 16), Size::Three(16, 16, 512)] {
+            assert!(Products::new(&CaseSpec::new(&MATRIX_UNIT, size, DType::F16)).is_err(), "{size}");
+        }
+    }
+}

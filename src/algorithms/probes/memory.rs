@@ -1,0 +1,255 @@
+//! Bandwidth over working sets: `WxT` is a working set of W 32-bit words, gone over until T words are touched, both
+//! powers of two. Small working sets show caches; only one much larger than the last-level cache shows memory.
+//!
+//! Nominal work: 4·T bytes; no operations. For copies the working set is source and target together, and loads and
+//! stores both count (STREAM's convention).
+
+use super::{Exact, GROUP, power_of_two};
+use crate::algorithms::input::{Input, generator};
+use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps, Variant};
+use crate::dtype::{DType, HostArray};
+use crate::peak::Pattern;
+use crate::program::{BufferId, Dispatch, Program, Value};
+use crate::shaders::Shader;
+use crate::size::Size;
+use crate::units::{Bytes, Work};
+use rand::Rng;
+
+const DEFAULT: Sweeps = Sweeps { gpu: "2^16x2^28,2^22x2^28,2^28x2^28", cpu: "2^12x2^24,2^18x2^24,2^24x2^24" };
+const VERIFY: &str = "2^12x2^15,2^14x2^18,2^16x2^16";
+
+macro_rules! memory {
+    ($($static:ident $name:literal $pattern:ident $summary:literal $shows:literal $source:literal;)*) => {$(
+        #[doc = concat!("Bandwidth of memory: ", $summary, ".")]
+        pub static $static: Algorithm = Algorithm {
+            name: $name,
+            summary: $summary,
+            work: "4·T bytes for T words touched; no operations",
+            default_size: DEFAULT,
+            verify_size: VERIFY,
+            iterative: false,
+            inputs: &[Input::Uniform],
+            variants: &[Variant {
+                name: "vec4",
+                aliases: &[],
+                summary: $shows,
+                source: $source,
+                kernels: &[concat!($name, "/vec4")],
+                program: |shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::$pattern)),
+            }],
+            problem: |case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?)),
+        };
+    )*};
+}
+
+#[rustfmt::skip]
+memory! {
+    MEMORY_READ "memory-read" Read
+        "read bandwidth: a working set of W words is read until T words were"
+        "16-byte loads, neighbouring invocations at neighbouring addresses" "the read test of every memory benchmark";
+    MEMORY_WRITE "memory-write" Write
+        "write bandwidth: a working set of W words is written until T words were"
+        "16-byte stores, neighbouring invocations at neighbouring addresses" "the write test of every memory benchmark";
+    MEMORY_COPY "memory-copy" Copy
+        "copy bandwidth: half of a working set of W words is copied to the other until T words were touched"
+        "a 16-byte load and store a step" "STREAM (McCalpin 1995), its copy";
+}
+
+/// Words of an element of the kernels.
+const ELEMENT: u64 = 4;
+/// Elements that an invocation touches, where there are enough for that.
+const COUNT: u64 = 256;
+
+/// How a case's traffic is shared out.
+struct Traffic {
+    /// Words of the working set.
+    words: u64,
+    /// Words touched.
+    touched: u64,
+    pattern: Pattern,
+    seed: u64,
+}
+
+impl Traffic {
+    fn new(case: &CaseSpec, pattern: Pattern) -> Result<Self, String> {
+        let Size::Two(words, touched) = case.size else {
+            return Err(format!(
+                "'{}' is not WxT, words of the working set and words touched; write 2^20x2^24",
+                case.size
+            ));
+        };
+        let words = power_of_two("words of a working set", words, 2 * ELEMENT * GROUP)?;
+        // A group takes at least one turn of its unrolled loop.
+        let touched = power_of_two("words touched", touched, 2 * 8 * ELEMENT * GROUP)?;
+        if touched < words {
+            return Err(format!("{touched} words touched do not go once over {words}; write {words}x{words}"));
+        }
+        Ok(Self { words, touched, pattern, seed: case.seed })
+    }
+
+    /// Words of one buffer.
+    fn buffer(&self) -> u64 {
+        self.words / self.streams()
+    }
+
+    /// Buffers that share the working set.
+    fn streams(&self) -> u64 {
+        if self.pattern == Pattern::Copy { 2 } else { 1 }
+    }
+
+    /// Steps of all invocations together.
+    fn steps(&self) -> u64 {
+        self.touched / self.streams() / ELEMENT
+    }
+
+    fn count(&self) -> u64 {
+        COUNT.min(self.steps() / GROUP)
+    }
+
+    fn invocations(&self) -> u64 {
+        self.steps() / self.count()
+    }
+}
+
+fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispatch {
+    let traffic = Traffic::new(case, pattern).expect("the problem of this case was made, which checks its size");
+    let [first, second] = [0, 1].map(|i| Value::Buffer(BufferId(i)));
+    // Both below 2^32, as the sizes are.
+    let mask = Value::U32((traffic.buffer() / ELEMENT - 1) as u32);
+    let count = Value::U32(traffic.count() as u32);
+    let arguments = match pattern {
+        Pattern::Read => vec![("X", first), ("S", second), ("MASK", mask), ("COUNT", count)],
+        Pattern::Write => vec![("Y", first), ("MASK", mask), ("COUNT", count)],
+        Pattern::Copy => vec![("X", first), ("Y", second), ("MASK", mask), ("COUNT", count)],
+    };
+    Dispatch::new(shader, &arguments)
+        .group_size([GROUP as u32, 1, 1])
+        .groups([traffic.invocations() / GROUP, 1, 1])
+        .loops(traffic.count())
+}
+
+impl Problem for Traffic {
+    fn extents(&self) -> String {
+        format!("{}x{}", self.words, self.touched)
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        let spec = |name, role, len| BufferSpec { name, role, dtype: DType::I32, len };
+        match self.pattern {
+            Pattern::Read => {
+                vec![spec("X", Role::Input, self.buffer()), spec("S", Role::Output, self.invocations())]
+            }
+            Pattern::Write => vec![spec("Y", Role::Output, self.buffer())],
+            Pattern::Copy => {
+                vec![spec("X", Role::Input, self.buffer()), spec("Y", Role::Output, self.buffer())]
+            }
+        }
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: 0, bytes: Bytes(4 * self.touched) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        if self.pattern == Pattern::Write {
+            return vec![];
+        }
+        let mut words = vec![0i32; self.buffer() as usize];
+        generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
+        vec![HostArray::I32(words)]
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        Box::new(match (self.pattern, inputs) {
+            (Pattern::Read, [HostArray::I32(x)]) => Exact { name: "S", expected: self.sums(x) },
+            (Pattern::Copy, [HostArray::I32(x)]) => Exact { name: "Y", expected: x.clone() },
+            _ => Exact {
+                name: "Y",
+                expected: (0..self.buffer() as u32).map(|word| word.wrapping_mul(0x9e37_79b1) as i32).collect(),
+            },
+        })
+    }
+}
+
+impl Traffic {
+    /// What the invocations of a read sum up.
+    fn sums(&self, x: &[i32]) -> Vec<i32> {
+        let pieces = self.buffer() / ELEMENT / GROUP;
+        let count = self.count();
+        // The sum of one invocation over the pieces from `first`.
+        let lane_sum = |first: u64, lane: u64, pieces_read: u64| {
+            (first..first + pieces_read).fold(0i32, |sum, piece| {
+                let at = (ELEMENT * ((piece % pieces) * GROUP + lane)) as usize;
+                x[at..at + ELEMENT as usize].iter().fold(sum, |sum, word| sum.wrapping_add(*word))
+            })
+        };
+        // Groups repeat where the working set ends.
+        let distinct = (pieces / count).max(1);
+        let repeats = (count / pieces).max(1) as i32;
+        let of_group = |group: u64| {
+            (0..GROUP).map(move |lane| lane_sum(group * count % pieces, lane, count.min(pieces)).wrapping_mul(repeats))
+        };
+        let cycle: Vec<i32> = (0..distinct).flat_map(of_group).collect();
+        cycle.iter().copied().cycle().take(self.invocations() as usize).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(words: u64, touched: u64, pattern: Pattern) -> Result<Traffic, String> {
+        Traffic::new(&CaseSpec::new(&MEMORY_READ, Size::Two(words, touched), DType::I32), pattern)
+    }
+
+    /// The element of step `j`, as `memory.glsl` has it.
+    fn place(traffic: &Traffic, group: u64, lane: u64, j: u64) -> u64 {
+        let piece = group * traffic.count() + ((j + group * 37) & (traffic.count() - 1));
+        (piece * GROUP + lane) & (traffic.buffer() / ELEMENT - 1)
+    }
+
+    #[test]
+    fn every_element_is_touched_equally_often() {
+        for (words, touched) in [(1 << 11, 1 << 14), (1 << 14, 1 << 20), (1 << 18, 1 << 18), (1 << 19, 1 << 20)] {
+            for pattern in [Pattern::Read, Pattern::Copy] {
+                let traffic = traffic(words, touched, pattern).expect("a sensible size");
+                let mut touches = vec![0u64; (traffic.buffer() / ELEMENT) as usize];
+                for group in 0..traffic.invocations() / GROUP {
+                    for j in 0..traffic.count() {
+                        for lane in 0..GROUP {
+                            touches[place(&traffic, group, lane, j) as usize] += 1;
+                        }
+                    }
+                }
+                assert!(touches.iter().all(|n| *n == touched / words), "{words}x{touched}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_sums_of_a_read_are_those_of_its_places() {
+        for (words, touched) in [(1 << 11, 1 << 14), (1 << 14, 1 << 20), (1 << 19, 1 << 20)] {
+            let traffic = traffic(words, touched, Pattern::Read).expect("a sensible size");
+            let inputs = traffic.inputs();
+            let HostArray::I32(x) = &inputs[0] else { panic!("words were asked for") };
+            let expected = traffic.sums(x);
+            for invocation in [0, 1, GROUP % traffic.invocations(), traffic.invocations() - 1] {
+                let (group, lane) = (invocation / GROUP, invocation % GROUP);
+                let sum = (0..traffic.count()).fold(0i32, |sum, j| {
+                    let at = (ELEMENT * place(&traffic, group, lane, j)) as usize;
+                    x[at..at + 4].iter().fold(sum, |sum, word| sum.wrapping_add(*word))
+                });
+                assert_eq!(expected[invocation as usize], sum, "{words}x{touched} at {invocation}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_that_make_no_sense_are_refused() {
+        let error = |words, touched| traffic(words, touched, Pattern::Read).err().expect("refused");
+        assert!(error(1000, 1 << 20).contains("1000 words of a working set are no power of two"));
+        assert!(error(1 << 20, 1 << 19).contains("do not go once over"));
+        let case = CaseSpec::new(&MEMORY_READ, Size::Uniform(64), DType::I32);
+        assert!(Traffic::new(&case, Pattern::Read).err().expect("refused").contains("is not WxT"));
+    }
+}
