@@ -7,6 +7,7 @@ pub mod cli;
 pub mod commands;
 pub mod dtype;
 pub mod error;
+pub mod host;
 pub mod options;
 pub mod peak;
 pub mod plan;

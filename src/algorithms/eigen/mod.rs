@@ -15,6 +15,7 @@ pub use eigenvector::EIGENVECTOR;
 pub use next_matrix::NEXT_MATRIX;
 pub use pipeline::EIGEN;
 pub use row_sum::ROW_SUM;
+pub(crate) use stop_check::EPS as STOP_CHECK_EPS;
 pub use stop_check::STOP_CHECK;
 pub use vector_max::VECTOR_MAX;
 

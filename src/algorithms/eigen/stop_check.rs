@@ -60,7 +60,7 @@ pub static STOP_CHECK: Algorithm = Algorithm {
 };
 
 /// The post's eps.
-const EPS: f32 = 1e-3;
+pub(crate) const EPS: f32 = 1e-3;
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program { steps: steps(shaders[0], [0, 1], EPS, case, device).to_vec(), ..Program::default() }

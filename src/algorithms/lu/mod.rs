@@ -34,7 +34,7 @@ const U: BufferId = BufferId(2);
 /// The first pivot that cannot be divided by, as `lu.glsl` encodes it.
 const STATUS: BufferId = BufferId(3);
 /// What the status word holds while every pivot is sound.
-const NO_BAD_PIVOT: i32 = i32::MAX;
+pub(crate) const NO_BAD_PIVOT: i32 = i32::MAX;
 
 /// The most rows: n² elements are indexed with 32 bits.
 const MOST_ROWS: u64 = 1 << 16;

@@ -1,0 +1,59 @@
+//! Matrix product by faer, on all cores, on the row major matrices as they are.
+
+use super::{Baseline, HostProgram};
+use crate::algorithms::matmul::{Dims, MATMUL};
+use crate::dtype::{DType, HostArray};
+use faer::linalg::matmul::matmul;
+use faer::traits::ComplexField;
+use faer::traits::math_utils::{one, zero};
+use faer::{Accum, MatMut, MatRef, Par};
+
+pub(super) static BASELINE: Baseline = Baseline {
+    algorithm: &MATMUL,
+    dtypes: &[DType::F32, DType::F64],
+    name: "faer",
+    summary: "blocked product on all cores with the vector instructions of the CPU, row major matrices as they are",
+    source: "the crate faer, linalg::matmul::matmul",
+    make: |case, inputs| {
+        let dims = case.size.into();
+        Some(match inputs {
+            [HostArray::F32(a), HostArray::F32(b)] => Box::new(Product::new(dims, a, b, HostArray::F32)),
+            [HostArray::F64(a), HostArray::F64(b)] => Box::new(Product::new(dims, a, b, HostArray::F64)),
+            _ => return None,
+        })
+    },
+};
+
+struct Product<'a, T> {
+    a: MatRef<'a, T>,
+    b: MatRef<'a, T>,
+    c: Vec<T>,
+    /// [`HostArray`] of the element type.
+    array: fn(Vec<T>) -> HostArray,
+}
+
+impl<'a, T: ComplexField> Product<'a, T> {
+    fn new(dims: Dims, a: &'a [T], b: &'a [T], array: fn(Vec<T>) -> HostArray) -> Self {
+        let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
+        Self {
+            a: MatRef::from_row_major_slice(a, m, k),
+            b: MatRef::from_row_major_slice(b, k, n),
+            c: vec![zero(); m * n],
+            array,
+        }
+    }
+}
+
+impl<T: ComplexField> HostProgram for Product<'_, T> {
+    /// Nothing is changed in place.
+    fn restore(&mut self) {}
+
+    fn run(&mut self) {
+        let c = MatMut::from_row_major_slice_mut(&mut self.c, self.a.nrows(), self.b.ncols());
+        matmul(c, Accum::Replace, self.a, self.b, one::<T>(), Par::rayon(0));
+    }
+
+    fn outputs(&self) -> Vec<HostArray> {
+        vec![(self.array)(self.c.clone())]
+    }
+}

@@ -1,0 +1,252 @@
+//! What one would run without a GPU: for an algorithm and an element type, the program that a user would pick on the
+//! CPU, to compare variants with. Libraries where there is a good one, plain parallel loops elsewhere; all run on the
+//! threads of rayon's global pool.
+//!
+//! A baseline poses the same problem, takes the same inputs and is checked by the same oracle ([`check`]). What a user
+//! would not pay for either, bringing data into the library's own form and back, is outside the part to be timed.
+
+mod eigen;
+mod kernels;
+mod lu;
+mod matmul;
+
+use crate::algorithms::{Algorithm, CaseSpec, Check, Problem};
+use crate::dtype::{DType, HostArray};
+
+/// Every baseline, in the order of the algorithms.
+static BASELINES: &[&Baseline] = &[
+    &matmul::BASELINE,
+    &lu::BASELINE,
+    &kernels::ROW_SUM,
+    &kernels::VECTOR_MAX,
+    &kernels::EIGENVECTOR,
+    &kernels::NEXT_MATRIX,
+    &kernels::STOP_CHECK,
+    &eigen::BASELINE,
+];
+
+/// What a user would pick on the CPU for an algorithm.
+pub struct Baseline {
+    /// What it does the work of.
+    pub algorithm: &'static Algorithm,
+    /// The element types that it has.
+    pub dtypes: &'static [DType],
+    /// Canonical name: that of the library, `faer` or `rayon`.
+    pub name: &'static str,
+    /// How it does the work and where that differs from the variants, in one sentence.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// The program for a case and its inputs; `None` if the inputs are of other types than the problem's.
+    make: Make,
+}
+
+/// Makes the program for a case and its inputs.
+type Make = for<'a> fn(&CaseSpec, &'a [HostArray]) -> Option<Box<dyn HostProgram + 'a>>;
+
+/// A baseline with its data: ready to run once it is made, and again after each [`HostProgram::restore`].
+pub trait HostProgram {
+    /// Puts back what a run changes in place. Not to be timed.
+    fn restore(&mut self);
+    /// Does the work: the part to be timed.
+    fn run(&mut self);
+    /// The contents of the problem's output buffers (in place ones too), in their order.
+    fn outputs(&self) -> Vec<HostArray>;
+    /// The inputs that the outputs answer, where they are not those that it was given: a factorisation with pivoting
+    /// is one of the matrix with its rows permuted.
+    fn answered(&self) -> Option<Vec<HostArray>> {
+        None
+    }
+}
+
+/// The baseline of an algorithm for the element type of a case, if it has one.
+#[must_use]
+pub fn baseline(algorithm: &Algorithm, case: &CaseSpec) -> Option<&'static Baseline> {
+    let fits = |b: &&&'static Baseline| b.algorithm.name == algorithm.name && b.dtypes.contains(&case.dtype);
+    BASELINES.iter().find(fits).copied()
+}
+
+/// The baseline's program for a case whose problem has these inputs, if there is a baseline.
+#[must_use]
+pub fn program<'a>(
+    algorithm: &Algorithm,
+    case: &CaseSpec,
+    inputs: &'a [HostArray],
+) -> Option<Box<dyn HostProgram + 'a>> {
+    (baseline(algorithm, case)?.make)(case, inputs)
+}
+
+/// Compares what `program` has left in its outputs with the right answer, by the problem's own oracle.
+///
+/// # Errors
+/// Why the outputs are no answer at all, as [`crate::algorithms::Oracle::check`] says it.
+pub fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<Check, String> {
+    let answered = program.answered();
+    problem.oracle(answered.as_deref().unwrap_or(inputs)).check(&program.outputs())
+}
+
+/// The threads that baselines run on: one a core, unless `RAYON_NUM_THREADS` says otherwise.
+#[must_use]
+pub fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
+/// The order of a matrix, or the length of a vector, of a case whose problem has accepted its size.
+fn extent(case: &CaseSpec) -> usize {
+    match case.size {
+        crate::size::Size::Uniform(n) | crate::size::Size::Three(n, ..) => n as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::input::Input;
+    use crate::algorithms::{ALGORITHMS, StopRule, StopTest, find};
+    use crate::size::Size;
+
+    /// Runs a case's baseline and, restored, runs it again: both answers must pass.
+    fn passes(algorithm: &Algorithm, case: &CaseSpec) -> Vec<HostArray> {
+        let problem = (algorithm.problem)(case).expect("a sensible size");
+        let inputs = problem.inputs();
+        let mut program = program(algorithm, case, &inputs).expect("a baseline");
+        let mut verify = |when| {
+            program.run();
+            let outputs = program.outputs();
+            let expected = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output());
+            let expected = expected.map(|buffer| HostArray::zeros(buffer.dtype, buffer.len as usize));
+            let shape = |array: &HostArray| (std::mem::discriminant(array), array.len());
+            assert!(expected.map(|array| shape(&array)).eq(outputs.iter().map(shape)), "{}", algorithm.name);
+            let check = check(problem.as_ref(), &inputs, program.as_ref()).expect("an answer");
+            assert!(check.passes(), "{} {case:?}, {when}: {check:?}", algorithm.name);
+            program.restore();
+            outputs
+        };
+        let first = verify("first run");
+        assert_eq!(verify("second run").len(), first.len());
+        first
+    }
+
+    #[test]
+    fn every_baseline_passes_the_oracle_of_its_problem_at_awkward_sizes_twice() {
+        for baseline in BASELINES {
+            let mut sizes = [1, 2, 33, 127, 300].map(Size::Uniform).to_vec();
+            match baseline.algorithm.name {
+                "matmul" => sizes.extend([Size::Three(100, 7, 130), Size::Three(1, 257, 5), Size::Three(257, 1, 64)]),
+                // Longer than the pieces that vectors are cut into.
+                "vector-max" | "eigenvector" | "stop-check" => sizes.extend([4097, 20_001].map(Size::Uniform)),
+                _ => {}
+            }
+            for dtype in baseline.dtypes {
+                for size in &sizes {
+                    passes(baseline.algorithm, &CaseSpec::new(baseline.algorithm, *size, *dtype));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_other_kind_of_input_with_an_answer_passes_too() {
+        for baseline in BASELINES {
+            for input in baseline.algorithm.inputs.iter().filter(|input| input.has_answer()) {
+                let n = if *input == Input::Example { 3 } else { 130 };
+                for dtype in baseline.dtypes {
+                    let case =
+                        CaseSpec { input: *input, ..CaseSpec::new(baseline.algorithm, Size::Uniform(n), *dtype) };
+                    // Some kinds are refused by the problem itself.
+                    if (baseline.algorithm.problem)(&case).is_ok() {
+                        passes(baseline.algorithm, &case);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pivoting_factorises_what_elimination_without_it_cannot() {
+        let lu = find("lu").expect("it is in the registry");
+        let case = CaseSpec { input: Input::Singular, ..CaseSpec::new(lu, Size::Uniform(65), DType::F32) };
+        passes(lu, &case);
+    }
+
+    #[test]
+    fn a_wrong_answer_of_a_baseline_is_rejected() {
+        struct Wrong<'a>(Box<dyn HostProgram + 'a>);
+        impl HostProgram for Wrong<'_> {
+            fn restore(&mut self) {}
+            fn run(&mut self) {
+                self.0.run();
+            }
+            fn outputs(&self) -> Vec<HostArray> {
+                self.0.outputs()
+            }
+        }
+        // A factorisation with pivoting is none of the matrix as it was given.
+        let lu = find("lu").expect("it is in the registry");
+        let case = CaseSpec::new(lu, Size::Uniform(65), DType::F32);
+        let problem = (lu.problem)(&case).expect("a sensible size");
+        let inputs = problem.inputs();
+        let mut wrong = Wrong(program(lu, &case, &inputs).expect("a baseline"));
+        wrong.run();
+        assert!(!check(problem.as_ref(), &inputs, &wrong).expect("an answer").passes());
+    }
+
+    #[test]
+    fn the_transform_stops_by_either_rule_in_the_rounds_of_the_post_and_says_when_it_does_not() {
+        let eigen = find("eigen").expect("it is in the registry");
+        let case = |test, eps, max_rounds| {
+            let stop = StopRule { test, eps, max_rounds };
+            CaseSpec { stop, ..CaseSpec::new(eigen, Size::Uniform(128), DType::F32) }
+        };
+        let rounds = |outputs: &[HostArray]| outputs[4].get(0);
+        assert_eq!(rounds(&passes(eigen, &case(StopTest::Neighbour, 1e-3, 100))), 9.0);
+        assert!(rounds(&passes(eigen, &case(StopTest::Bracket, 1e-4, 100))) > 0.0);
+
+        let short = case(StopTest::Neighbour, 1e-3, 3);
+        let problem = (eigen.problem)(&short).expect("a sensible size");
+        let inputs = problem.inputs();
+        let mut program = program(eigen, &short, &inputs).expect("a baseline");
+        program.run();
+        let error = check(problem.as_ref(), &inputs, program.as_ref()).expect_err("too few rounds");
+        assert!(error.starts_with("not converged after 3 rounds"), "{error}");
+    }
+
+    #[test]
+    fn neighbours_too_far_apart_are_found_wherever_they_are() {
+        let stop_check = find("stop-check").expect("it is in the registry");
+        for input in [Input::Boundary, Input::Wrap, Input::Converged] {
+            // One pair, no pair across pieces, and pieces that end in one element.
+            for n in [2, 4096, 4097, 8193] {
+                let case = CaseSpec { input, ..CaseSpec::new(stop_check, Size::Uniform(n), DType::F32) };
+                let near = input == Input::Converged;
+                assert_eq!(passes(stop_check, &case), [HostArray::I32(vec![i32::from(near)])], "{input} {n}");
+            }
+        }
+    }
+
+    /// Whoever adds an algorithm or an element type decides here whether a user could do the same on the CPU.
+    #[test]
+    fn these_and_only_these_have_no_baseline() {
+        let mut without = vec![];
+        for algorithm in ALGORITHMS {
+            for dtype in algorithm.dtypes() {
+                let case = CaseSpec::new(algorithm, Size::Uniform(64), dtype);
+                if baseline(algorithm, &case).is_none() {
+                    assert!(program(algorithm, &case, &[]).is_none());
+                    without.push(format!("{}/{dtype}", algorithm.name));
+                }
+            }
+        }
+        // No library on the CPU that one would pick multiplies 16-bit floats or integers; a sub-group has no counterpart.
+        assert_eq!(without, ["matmul/f16", "matmul/bf16", "matmul/i32", "collectives/i32"]);
+    }
+
+    #[test]
+    fn every_text_of_a_baseline_is_a_sentence_for_a_person() {
+        for baseline in BASELINES {
+            for text in [baseline.summary, baseline.source] {
+                assert!(text.len() > 8 && !text.ends_with('.'), "{}: '{text}'", baseline.algorithm.name);
+            }
+        }
+    }
+}
