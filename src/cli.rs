@@ -32,6 +32,10 @@ pub struct Cli {
     /// Load Vulkan from this library in place of the system's loader.
     #[arg(long, global = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
     pub loader: Option<PathBuf>,
+
+    /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
+    #[arg(long, global = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
+    pub cache_dir: Option<PathBuf>,
 }
 
 /// The commands.
@@ -43,6 +47,15 @@ pub enum Command {
     List(ListArgs),
     /// Measure variants of algorithms; every answer is verified before it is timed.
     Bench(BenchArgs),
+    /// Measure the limits of a device: arithmetic, bandwidths, launches. `bench` holds its cases against them.
+    #[command(
+        after_help = "Figures are the best of the samples of the best kernel, each verified. They are kept per device and \
+        driver; a bench without kept ones measures the few it needs in about two seconds.\n\n\
+        Examples:\n  \
+        gpukern peak                 everything, some 20 seconds\n  \
+        gpukern peak --json peak.json"
+    )]
+    Peak(PeakArgs),
     /// Run every variant at awkward sizes against the oracle: a conformance run.
     Verify(VerifyArgs),
 }
@@ -81,6 +94,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Do not hold cases against the limits of the device.
+    #[arg(long)]
+    pub no_peak: bool,
+
     /// The table: sizes by variants as in the posts, a line for each case, or both.
     #[arg(long, value_name = "FORM", default_value = "both")]
     pub table: TableForm,
@@ -95,6 +112,30 @@ pub enum TableForm {
     Long,
     /// Both.
     Both,
+}
+
+/// Options of `peak`.
+#[derive(Debug, clap::Args)]
+pub struct PeakArgs {
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
+    pub device: Vec<String>,
+
+    /// Only what `bench` needs, in about two seconds.
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Write the figures as JSON, an array with an object for each device, to this file, or to standard output (`-`) in
+    /// place of the tables.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
 }
 
 /// Options of `verify`.

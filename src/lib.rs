@@ -2,8 +2,10 @@
 //! its answer right. The binary is a thin shell around this library; `ARCHITECTURE.md` is its map.
 
 pub mod algorithms;
+pub mod cache;
 pub mod capability;
 pub mod cli;
+pub mod clock;
 pub mod commands;
 pub mod dtype;
 pub mod error;

@@ -1,5 +1,7 @@
 //! What a run is asked to do, as it is typed: the options of `bench`, which are also the fields of a configuration.
 
+use crate::error;
+use crate::record::{Cache, Clock};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -77,6 +79,20 @@ pub struct Selection {
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
 
+    /// What times a sample: `device` (timestamps around the work) or `host` (its clock around a submission of at
+    /// least 100 ms of repetitions) [default: device].
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<String>,
+
+    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading four times the last-level
+    /// cache) [default: hot].
+    #[arg(long, value_name = "STATE")]
+    pub cache: Option<String>,
+
+    /// Wait so long before each sample, so that the device idles and lowers its clock. For tests.
+    #[arg(long, value_name = "TIME", hide = true)]
+    pub pause: Option<String>,
+
     /// Published figures of the same work, printed beside ours. Only in configurations.
     #[arg(skip)]
     pub published: Vec<Published>,
@@ -129,6 +145,9 @@ impl Selection {
             max_rounds: self.max_rounds.or(config.max_rounds),
             precision: self.precision.or(config.precision),
             max_time: self.max_time.or(config.max_time),
+            clock: self.clock.or(config.clock),
+            cache: self.cache.or(config.cache),
+            pause: self.pause.or(config.pause),
             published: list(self.published, config.published),
         }
     }
@@ -194,6 +213,30 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     match Duration::try_from(time) {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err(format!("time '{text}' is not positive; write 500ms, 5s or 1m")),
+    }
+}
+
+/// A source of times.
+///
+/// # Errors
+/// A message when there is none of this name.
+pub fn clock(text: &str) -> Result<Clock, String> {
+    match text {
+        "device" => Ok(Clock::DeviceTimestamps),
+        "host" => Ok(Clock::Host),
+        _ => Err(error::unknown("clock", text, "", &["device", "host"])),
+    }
+}
+
+/// A state of the caches.
+///
+/// # Errors
+/// A message when there is none of this name.
+pub fn cache(text: &str) -> Result<Cache, String> {
+    match text {
+        "hot" => Ok(Cache::Hot),
+        "cold" => Ok(Cache::Cold),
+        _ => Err(error::unknown("cache state", text, "", &["hot", "cold"])),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::capability::DeviceKind;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::options::{self, Config, Published, Selection};
+use crate::record::{Cache, Clock};
 use crate::size::{Size, Sweep};
 use std::fmt;
 use std::path::Path;
@@ -72,11 +73,27 @@ pub struct Sampling {
     pub precision: f64,
     /// Time after which a case ends even if it is less precise.
     pub max_time: Duration,
+    /// Where the times come from.
+    pub clock: Clock,
+    /// State of the caches before a sample.
+    pub cache: Cache,
+    /// Host time after which warm-up ends although its batches disagree; `None` for the default, which is longer for
+    /// the first case of a device.
+    pub patience: Option<Duration>,
+    /// A pause before each sample, to let a device's clock fall: how tests see that it is noticed.
+    pub pause: Option<Duration>,
 }
 
 impl Default for Sampling {
     fn default() -> Self {
-        Self { precision: 0.01, max_time: Duration::from_secs(2) }
+        Self {
+            precision: 0.01,
+            max_time: Duration::from_secs(2),
+            clock: Clock::default(),
+            cache: Cache::default(),
+            patience: None,
+            pause: None,
+        }
     }
 }
 
@@ -131,6 +148,10 @@ impl Plan {
         let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
             Error::Usage(config.map_or(message.clone(), |path| format!("{}: {message}", path.display())))
         })?;
+        let method = |run: &Run| (run.sampling.clock, run.sampling.cache);
+        if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
+            return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
+        }
         Ok(Self { runs })
     }
 }
@@ -193,6 +214,10 @@ impl Run {
             sampling: Sampling {
                 precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
                 max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,
+                clock: selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?,
+                cache: selection.cache.as_deref().map_or(Ok(default.cache), options::cache)?,
+                patience: None,
+                pause: selection.pause.as_deref().map(options::duration).transpose()?,
             },
         })
     }

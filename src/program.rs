@@ -275,6 +275,21 @@ impl Dispatch {
     }
 }
 
+/// Which of `steps` must wait for those before it: those that touch a buffer of a step since the last that waited.
+#[must_use]
+pub fn waits(steps: &[Step]) -> Vec<bool> {
+    let mut touched: Vec<BufferId> = vec![];
+    let wait = |step: &Step| {
+        let waits = step.buffers().iter().any(|id| touched.contains(id));
+        if waits {
+            touched.clear();
+        }
+        touched.extend(step.buffers());
+        waits
+    };
+    steps.iter().map(wait).collect()
+}
+
 impl Program {
     /// A program of one dispatch.
     #[must_use]
@@ -285,6 +300,26 @@ impl Program {
     /// Every step, those of a round once.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
+    }
+
+    /// The launches that must come one after the other: each waits for the one before.
+    #[must_use]
+    pub fn launches(&self) -> u64 {
+        let chain = |steps: &[Step]| {
+            let mut stages = 0;
+            let mut launched = false;
+            for (step, waits) in steps.iter().zip(waits(steps)) {
+                if waits {
+                    launched = false;
+                }
+                if matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_none()) && !launched {
+                    launched = true;
+                    stages += 1;
+                }
+            }
+            stages
+        };
+        chain(&self.steps) + self.repeat.as_ref().map_or(0, |repeat| chain(&repeat.body))
     }
 
     /// The dispatches among the steps.
@@ -350,6 +385,19 @@ mod tests {
     fn a_group_that_is_too_large_for_the_device_is_refused() {
         let reason = Program::single(naive().group_size([64, 64, 1])).unsupported(&software_device());
         assert!(reason.expect("4096 invocations").contains("64×64×1"));
+    }
+
+    #[test]
+    fn launches_that_share_no_buffer_are_one_stage() {
+        let fill = |buffer| Step::Fill { buffer: BufferId(buffer), word: 0 };
+        let kernel = || Step::Dispatch(naive());
+        let program = |steps| Program { steps, repeat: None, note: None };
+        assert_eq!(waits(&[fill(0), fill(1), fill(0), fill(1)]), [false, false, true, false]);
+        assert_eq!(program(vec![kernel(), kernel(), fill(9), kernel()]).launches(), 3);
+        assert_eq!(program(vec![fill(0), kernel()]).launches(), 1);
+        let mut skipped = naive();
+        skipped.indirect = Some(BufferId(3));
+        assert_eq!(program(vec![kernel(), Step::Dispatch(skipped), kernel()]).launches(), 2);
     }
 
     #[test]

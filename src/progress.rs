@@ -30,6 +30,14 @@ impl Progress {
     }
 }
 
+/// Shows nothing.
+pub struct Silent;
+
+impl Observer for Silent {
+    fn begin(&mut self, _: &str) {}
+    fn end(&mut self, _: &Case) {}
+}
+
 impl Observer for Progress {
     fn begin(&mut self, id: &str) {
         self.0.set_message(id.to_string());

@@ -110,6 +110,9 @@ pub struct Case {
     /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
     /// divided by it is the time of one operation. `null` for others.
     pub chain: Option<u64>,
+    /// Launches that must come one after the other.
+    #[serde(default)]
+    pub launches: u64,
     /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -223,7 +226,7 @@ pub struct Conditions {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sample {
-    /// Device time of one run of the program, in nanoseconds.
+    /// Time of one run of the program by the clock of the method, in nanoseconds.
     pub device: Nanos,
     /// Host time from submission to completion of the whole sample, in nanoseconds.
     pub host: Nanos,
@@ -388,6 +391,7 @@ impl Case {
             device,
             work: problem.work(),
             chain: problem.chain(),
+            launches: 0,
             notes: vec![],
             kernels: vec![],
             share: None,

@@ -14,8 +14,10 @@ const BATCH: Nanos = Nanos(25e6);
 const AGREEING_BATCHES: usize = 3;
 /// How far apart they may be, relative to the smallest.
 const AGREEMENT: f64 = 0.01;
-/// Host time after which a case is measured although its batches disagree.
-const MOST_WARM_UP: Duration = Duration::from_secs(1);
+/// Host time after which the first case of a device is measured although its batches disagree.
+pub const MOST_FIRST_WARM_UP: Duration = Duration::from_secs(3);
+/// The same for later cases: the device is warm, only what is the case's own has to settle.
+pub const MOST_WARM_UP: Duration = Duration::from_secs(1);
 
 /// Least samples of a case, unless each takes longer than the time limit.
 const LEAST_SAMPLES: usize = 10;
@@ -37,19 +39,30 @@ pub fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
     (wanted / one_run.0.max(tick.0).max(1.0)).ceil().clamp(1.0, 10_000.0) as u32
 }
 
+/// Least host time of a batch that the host times: its submission and wait are a thousandth of that.
+const LEAST_HOST_SAMPLE: Nanos = Nanos(100e6);
+
+/// Runs of the program in one submission that the host times, given what one run takes.
+#[must_use]
+pub fn host_repeats(one_run: Nanos) -> u32 {
+    (LEAST_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
+}
+
 /// Warm-up by time and stability.
 #[derive(Debug)]
 pub struct WarmUp {
     total: Nanos,
     batch: Vec<f64>,
     medians: Vec<f64>,
+    patience: Duration,
 }
 
 impl WarmUp {
-    /// A warm-up that begins with the device time of the verified run, which was work too.
+    /// A warm-up that begins with the device time of the verified run, which was work too, and ends after `patience`
+    /// at the latest.
     #[must_use]
-    pub fn after(verified_run: Nanos) -> Self {
-        Self { total: verified_run, batch: vec![], medians: vec![] }
+    pub fn after(verified_run: Nanos, patience: Duration) -> Self {
+        Self { total: verified_run, batch: vec![], medians: vec![], patience }
     }
 
     /// Adds a sample: the device time of one run, and that of the whole sample.
@@ -79,8 +92,8 @@ impl WarmUp {
     #[must_use]
     pub fn done(&self, elapsed: Duration) -> bool {
         (self.total.0 >= LEAST_WARM_UP.0 && self.settled())
-            || elapsed >= MOST_WARM_UP
-            || self.total.0 >= MOST_WARM_UP.as_nanos() as f64
+            || elapsed >= self.patience
+            || self.total.0 >= self.patience.as_nanos() as f64
     }
 
     /// What to say of a warm-up that is done: nothing if it settled, or if its runs were too long to compare batches
@@ -135,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_warm_up_goes_on_until_three_batches_agree() {
-        let mut warm_up = WarmUp::after(Nanos(0.0));
+        let mut warm_up = WarmUp::after(Nanos(0.0), MOST_WARM_UP);
         // A clock that speeds up: 40, 34, 30, then steady.
         for run in [40.0, 34.0, 30.0, 30.1] {
             warm_up.add(Nanos(run * MS), Nanos(run * MS));
@@ -148,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_warm_up_that_never_settles_ends_and_says_so() {
-        let mut warm_up = WarmUp::after(Nanos(0.0));
+        let mut warm_up = WarmUp::after(Nanos(0.0), MOST_WARM_UP);
         for run in [40.0, 30.0, 40.0, 30.0] {
             warm_up.add(Nanos(run * MS), Nanos(run * MS));
         }
@@ -158,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_verified_run_of_seconds_is_warm_up_enough() {
-        let warm_up = WarmUp::after(Nanos(3e9));
+        let warm_up = WarmUp::after(Nanos(3e9), MOST_FIRST_WARM_UP);
         assert!(warm_up.done(Duration::ZERO));
         assert_eq!(warm_up.warning(), None);
     }

@@ -1,10 +1,15 @@
 //! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
 
-use crate::algorithms::{BufferSpec, Check, Oracle, Problem, Role};
-use crate::dtype::HostArray;
+use crate::algorithms::probes::MEMORY_READ;
+use crate::algorithms::{BufferSpec, CaseSpec, Check, Oracle, Problem, Role};
+use crate::cache;
+use crate::capability::DeviceInfo;
+use crate::dtype::{DType, HostArray};
+use crate::plan::Sampling;
 use crate::program::{Program, Repeat};
-use crate::record::{Phases, Sample};
+use crate::record::{Cache, Clock, Phases, Sample};
 use crate::sampling;
+use crate::size::Size;
 use crate::units::{Bytes, Nanos};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, Timestamps, Use, VulkanError};
 use std::rc::Rc;
@@ -15,6 +20,8 @@ use std::time::Instant;
 const RED_ZONE: u64 = 4096;
 /// What outputs and red zones are filled with: NaN in every floating-point type.
 const POISON: u32 = 0xffff_ffff;
+/// Bytes that are read to empty the caches: four times the largest last-level cache of a GPU of today (256 MiB).
+const EVICTED: u64 = 1 << 30;
 /// Bytes copied between host and device at a time, so that a transfer needs little host memory.
 const CHUNK: u64 = 2 << 20;
 
@@ -25,6 +32,14 @@ pub struct Workbench {
     pub pipelines: Pipelines,
     staging: Buffer,
     landing: Buffer,
+    /// Empties the caches, once that was asked for.
+    evictor: Option<Rc<Evictor>>,
+}
+
+/// A read of more memory than caches hold, and its buffers.
+struct Evictor {
+    loaded: Loaded,
+    program: Program,
 }
 
 /// A problem on a device.
@@ -53,8 +68,11 @@ pub struct Sampler {
     commands: Commands,
     timestamps: Timestamps,
     rounds: Option<Rounds>,
+    clock: Clock,
     /// Runs of the program in one sample.
     pub repeats: u32,
+    /// Keeps the buffers alive that the commands refer to.
+    _evictor: Option<Rc<Evictor>>,
 }
 
 /// The recorded round of a program that repeats until the device says stop.
@@ -93,17 +111,24 @@ fn region<'a>(buffer: &'a Buffer, spec: &BufferSpec) -> Region<'a> {
 }
 
 impl Workbench {
-    /// Prepares `device`.
+    /// Prepares `device`; compiled kernels are kept in `cache`.
     ///
     /// # Errors
     /// When it cannot make the staging buffers.
-    pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
+    pub fn new(device: &Rc<Device>, cache: &cache::Cache) -> Result<Self, VulkanError> {
         Ok(Self {
-            pipelines: Pipelines::new(device)?,
+            evictor: None,
+            pipelines: Pipelines::new(device, cache)?,
             staging: Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?,
             landing: Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?,
             device: Rc::clone(device),
         })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.device.info
     }
 
     /// Bytes of device memory that a problem takes.
@@ -161,7 +186,7 @@ impl Workbench {
             }
         }
         recorder.finish()?.run()?;
-        let (_, time) = self.record(loaded, program, 1)?.sample()?;
+        let (_, time) = self.record(loaded, program, 1, Clock::DeviceTimestamps, None)?.sample()?;
 
         let download = Instant::now();
         let mut outputs = vec![];
@@ -201,18 +226,62 @@ impl Workbench {
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
     ///
     /// # Errors
-    /// When the device cannot record it.
-    pub fn sampler(&mut self, loaded: &Loaded, program: &Program, one_run: Nanos) -> Result<Sampler, VulkanError> {
+    /// When the device cannot record it, or has no room for what empties its caches.
+    pub fn sampler(
+        &mut self,
+        loaded: &Loaded,
+        program: &Program,
+        one_run: Nanos,
+        how: &Sampling,
+    ) -> Result<Sampler, VulkanError> {
         let tick = Nanos(f64::from(self.device.info.timestamps.period_ns));
-        let repeats = if program.repeat.is_some() { 1 } else { sampling::repeats(one_run, tick) };
-        self.record(loaded, program, repeats)
+        let repeats = match (how.clock, how.cache) {
+            _ if program.repeat.is_some() => 1,
+            (_, Cache::Cold) => 1,
+            (Clock::DeviceTimestamps, _) => sampling::repeats(one_run, tick),
+            (Clock::Host, _) => sampling::host_repeats(one_run),
+        };
+        let evictor = match how.cache {
+            Cache::Hot => None,
+            Cache::Cold => Some(self.evictor()?),
+        };
+        self.record(loaded, program, repeats, how.clock, evictor)
     }
 
-    fn record(&mut self, loaded: &Loaded, program: &Program, repeats: u32) -> Result<Sampler, VulkanError> {
+    /// What empties the caches, made when first asked for.
+    fn evictor(&mut self) -> Result<Rc<Evictor>, VulkanError> {
+        if let Some(evictor) = &self.evictor {
+            return Ok(Rc::clone(evictor));
+        }
+        // A quarter of the device's memory at most, for the case needs some too.
+        let most = self.device.info.memory().0.min(self.device.info.limits.buffer.0) / 4;
+        let bytes = EVICTED.min(most).max(1 << 16);
+        let words = 1 << (bytes / 4).ilog2();
+        let case = CaseSpec::new(&MEMORY_READ, Size::Two(words, words), DType::I32);
+        let problem = (MEMORY_READ.problem)(&case).expect("powers of two");
+        let program = MEMORY_READ.variants[0].program(&case, &self.device.info);
+        let program = program.map_err(|reason| VulkanError::Allocation {
+            what: "the read that empties the caches".into(),
+            bytes: Bytes(bytes),
+            reason,
+        })?;
+        let evictor = Rc::new(Evictor { loaded: self.load(problem.as_ref())?, program });
+        self.evictor = Some(Rc::clone(&evictor));
+        Ok(evictor)
+    }
+
+    fn record(
+        &mut self,
+        loaded: &Loaded,
+        program: &Program,
+        repeats: u32,
+        clock: Clock,
+        evictor: Option<Rc<Evictor>>,
+    ) -> Result<Sampler, VulkanError> {
         let regions = loaded.regions();
         // What changes its input needs it restored before each repetition, outside the stamps: a pair for each.
         // Anything else is stamped once around all repetitions.
-        let restore = loaded.changes_in_place();
+        let restore = loaded.changes_in_place() || evictor.is_some();
         let timestamps = Timestamps::new(&self.device, if restore { repeats } else { 1 })?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
@@ -221,6 +290,10 @@ impl Workbench {
             if restore {
                 loaded.record_restore(&mut recorder);
                 recorder.barrier();
+                if let Some(evictor) = &evictor {
+                    recorder.steps(&evictor.program.steps, &mut self.pipelines, &evictor.loaded.regions())?;
+                    recorder.barrier();
+                }
                 recorder.stamp(&timestamps, 2 * repeat);
             } else if repeat == 0 {
                 recorder.stamp(&timestamps, 0);
@@ -235,7 +308,7 @@ impl Workbench {
             recorder.stamp(&timestamps, 1);
         }
         let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
-        Ok(Sampler { commands: recorder.finish()?, timestamps, rounds, repeats })
+        Ok(Sampler { commands: recorder.finish()?, timestamps, rounds, clock, repeats, _evictor: evictor })
     }
 
     fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {
@@ -251,6 +324,54 @@ impl Workbench {
         let stop = &regions[repeat.stop.0];
         recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
         Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound: repeat.bound })
+    }
+
+    /// Host times from the submission of an empty command buffer until its end is known.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn submissions(&mut self, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+        let empty = Recorder::new(&self.device)?.finish()?;
+        (0..count).map(|_| empty.run()).collect()
+    }
+
+    /// Device times of copies of so many bytes from memory that the host writes.
+    ///
+    /// # Errors
+    /// When the device fails or has no room for them.
+    pub fn uploads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+        let mut from = Buffer::new(&self.device, "upload probe", bytes, Use::Upload)?;
+        // Pages that were never written may not be there.
+        from.mapped_mut().fill(0x5a);
+        self.copies(&from, &Buffer::new(&self.device, "upload probe", bytes, Use::Kernel)?, count)
+    }
+
+    /// Device times of copies of so many bytes to memory that the host reads.
+    ///
+    /// # Errors
+    /// When the device fails or has no room for them.
+    pub fn downloads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+        let from = Buffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.fill(&from, 0x5a5a_5a5a);
+        recorder.finish()?.run()?;
+        self.copies(&from, &Buffer::new(&self.device, "download probe", bytes, Use::Download)?, count)
+    }
+
+    fn copies(&mut self, from: &Buffer, to: &Buffer, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+        let timestamps = Timestamps::new(&self.device, 1)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.reset(&timestamps);
+        recorder.barrier();
+        recorder.stamp(&timestamps, 0);
+        recorder.copy((from, 0), (to, 0), from.size.0);
+        recorder.barrier();
+        recorder.stamp(&timestamps, 1);
+        let commands = recorder.finish()?;
+        let time = || commands.run().and_then(|_| timestamps.elapsed());
+        // The first run brings the pages in.
+        time()?;
+        (0..count).map(|_| time()).collect()
     }
 
     fn upload(&mut self, buffer: &Buffer, bytes: &[u8]) -> Result<(), VulkanError> {
@@ -281,7 +402,8 @@ fn padded(spec: &BufferSpec) -> Bytes {
 }
 
 impl Sampler {
-    /// Takes one sample; returns it with the device time of all its repetitions.
+    /// Takes one sample; returns it with the device time of all its repetitions. Where the host is the clock, the
+    /// sample has the host's time: launches, and what restores inputs, are in it.
     ///
     /// # Errors
     /// When the device fails.
@@ -297,6 +419,10 @@ impl Sampler {
                 }
             }
         }
-        Ok((Sample { device: Nanos(total.0 / f64::from(self.repeats)), host, outlier: false }, total))
+        let timed = match self.clock {
+            Clock::DeviceTimestamps => total,
+            Clock::Host => host,
+        };
+        Ok((Sample { device: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
     }
 }

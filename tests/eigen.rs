@@ -25,7 +25,7 @@ fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
 
 /// Runs `program` on the problem of `case`.
 fn verify(device: &Rc<Device>, algorithm: &str, case: &CaseSpec, program: &Program) -> Result<Check, String> {
-    let mut workbench = Workbench::new(device).expect("a workbench");
+    let mut workbench = Workbench::new(device, &gpukern::cache::Cache::none()).expect("a workbench");
     let problem = (algorithms::find(algorithm).expect("an algorithm").problem)(case).expect("a problem");
     let loaded = workbench.load(problem.as_ref()).expect("room for it");
     workbench.verify(&loaded, program).expect("it runs").check

@@ -5,8 +5,10 @@ mod devices;
 mod interrupt;
 mod json_file;
 mod list;
+mod peak;
 mod verify;
 
+use crate::cache::Cache;
 use crate::cli::{Cli, Command};
 use crate::error::{Error, Exit};
 use crate::selector;
@@ -37,11 +39,12 @@ impl Answer {
 /// What ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
-    let vulkan = Vulkan { validation, loader: cli.loader };
+    let vulkan = Vulkan { validation, loader: cli.loader, cache: Cache::new(cli.cache_dir.as_deref()) };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &vulkan),
         Command::List(args) => list::run(&args),
         Command::Bench(args) => bench::run(&args, &vulkan),
+        Command::Peak(args) => peak::run(&args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
     }
 }
@@ -50,6 +53,8 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
 struct Vulkan {
     validation: Validation,
     loader: Option<PathBuf>,
+    /// What is kept between runs.
+    cache: Cache,
 }
 
 /// Vulkan and the devices it shows.

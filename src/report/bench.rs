@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::capability::DeviceInfo;
-use crate::record::{Case, Measured, Outcome, Record};
+use crate::record::{Case, Limit, Measured, Outcome, Record, Share};
 use crate::units::{Nanos, TimeUnit};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -44,7 +44,8 @@ pub fn compact(record: &Record) -> String {
 #[must_use]
 pub fn long(record: &Record) -> String {
     render(record, |section, out| {
-        let headings = ["size", "variant", "median", "±", "min", "GFLOP/s", "GB/s", "samples", "residual", "allowed"];
+        let headings =
+            ["size", "variant", "median", "±", "min", "GFLOP/s", "GB/s", "of limit", "samples", "residual", "allowed"];
         let answers = section.cases.iter().filter_map(|case| case.measured()).map(|m| &m.verification);
         let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
         let chains = section.cases.iter().any(|case| case.chain.is_some());
@@ -60,6 +61,7 @@ pub fn long(record: &Record) -> String {
                         m.summary.min.to_string(),
                         case.work.rate(m.summary.median).to_string(),
                         case.work.bandwidth(m.summary.median).to_string(),
+                        case.share.map_or_else(|| "–".into(), share),
                         m.summary.count.to_string(),
                         residual(m.verification.residual),
                         residual(Some(m.verification.tolerance)),
@@ -68,11 +70,11 @@ pub fn long(record: &Record) -> String {
                 Outcome::Rejected(v) => {
                     let blank = String::new;
                     let [residual, allowed] = [residual(v.residual), residual(Some(v.tolerance))];
-                    ["rejected".into(), blank(), blank(), blank(), blank(), blank(), residual, allowed]
+                    ["rejected".into(), blank(), blank(), blank(), blank(), blank(), blank(), residual, allowed]
                 }
                 other => {
                     let blank = String::new;
-                    [status(other).into(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
+                    [status(other).into(), blank(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
                 }
             };
             let name = [case.row(), case.variant.clone()];
@@ -199,6 +201,16 @@ pub(super) fn status(outcome: &Outcome) -> &'static str {
     }
 }
 
+/// How much of its limit a case reaches, and which limit it is.
+fn share(share: Share) -> String {
+    let limit = match share.limit {
+        Limit::Compute => "compute",
+        Limit::Memory => "memory",
+        Limit::Launch => "launch",
+    };
+    format!("{} {limit}", percent(share.fraction))
+}
+
 fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
 }
@@ -246,6 +258,7 @@ pub(super) mod tests {
             device: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
             chain: None,
+            launches: 1,
             notes: vec![],
             kernels: vec![],
             share: None,

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod devices;
 pub mod list;
+pub mod peak;
 pub mod published;
 pub mod side_by_side;
 mod table;

@@ -27,6 +27,15 @@ pub(super) fn facts(width: u16) -> Table {
     table
 }
 
+/// A row whose cells at `right` are right-aligned numbers and whose others are text.
+pub(super) fn aligned(cells: impl IntoIterator<Item = String>, right: &[usize]) -> Row {
+    let cells = cells.into_iter().enumerate().map(|(column, text)| {
+        let alignment = if right.contains(&column) { CellAlignment::Right } else { CellAlignment::Left };
+        Cell::new(text).set_alignment(alignment)
+    });
+    cells.collect::<Vec<_>>().into()
+}
+
 /// A row whose first `left` cells are left-aligned text and whose others are right-aligned numbers.
 pub(super) fn row(cells: impl IntoIterator<Item = String>, left: usize) -> Row {
     let cells = cells.into_iter().enumerate().map(|(column, text)| {

@@ -5,7 +5,7 @@ use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
 use super::timestamps::Timestamps;
-use crate::program::{BufferId, Dispatch, Step};
+use crate::program::{Dispatch, Step, waits};
 use crate::units::Nanos;
 use ash::vk;
 use std::rc::Rc;
@@ -151,13 +151,10 @@ impl Recorder {
         buffers: &[Region<'_>],
     ) -> Result<(), VulkanError> {
         let addresses: Vec<u64> = buffers.iter().map(|region| region.buffer.address() + region.offset).collect();
-        let mut touched: Vec<BufferId> = vec![];
-        for step in steps {
-            if step.buffers().iter().any(|id| touched.contains(id)) {
+        for (step, waits) in steps.iter().zip(waits(steps)) {
+            if waits {
                 self.barrier();
-                touched.clear();
             }
-            touched.extend(step.buffers());
             match step {
                 Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, buffers, &addresses)?,
                 Step::Fill { buffer, word } => self.fill_data(&buffers[buffer.0], *word),

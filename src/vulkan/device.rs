@@ -4,7 +4,7 @@ use super::error::{Context, VulkanError};
 use super::instance::{Instance, PhysicalDevice};
 use super::query::{Extensions, FeatureChain, OPTIONAL_EXTENSIONS};
 use crate::capability::DeviceInfo;
-use ash::vk;
+use ash::{khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -15,6 +15,8 @@ pub struct Device {
     pub(super) handle: ash::Device,
     pub(super) queue: vk::Queue,
     pub(super) queue_family: u32,
+    /// Asks for statistics of pipelines, where the driver has them.
+    pub(super) statistics: Option<khr::pipeline_executable_properties::Device>,
     /// Freed before the device is destroyed.
     pub(super) allocator: ManuallyDrop<RefCell<Allocator>>,
     /// What the device can do.
@@ -50,6 +52,8 @@ impl Device {
             unsafe { instance.handle.create_device(physical.handle, &info, None) }
         });
         let handle = handle.call("vkCreateDevice")?;
+        let statistics = (chain.statistics.pipeline_executable_info == vk::TRUE)
+            .then(|| khr::pipeline_executable_properties::Device::new(&instance.handle, &handle));
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { handle.get_device_queue(physical.queue_family, 0) };
         let allocator = Allocator::new(&AllocatorCreateDesc {
@@ -73,10 +77,17 @@ impl Device {
             handle,
             queue,
             queue_family: physical.queue_family,
+            statistics,
             allocator: ManuallyDrop::new(RefCell::new(allocator)),
             info: physical.info.clone(),
             instance: Rc::clone(instance),
         }))
+    }
+
+    /// Whether a validation layer watches.
+    #[must_use]
+    pub fn validated(&self) -> bool {
+        self.instance.validated_version.is_some()
     }
 
     /// What the validation layer has said so far.

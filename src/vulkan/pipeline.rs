@@ -1,8 +1,11 @@
-//! Compute pipelines, made once for each kernel and specialization.
+//! Compute pipelines, made once for each kernel and specialization, and what the driver tells of them.
 
 use super::device::Device;
 use super::error::{Context, VulkanError};
+use crate::algorithms::Metric;
+use crate::cache::{Cache, fingerprint};
 use crate::program::{Dispatch, Program};
+use crate::record::Kernel;
 use crate::shaders::{Shader, SpecValues};
 use ash::vk;
 use std::collections::HashMap;
@@ -12,6 +15,8 @@ use std::rc::Rc;
 pub struct Pipeline {
     pub(super) handle: vk::Pipeline,
     pub(super) layout: vk::PipelineLayout,
+    /// What the driver tells of its compilation: registers, spills, instructions, ….
+    statistics: Vec<Metric>,
     device: Rc<Device>,
 }
 
@@ -21,6 +26,9 @@ impl Drop for Pipeline {
         unsafe { self.device.handle.destroy_pipeline(self.handle, None) };
     }
 }
+
+/// What pipelines are kept as on disk.
+const KEPT: &str = "pipelines";
 
 /// What distinguishes two pipelines of one device.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -44,24 +52,71 @@ impl Key {
 /// the device allows.
 pub struct Pipelines {
     layout: vk::PipelineLayout,
+    /// What the driver keeps of compiled kernels, between runs on disk.
+    kept: vk::PipelineCache,
+    disk: Cache,
     made: HashMap<Key, Rc<Pipeline>>,
     substitutes: HashMap<String, Vec<u8>>,
     device: Rc<Device>,
 }
 
 impl Pipelines {
-    /// No pipelines yet.
+    /// No pipelines yet, but what `disk` has kept of earlier ones.
     ///
     /// # Errors
     /// When the layout cannot be made.
-    pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
+    pub fn new(device: &Rc<Device>, disk: &Cache) -> Result<Self, VulkanError> {
         let range = vk::PushConstantRange::default()
             .stage_flags(vk::ShaderStageFlags::COMPUTE)
             .size(device.info.limits.push_constants.0 as u32);
         let info = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(std::slice::from_ref(&range));
         // SAFETY: the device is alive.
         let layout = unsafe { device.handle.create_pipeline_layout(&info, None) }.call("vkCreatePipelineLayout")?;
-        Ok(Self { layout, made: HashMap::new(), substitutes: HashMap::new(), device: Rc::clone(device) })
+        // Owned from here on, so an early return destroys the layout.
+        let mut pipelines = Self {
+            layout,
+            kept: vk::PipelineCache::null(),
+            disk: disk.clone(),
+            made: HashMap::new(),
+            substitutes: HashMap::new(),
+            device: Rc::clone(device),
+        };
+        let data = disk.get(KEPT, &device.info).unwrap_or_default();
+        let info = vk::PipelineCacheCreateInfo::default().initial_data(&data);
+        // SAFETY: the device is alive; the data is whole, as its checksum says, and drivers refuse that of others.
+        pipelines.kept = unsafe { device.handle.create_pipeline_cache(&info, None) }.call("vkCreatePipelineCache")?;
+        Ok(pipelines)
+    }
+
+    /// Keeps what the driver knows of the pipelines made so far, for later runs.
+    pub fn keep(&self) {
+        // SAFETY: the cache is alive and used by this thread alone.
+        if let Ok(data) = unsafe { self.device.handle.get_pipeline_cache_data(self.kept) } {
+            self.disk.put(KEPT, &self.device.info, &data);
+        }
+    }
+
+    /// The kernels of `program`, each once, as the device runs them.
+    ///
+    /// # Errors
+    /// When the driver refuses one.
+    pub fn kernels(&mut self, program: &Program) -> Result<Vec<Kernel>, VulkanError> {
+        let mut kernels: Vec<Kernel> = vec![];
+        for dispatch in program.dispatches() {
+            let pipeline = self.get(dispatch)?;
+            let constants: Vec<u8> = dispatch
+                .constants
+                .iter()
+                .flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()])
+                .flatten()
+                .collect();
+            let hash = fingerprint(&[dispatch.shader.spirv, &constants]);
+            if !kernels.iter().any(|kernel| kernel.hash == hash) {
+                let statistics = pipeline.statistics.clone();
+                kernels.push(Kernel { name: dispatch.shader.label(), hash, statistics });
+            }
+        }
+        Ok(kernels)
     }
 
     /// From now on runs `spirv` wherever `shader` is asked for: how the conformance tests swap in a broken kernel.
@@ -125,13 +180,47 @@ impl Pipelines {
                 stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
             }
         }
-        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout);
+        let tells = self.device.statistics.is_some();
+        let flags =
+            if tells { vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR } else { vk::PipelineCreateFlags::empty() };
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout).flags(flags);
         // SAFETY: the module, the layout and everything `info` points to are alive until the call returns.
-        let made = unsafe { self.device.handle.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
+        let made = unsafe { self.device.handle.create_compute_pipelines(self.kept, &[info], None) };
         // SAFETY: a pipeline does not need its module once made.
         unsafe { self.device.handle.destroy_shader_module(module, None) };
         let handles = made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?;
-        Ok(Pipeline { handle: handles[0], layout: self.layout, device: Rc::clone(&self.device) })
+        let mut pipeline =
+            Pipeline { handle: handles[0], layout: self.layout, statistics: vec![], device: Rc::clone(&self.device) };
+        pipeline.statistics = self.statistics(pipeline.handle);
+        Ok(pipeline)
+    }
+
+    /// What the driver tells of a pipeline. Only numbers, and nothing where it tells nothing.
+    fn statistics(&self, pipeline: vk::Pipeline) -> Vec<Metric> {
+        let Some(functions) = &self.device.statistics else { return vec![] };
+        let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
+        // SAFETY: the feature is enabled and the pipeline was made to capture its statistics.
+        let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
+        let mut metrics = vec![];
+        for index in 0..executables.len() as u32 {
+            let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline).executable_index(index);
+            // SAFETY: as above, and the executable is one of those just listed.
+            let found = unsafe { functions.get_pipeline_executable_statistics(&info) }.unwrap_or_default();
+            for statistic in found {
+                let Ok(name) = statistic.name_as_c_str() else { continue };
+                // SAFETY: the format says which member of the union holds the value.
+                let value = unsafe {
+                    match statistic.format {
+                        vk::PipelineExecutableStatisticFormatKHR::UINT64 => statistic.value.u64 as f64,
+                        vk::PipelineExecutableStatisticFormatKHR::INT64 => statistic.value.i64 as f64,
+                        vk::PipelineExecutableStatisticFormatKHR::FLOAT64 => statistic.value.f64,
+                        _ => f64::from(u8::from(statistic.value.b32 == vk::TRUE)),
+                    }
+                };
+                metrics.push(Metric::new(&name.to_string_lossy(), value));
+            }
+        }
+        metrics
     }
 }
 
@@ -139,6 +228,9 @@ impl Drop for Pipelines {
     fn drop(&mut self) {
         self.made.clear();
         // SAFETY: submissions are waited for before their pipelines and layout are dropped.
-        unsafe { self.device.handle.destroy_pipeline_layout(self.layout, None) };
+        unsafe {
+            self.device.handle.destroy_pipeline_cache(self.kept, None);
+            self.device.handle.destroy_pipeline_layout(self.layout, None);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
 use gpukern::algorithms;
+use gpukern::cache::Cache;
 use gpukern::dtype::DType;
 use gpukern::options::Selection;
 use gpukern::plan::{Purpose, Run};
@@ -56,7 +57,7 @@ fn every_variation_is_caught(algorithm: &str, size: &str, input: &str, changes: 
     let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
     let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
     let go_on = AtomicBool::new(false);
-    let mut runner = Runner::new(&device, Timing::VerifyOnly, &go_on).expect("it starts");
+    let mut runner = Runner::new(&device, Timing::VerifyOnly, &Cache::none(), &go_on).expect("it starts");
 
     for variant in algorithms::find(algorithm).expect("it is registered").variants {
         let selection = Selection {

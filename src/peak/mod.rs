@@ -1,0 +1,454 @@
+//! The limits of a device as they were measured: the document that `gpukern peak` prints and keeps, and the share of
+//! a limit that a case reaches.
+
+pub mod plan;
+
+use crate::capability::DeviceInfo;
+use crate::dtype::DType;
+use crate::record::{Case, Limit, Outcome, Share};
+use crate::size::{Size, Sweep};
+use crate::stats::{self, Summary};
+use crate::units::{Bytes, Nanos, Work};
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
+pub const SCHEMA: &str = "gpukern-peak/1";
+
+/// The measured limits of one device with one driver.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Peak {
+    /// `gpukern-peak/1`.
+    pub schema: String,
+    /// Version of gpukern.
+    pub version: String,
+    /// When it was measured (RFC 3339, UTC).
+    pub measured: String,
+    /// How much was measured.
+    pub extent: Extent,
+    /// The device's name.
+    pub device: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// The driver's description of its version.
+    pub driver: String,
+    /// What was found.
+    pub figures: Vec<Figure>,
+    /// What the device cannot do, or what failed, and why.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// The levels of memory that the read bandwidths show, from the fastest.
+    #[serde(default)]
+    pub levels: Vec<Level>,
+}
+
+/// How much of a device was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Extent {
+    /// What shares need, in about two seconds.
+    Quick,
+    /// Everything.
+    Full,
+}
+
+/// One measured limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Figure {
+    /// What was measured.
+    pub quantity: Quantity,
+    /// The best that was seen, in the unit of the quantity: the fastest sample of the fastest variant.
+    pub best: f64,
+    /// The median of that variant's samples.
+    pub median: f64,
+    /// The id of that case.
+    pub case: String,
+}
+
+/// What a figure measures; its unit follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Multiply-adds outside matrix units, two operations each: operations a second.
+    Arithmetic {
+        /// Element type.
+        dtype: DType,
+    },
+    /// Products of a cooperative matrix shape: operations a second.
+    Matrix {
+        /// Element type of the operands.
+        dtype: DType,
+        /// Whether the accumulator is as narrow as the operands.
+        narrow: bool,
+        /// Rows of A.
+        m: u64,
+        /// Columns of B.
+        n: u64,
+        /// Columns of A.
+        k: u64,
+    },
+    /// Traffic to a working set: bytes a second.
+    Bandwidth {
+        /// The direction.
+        pattern: Pattern,
+        /// Bytes that are gone over again and again.
+        working_set: Bytes,
+    },
+    /// Reads of shared memory, of all work-groups together: bytes a second.
+    SharedMemory,
+    /// Atomic additions to global memory: additions a second.
+    Atomics {
+        /// Where they go.
+        pattern: AtomicPattern,
+    },
+    /// Time of one operation: nanoseconds.
+    Latency {
+        /// The operation.
+        of: Operation,
+    },
+    /// Copies between host and device, with the host's part in a staging buffer: bytes a second.
+    Transfer {
+        /// The direction.
+        direction: Direction,
+    },
+}
+
+/// The direction of traffic to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Loads.
+    Read,
+    /// Stores.
+    Write,
+    /// As many of each; both count.
+    Copy,
+}
+
+/// Where atomic additions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum AtomicPattern {
+    /// All to one word.
+    Same,
+    /// Each invocation to a word of its own.
+    Spread,
+}
+
+/// An operation whose time is a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// A dispatch that does nothing, behind others that nothing orders.
+    EmptyDispatch,
+    /// A dispatch and the barrier that makes the next one wait for it.
+    DependentDispatch,
+    /// An indirect dispatch of zero work-groups, and its barrier.
+    EmptyIndirectDispatch,
+    /// From submission of an empty command buffer until the host knows that it is done.
+    SubmitToWait,
+}
+
+/// The direction of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Host to device.
+    Upload,
+    /// Device to host.
+    Download,
+}
+
+/// A level of the memory hierarchy as a staircase of bandwidths shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Level {
+    /// The largest working set that has it; `null` for the last one, memory itself.
+    pub up_to: Option<Bytes>,
+    /// Median of the read bandwidths of its working sets, in bytes a second.
+    pub bandwidth: f64,
+}
+
+/// A limit that has no figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Missing {
+    /// The case that would have measured it.
+    pub case: String,
+    /// Why it has none.
+    pub reason: String,
+}
+
+impl Peak {
+    /// The peak of `device` from the probes that were measured on it. Figures are the best of several variants.
+    #[must_use]
+    pub fn new(device: &DeviceInfo, extent: Extent, measured: String, cases: &[Case]) -> Self {
+        let mut peak = Self {
+            schema: SCHEMA.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            measured,
+            extent,
+            device: device.name.clone(),
+            uuid: device.uuid.clone(),
+            driver: device.driver.info.clone(),
+            figures: vec![],
+            missing: vec![],
+            levels: vec![],
+        };
+        for case in cases {
+            peak.add_case(case);
+        }
+        peak.levels = levels(&peak.bandwidths(Pattern::Read));
+        peak
+    }
+
+    /// Adds what a probe measured.
+    pub fn add_case(&mut self, case: &Case) {
+        let missing = |reason: String| Missing { case: case.id.clone(), reason };
+        match (&case.outcome, quantity(case)) {
+            (Outcome::Measured(measured), Some(quantity)) => {
+                let figure = |time: Nanos| match quantity {
+                    Quantity::Latency { .. } => case.shown(time).0,
+                    Quantity::Bandwidth { .. } | Quantity::SharedMemory => case.work.bandwidth(time).0,
+                    _ => case.work.rate(time).0,
+                };
+                let Summary { min, median, .. } = measured.summary;
+                self.add(Figure { quantity, best: figure(min), median: figure(median), case: case.id.clone() });
+            }
+            (Outcome::Skipped { reason }, _) => self.missing.push(missing(reason.clone())),
+            (Outcome::Rejected(verification), _) => {
+                self.missing.push(missing(format!("its answer is wrong: {}", verification.worst)));
+            }
+            (Outcome::Failed { error }, _) => self.missing.push(missing(error.clone())),
+            _ => {}
+        }
+    }
+
+    /// Adds a figure, or replaces one of the same quantity that is less good.
+    pub fn add(&mut self, figure: Figure) {
+        let better = |known: &Figure| match figure.quantity {
+            Quantity::Latency { .. } => figure.best < known.best,
+            _ => figure.best > known.best,
+        };
+        match self.figures.iter_mut().find(|known| known.quantity == figure.quantity) {
+            Some(known) if better(known) => *known = figure,
+            Some(_) => {}
+            None => self.figures.push(figure),
+        }
+    }
+
+    /// The best of the figures that `wanted` finds.
+    fn best(&self, wanted: impl Fn(Quantity) -> bool) -> Option<f64> {
+        self.figures.iter().filter(|figure| wanted(figure.quantity)).map(|figure| figure.best).reduce(f64::max)
+    }
+
+    /// The best bandwidth of each working set, from the smallest.
+    #[must_use]
+    pub fn bandwidths(&self, wanted: Pattern) -> Vec<(Bytes, f64)> {
+        let mut found: Vec<_> = self
+            .figures
+            .iter()
+            .filter_map(|figure| match figure.quantity {
+                Quantity::Bandwidth { pattern, working_set } if pattern == wanted => Some((working_set, figure.best)),
+                _ => None,
+            })
+            .collect();
+        found.sort_by_key(|(set, _)| *set);
+        found
+    }
+
+    /// The most operations a second that kernels on elements of this type can do: in the type itself, in a wider one
+    /// that it is computed in, or on the matrix units.
+    #[must_use]
+    pub fn arithmetic(&self, dtype: DType) -> Option<f64> {
+        let wider = match dtype {
+            DType::F16 | DType::Bf16 => DType::F32,
+            DType::I8 | DType::U8 => DType::I32,
+            own => own,
+        };
+        self.best(|quantity| match quantity {
+            Quantity::Arithmetic { dtype: own } => own == dtype || own == wider,
+            Quantity::Matrix { dtype: own, .. } => own == dtype,
+            _ => false,
+        })
+    }
+
+    /// The most bytes a second for work that moves `bytes` at least: that of the largest measured working set that is
+    /// no larger.
+    #[must_use]
+    pub fn bandwidth(&self, bytes: Bytes) -> Option<f64> {
+        let sets = || {
+            self.figures.iter().filter_map(|figure| match figure.quantity {
+                Quantity::Bandwidth { working_set, .. } => Some(working_set),
+                _ => None,
+            })
+        };
+        let set = sets().filter(|set| *set <= bytes).max().or_else(|| sets().min())?;
+        self.best(|quantity| matches!(quantity, Quantity::Bandwidth { working_set, .. } if working_set == set))
+    }
+
+    /// The least time of a launch that waits for the one before.
+    #[must_use]
+    pub fn launch(&self) -> Option<Nanos> {
+        self.figures
+            .iter()
+            .find(|figure| figure.quantity == Quantity::Latency { of: Operation::DependentDispatch })
+            .map(|figure| Nanos(figure.best))
+    }
+
+    /// The share of its limit that a case reaches which took `median`: the limit is whichever of arithmetic, memory
+    /// and launches asks for most time. `None` for a case without work, or where no limit was measured.
+    #[must_use]
+    pub fn share(&self, dtype: DType, work: Work, launches: u64, median: Nanos) -> Option<Share> {
+        let compute = self.arithmetic(dtype).map(|rate| Nanos::from_seconds(work.operations as f64 / rate));
+        let memory = self.bandwidth(work.bytes).map(|rate| Nanos::from_seconds(work.bytes.0 as f64 / rate));
+        let launch = self.launch().map(|time| Nanos(time.0 * launches as f64));
+        [(Limit::Compute, compute), (Limit::Memory, memory), (Limit::Launch, launch)]
+            .into_iter()
+            .filter_map(|(limit, least)| least.filter(|least| least.0 > 0.0).map(|least| (limit, least)))
+            .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
+            .map(|(limit, least)| Share { limit, least, fraction: least.0 / median.0 })
+    }
+}
+
+impl Quantity {
+    /// The unit of its figures, with the power of ten that a table shows them in.
+    #[must_use]
+    pub fn unit(self) -> (&'static str, f64) {
+        match self {
+            Self::Arithmetic { .. } | Self::Matrix { .. } => ("GFLOP/s", 1e9),
+            Self::Bandwidth { .. } | Self::SharedMemory | Self::Transfer { .. } => ("GB/s", 1e9),
+            Self::Atomics { .. } => ("G/s", 1e9),
+            Self::Latency { .. } => ("µs", 1e3),
+        }
+    }
+}
+
+/// What a probe measures.
+fn quantity(case: &Case) -> Option<Quantity> {
+    let size: Sweep = case.size.parse().ok()?;
+    let size = *size.0.first()?;
+    Some(match (case.algorithm.as_str(), size) {
+        ("fma", _) => Quantity::Arithmetic { dtype: case.dtype },
+        ("matrix-unit", Size::Three(m, n, k)) => {
+            Quantity::Matrix { dtype: case.dtype, narrow: case.variant == "narrow", m, n, k }
+        }
+        ("memory-read", Size::Two(words, _)) => bandwidth(Pattern::Read, words),
+        ("memory-write", Size::Two(words, _)) => bandwidth(Pattern::Write, words),
+        ("memory-copy", Size::Two(words, _)) => bandwidth(Pattern::Copy, words),
+        ("shared-memory", _) => Quantity::SharedMemory,
+        ("atomic-add", Size::Two(_, counters)) => {
+            Quantity::Atomics { pattern: if counters == 1 { AtomicPattern::Same } else { AtomicPattern::Spread } }
+        }
+        ("launch", _) => Quantity::Latency {
+            of: match case.variant.as_str() {
+                "empty" => Operation::EmptyDispatch,
+                "dependent" => Operation::DependentDispatch,
+                _ => Operation::EmptyIndirectDispatch,
+            },
+        },
+        _ => return None,
+    })
+}
+
+fn bandwidth(pattern: Pattern, words: u64) -> Quantity {
+    Quantity::Bandwidth { pattern, working_set: Bytes(4 * words) }
+}
+
+/// Below this share of the median of a level's working sets begins the next.
+const STEP: f64 = 0.7;
+
+/// The levels of memory that a staircase of bandwidths shows. A single working set between two levels belongs to both
+/// and so to neither.
+fn levels(staircase: &[(Bytes, f64)]) -> Vec<Level> {
+    let mut steps: Vec<Vec<(Bytes, f64)>> = vec![];
+    for point in staircase {
+        let level = |step: &Vec<(Bytes, f64)>| stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>());
+        match steps.last_mut() {
+            Some(step) if level(step).is_some_and(|median| point.1 >= STEP * median) => step.push(*point),
+            _ => steps.push(vec![*point]),
+        }
+    }
+    let last = steps.len().saturating_sub(1);
+    let kept = steps.iter().enumerate().filter(|(i, step)| step.len() > 1 || *i == 0 || *i == last);
+    let level = |(i, step): (usize, &Vec<(Bytes, f64)>)| Level {
+        up_to: (i < last).then_some(step[step.len() - 1].0),
+        bandwidth: stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>()).unwrap_or_default(),
+    };
+    kept.map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::tests::software_device;
+
+    fn figure(quantity: Quantity, best: f64) -> Figure {
+        Figure { quantity, best, median: best, case: String::new() }
+    }
+
+    /// 100 GFLOP/s, 40 GB/s to 16 KiB and 10 GB/s to 1 MiB, 1 µs a launch.
+    fn peak() -> Peak {
+        let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
+        peak.add(figure(Quantity::Arithmetic { dtype: DType::F32 }, 100e9));
+        peak.add(figure(bandwidth(Pattern::Read, 1 << 12), 40e9));
+        peak.add(figure(bandwidth(Pattern::Read, 1 << 18), 10e9));
+        peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 1e3));
+        peak
+    }
+
+    fn share(operations: u64, bytes: u64, launches: u64, micros: f64) -> (Limit, f64) {
+        let work = Work { operations, bytes: Bytes(bytes) };
+        let share = peak().share(DType::F32, work, launches, Nanos(micros * 1e3)).expect("limits were measured");
+        (share.limit, share.fraction)
+    }
+
+    #[test]
+    fn the_limit_that_asks_for_most_time_binds() {
+        assert_eq!(share(1_000_000, 1000, 1, 20.0), (Limit::Compute, 0.5));
+        assert_eq!(share(1000, 2 << 20, 1, 2.0 * 209.7152), (Limit::Memory, 0.5));
+        assert_eq!(share(1000, 1000, 4, 5.0), (Limit::Launch, 0.8));
+    }
+
+    #[test]
+    fn traffic_that_fits_a_cache_is_held_against_the_cache() {
+        let peak = peak();
+        let of = |bytes| peak.bandwidth(Bytes(bytes));
+        assert_eq!([of(1), of(16 << 10), of(1 << 20), of(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
+    }
+
+    #[test]
+    fn narrow_types_may_use_the_matrix_units_or_wider_arithmetic() {
+        let mut peak = peak();
+        assert_eq!(peak.arithmetic(DType::F16), Some(100e9));
+        peak.add(figure(Quantity::Matrix { dtype: DType::F16, narrow: false, m: 16, n: 16, k: 16 }, 800e9));
+        assert_eq!((peak.arithmetic(DType::F16), peak.arithmetic(DType::F32)), (Some(800e9), Some(100e9)));
+        assert_eq!(peak.arithmetic(DType::F64), None);
+    }
+
+    #[test]
+    fn the_better_of_two_figures_is_kept() {
+        let mut peak = peak();
+        peak.add(figure(Quantity::Arithmetic { dtype: DType::F32 }, 90e9));
+        peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 2e3));
+        assert_eq!((peak.arithmetic(DType::F32), peak.launch()), (Some(100e9), Some(Nanos(1e3))));
+        peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 500.0));
+        assert_eq!(peak.launch(), Some(Nanos(500.0)));
+    }
+
+    #[test]
+    fn a_staircase_has_a_level_for_each_flat_part_and_none_for_the_edge_between() {
+        let staircase = [(1, 100.0), (2, 98.0), (4, 101.0), (8, 60.0), (16, 30.0), (32, 31.0), (64, 29.0), (128, 10.0)];
+        let levels = levels(&staircase.map(|(size, rate)| (Bytes(size), rate)));
+        let found: Vec<_> = levels.iter().map(|level| (level.up_to, level.bandwidth)).collect();
+        assert_eq!(found, [(Some(Bytes(4)), 100.0), (Some(Bytes(64)), 30.0), (None, 10.0)]);
+        assert!(super::levels(&[]).is_empty());
+    }
+}

@@ -1,0 +1,196 @@
+//! The cases that find the limits of a device.
+
+use super::Extent;
+use crate::algorithms::{self, Algorithm, CaseSpec, probes};
+use crate::capability::{DeviceInfo, DeviceKind};
+use crate::dtype::DType;
+use crate::plan::{Group, On, Run, Sampling};
+use crate::size::Size;
+use std::time::Duration;
+
+/// The smallest working set in words: 16 KiB.
+const LEAST_SET: u64 = 1 << 12;
+/// The largest in words, 1 GiB: well over eight times the last-level cache of any GPU of today.
+const MOST_SET: u64 = 1 << 28;
+
+/// The probes of `device`.
+#[must_use]
+pub fn run(device: &DeviceInfo, extent: Extent) -> Run {
+    let mut groups = vec![];
+    let mut add = |algorithm: &'static Algorithm, dtype, size, variants: &[&str]| {
+        let wanted = |variant: &&algorithms::Variant| variants.is_empty() || variants.contains(&variant.name);
+        let variants: Vec<_> = algorithm.variants.iter().filter(wanted).filter(|v| v.supports(dtype)).collect();
+        groups.push(Group { algorithm, spec: CaseSpec::new(algorithm, size, dtype), variants, on: On::Any });
+    };
+    let scale = Scale::of(device);
+    for dtype in probes::FMA.dtypes() {
+        let variants: &[_] = if extent == Extent::Full { &[] } else { &["chains-8"] };
+        add(&probes::FMA, dtype, Size::Uniform(scale.multiply_adds), variants);
+    }
+    for (shape, dtype, variant) in shapes(device, extent) {
+        add(&probes::MATRIX_UNIT, dtype, shape, &[variant]);
+    }
+    let mut patterns = vec![&probes::MEMORY_READ, &probes::MEMORY_COPY];
+    if extent == Extent::Full {
+        patterns.insert(1, &probes::MEMORY_WRITE);
+    }
+    for algorithm in patterns {
+        for words in scale.working_sets(extent) {
+            add(algorithm, DType::I32, Size::Two(words, words.max(scale.touched)), &[]);
+        }
+    }
+    if extent == Extent::Full {
+        add(&probes::SHARED_MEMORY, DType::I32, Size::Uniform(scale.groups), &[]);
+        for counters in [1, scale.additions] {
+            add(&probes::ATOMIC_ADD, DType::I32, Size::Two(scale.additions, counters), &[]);
+        }
+    }
+    let variants: &[_] = if extent == Extent::Full { &[] } else { &["dependent"] };
+    add(&probes::LAUNCH, DType::I32, Size::Uniform(1024), variants);
+    Run { devices: vec![], groups, sampling: sampling(extent), published: vec![] }
+}
+
+/// The probes that a share of more than 100 % puts in doubt, sampled longer.
+#[must_use]
+pub fn again(device: &DeviceInfo, doubted: impl Fn(&Group) -> bool) -> Run {
+    let mut run = run(device, Extent::Full);
+    run.groups.retain(doubted);
+    run.sampling = Sampling { precision: 0.002, max_time: Duration::from_secs(1), ..Sampling::default() };
+    run
+}
+
+fn sampling(extent: Extent) -> Sampling {
+    let (warm_up, max_time) = match extent {
+        Extent::Quick => (20, 30),
+        Extent::Full => (150, 200),
+    };
+    let [warm_up, max_time] = [warm_up, max_time].map(Duration::from_millis);
+    Sampling { precision: 0.005, max_time, patience: Some(warm_up), ..Sampling::default() }
+}
+
+/// Shapes of cooperative matrices that the device advertises and the probe has kernels for; for a quick run the first
+/// for each type.
+fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<(Size, DType, &'static str)> {
+    let mut found = vec![];
+    for shape in device.cooperative_matrices.iter().filter(|shape| shape.scope == "subgroup") {
+        let Ok(dtype) = shape.input.parse::<DType>() else { continue };
+        let wide = probes::matrix_unit::Accumulator::Wide.name(dtype) == shape.accumulator;
+        let variant = match shape.accumulator == shape.input {
+            true => "narrow",
+            false if wide => "wide",
+            false => continue,
+        };
+        if !probes::MATRIX_UNIT.variant(variant).is_ok_and(|variant| variant.supports(dtype)) {
+            continue;
+        }
+        let size = Size::Three(shape.m.into(), shape.n.into(), shape.k.into());
+        let known = |(other, kind, name): &(Size, DType, &str)| {
+            (*kind, *name) == (dtype, variant) && (*other == size || extent == Extent::Quick)
+        };
+        if !found.iter().any(known) {
+            found.push((size, dtype, variant));
+        }
+    }
+    found
+}
+
+/// How much work keeps a device of a kind busy for milliseconds.
+struct Scale {
+    /// Invocations of multiply-adds.
+    multiply_adds: u64,
+    /// Words touched.
+    touched: u64,
+    /// The largest working set in words.
+    largest: u64,
+    /// Factor from one working set to the next.
+    step: usize,
+    /// Work-groups that read shared memory.
+    groups: u64,
+    /// Invocations that add.
+    additions: u64,
+}
+
+impl Scale {
+    fn of(device: &DeviceInfo) -> Self {
+        // An eighth of the memory, since a copy's working set is followed by its red zones, staging and evictor.
+        let room = device.memory().0.min(device.limits.buffer.0) / 8 / 4;
+        let largest = 1 << room.clamp(LEAST_SET, MOST_SET).ilog2();
+        match device.kind {
+            DeviceKind::Cpu => {
+                Self { multiply_adds: 1 << 12, touched: 1 << 22, largest, step: 2, groups: 1 << 4, additions: 1 << 12 }
+            }
+            _ => {
+                Self { multiply_adds: 1 << 23, touched: 1 << 28, largest, step: 1, groups: 1 << 13, additions: 1 << 18 }
+            }
+        }
+    }
+
+    /// From the smallest working set to the largest; for a quick run a cache's, one between and a quarter of the
+    /// largest.
+    fn working_sets(&self, extent: Extent) -> Vec<u64> {
+        let [first, last] = [LEAST_SET, self.largest].map(u64::ilog2);
+        match extent {
+            Extent::Full => {
+                // Down from the largest, so that it is among them.
+                let mut sets: Vec<u64> = (first..=last).rev().step_by(self.step).map(|power| 1 << power).collect();
+                sets.reverse();
+                sets
+            }
+            Extent::Quick => vec![1 << (first + 2), 1 << u32::midpoint(first, last), 1 << (last - 2)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::CooperativeMatrix;
+    use crate::capability::tests::software_device;
+
+    #[test]
+    fn working_sets_go_from_16_kib_to_the_share_of_the_heap() {
+        let run = run(&software_device(), Extent::Full);
+        let sets = run.groups.iter().filter(|group| group.algorithm.name == "memory-read").map(|group| group.spec.size);
+        let sets: Vec<_> = sets.map(|size| size.to_string()).collect();
+        assert_eq!(sets.first().map(String::as_str), Some("4096x4194304"));
+        assert_eq!(sets.last().map(String::as_str), Some("67108864x67108864"));
+    }
+
+    #[test]
+    fn every_advertised_shape_that_has_a_kernel_is_measured_once() {
+        let shape = |m, input: &str, accumulator: &str, scope: &str| CooperativeMatrix {
+            m,
+            n: 16,
+            k: 16,
+            input: input.into(),
+            accumulator: accumulator.into(),
+            scope: scope.into(),
+        };
+        let mut device = software_device();
+        device.cooperative_matrices = vec![
+            shape(16, "f16", "f32", "subgroup"),
+            shape(16, "f16", "f16", "subgroup"),
+            shape(16, "f16", "f32", "subgroup"),
+            shape(8, "f16", "f32", "subgroup"),
+            shape(16, "i8", "i32", "subgroup"),
+            shape(16, "f64", "f64", "subgroup"),
+            shape(64, "f16", "f32", "workgroup"),
+        ];
+        let names: Vec<_> = shapes(&device, Extent::Full).iter().map(|(s, d, v)| format!("{s} {d} {v}")).collect();
+        assert_eq!(names, ["16x16x16 f16 wide", "16x16x16 f16 narrow", "8x16x16 f16 wide", "16x16x16 i8 wide"]);
+        assert_eq!(shapes(&device, Extent::Quick).len(), 3);
+    }
+
+    #[test]
+    fn every_probe_of_the_software_device_is_a_case_that_it_can_run() {
+        for extent in [Extent::Quick, Extent::Full] {
+            for group in run(&software_device(), extent).groups {
+                assert!(!group.variants.is_empty(), "{:?}", group.spec);
+                assert!((group.algorithm.problem)(&group.spec).is_ok(), "{:?}", group.spec);
+                for variant in &group.variants {
+                    variant.program(&group.spec, &software_device()).expect("it can run");
+                }
+            }
+        }
+    }
+}

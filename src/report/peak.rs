@@ -1,0 +1,114 @@
+//! The tables of `peak`.
+
+use super::table;
+use crate::peak::{Extent, Figure, Pattern, Peak, Quantity};
+use crate::units::{Bytes, significant};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The limits of one device.
+#[must_use]
+pub fn text(peak: &Peak) -> String {
+    let mut out = format!("{} ({})\n", peak.device, peak.driver);
+    let extent = match peak.extent {
+        Extent::Full => "",
+        Extent::Quick => ", quick: `gpukern peak` measures more",
+    };
+    let _ = writeln!(out, "best of the samples, and the median of that kernel's{extent}\n");
+    let mut figures = table::new(["limit", "best", "median", ""]);
+    for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
+        let (unit, scale) = figure.quantity.unit();
+        let [best, median] = [figure.best, figure.median].map(|value| significant(value / scale));
+        figures.add_row(table::aligned([name(figure), best, median, unit.into()], &[1, 2]));
+    }
+    out.push_str(&table::text(&figures));
+    out.push_str(&staircase(peak));
+    for missing in &peak.missing {
+        let _ = writeln!(out, "no figure  {}: {}", missing.case, missing.reason);
+    }
+    out
+}
+
+fn name(figure: &Figure) -> String {
+    match figure.quantity {
+        Quantity::Arithmetic { dtype } => format!("multiply-adds, {dtype}"),
+        Quantity::Matrix { dtype, narrow, m, n, k } => {
+            format!("matrix unit, {dtype} {m}×{n}×{k}{}", if narrow { ", narrow sums" } else { "" })
+        }
+        Quantity::Bandwidth { .. } => "bandwidth".into(),
+        Quantity::SharedMemory => "shared memory, loads".into(),
+        Quantity::Atomics { pattern } => format!("atomic additions, {}", kebab(pattern)),
+        Quantity::Latency { of } => kebab(of).replace('-', " "),
+        Quantity::Transfer { direction } => kebab(direction),
+    }
+}
+
+/// The name that a value has in JSON.
+fn kebab(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|json| json.as_str().map(String::from)).unwrap_or_default()
+}
+
+/// Cells of the bar of the largest bandwidth.
+const BAR: f64 = 30.0;
+
+/// Bandwidth over working set, with the levels it shows.
+fn staircase(peak: &Peak) -> String {
+    let patterns = [Pattern::Read, Pattern::Write, Pattern::Copy];
+    let found: Vec<BTreeMap<Bytes, f64>> = patterns.map(|p| peak.bandwidths(p).into_iter().collect()).into();
+    let largest = found[0].values().copied().fold(0.0, f64::max);
+    if largest == 0.0 {
+        return String::new();
+    }
+    let mut table = table::new(["working set", "read", "write", "copy", "GB/s", "read"]);
+    for (set, read) in &found[0] {
+        let cell = |rates: &BTreeMap<Bytes, f64>| rates.get(set).map_or("–".into(), |rate| significant(rate * 1e-9));
+        let bar = "█".repeat((BAR * read / largest).round().max(1.0) as usize);
+        let [read, write, copy] = [0, 1, 2].map(|pattern| cell(&found[pattern]));
+        table.add_row(table::aligned([set.to_string(), read, write, copy, String::new(), bar], &[0, 1, 2, 3]));
+    }
+    let mut out = format!("\n{}", table::text(&table));
+    let levels: Vec<_> = peak
+        .levels
+        .iter()
+        .map(|level| {
+            let rate = significant(level.bandwidth * 1e-9);
+            level.up_to.map_or_else(|| format!("beyond that {rate}"), |set| format!("up to {set} {rate}"))
+        })
+        .collect();
+    let _ = writeln!(out, "\nlevels that the reads show, GB/s: {}", levels.join("; "));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::tests::software_device;
+    use crate::dtype::DType;
+    use crate::peak::{AtomicPattern, Direction, Level, Missing, Operation};
+
+    #[test]
+    fn limits_are_a_table_and_bandwidths_a_staircase() {
+        let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
+        let mut add = |quantity, best: f64| {
+            peak.add(Figure { quantity, best, median: 0.9 * best, case: String::new() });
+        };
+        add(Quantity::Arithmetic { dtype: DType::F32 }, 65.4e12);
+        add(Quantity::Matrix { dtype: DType::F16, narrow: true, m: 16, n: 8, k: 16 }, 600e12);
+        for (pattern, set, rate) in [
+            (Pattern::Read, 1 << 14, 20e12),
+            (Pattern::Read, 1 << 20, 9e12),
+            (Pattern::Read, 1 << 30, 3e12),
+            (Pattern::Copy, 1 << 30, 2.9e12),
+        ] {
+            add(Quantity::Bandwidth { pattern, working_set: Bytes(set) }, rate);
+        }
+        add(Quantity::SharedMemory, 28e12);
+        add(Quantity::Atomics { pattern: AtomicPattern::Same }, 2e9);
+        add(Quantity::Latency { of: Operation::DependentDispatch }, 2e3);
+        add(Quantity::Transfer { direction: Direction::Upload }, 50e9);
+        peak.levels =
+            vec![Level { up_to: Some(Bytes(1 << 14)), bandwidth: 20e12 }, Level { up_to: None, bandwidth: 3e12 }];
+        peak.missing.push(Missing { case: "fma/chains-8/f64/64".into(), reason: "needs feature shaderFloat64".into() });
+        insta::assert_snapshot!(text(&peak));
+    }
+}

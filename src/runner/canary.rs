@@ -1,0 +1,54 @@
+//! A short fixed kernel that tells, on any device, whether it is as fast as it was.
+
+use crate::algorithms::probes::FMA;
+use crate::algorithms::{CaseSpec, Problem};
+use crate::dtype::DType;
+use crate::plan::Sampling;
+use crate::size::Size;
+use crate::units::Nanos;
+use crate::vulkan::VulkanError;
+use crate::workbench::{Loaded, Sampler, Workbench};
+
+/// Runs of a reading: their minimum is what the device can do, whatever else the system was busy with.
+const RUNS: usize = 5;
+
+/// Chains of dependent multiply-adds in one work-group: their time is the clock's alone, not the memory's.
+pub(super) struct Canary {
+    sampler: Sampler,
+    /// Keeps the buffers alive that the sampler's commands refer to.
+    _loaded: Loaded,
+    /// The best reading so far.
+    best: Nanos,
+}
+
+impl Canary {
+    /// Prepares the kernel and reads it once; `None` where it cannot run.
+    pub(super) fn new(workbench: &mut Workbench) -> Result<Option<Self>, VulkanError> {
+        let case = CaseSpec::new(&FMA, Size::Uniform(64), DType::F32);
+        let variant = FMA.variant("chains-4").expect("it is in the registry");
+        let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
+        let Ok(program) = variant.program(&case, workbench.info()) else { return Ok(None) };
+        let loaded = workbench.load(problem.as_ref())?;
+        let once = workbench.verify(&loaded, &program)?.time;
+        let sampler = workbench.sampler(&loaded, &program, once, &Sampling::default())?;
+        let mut canary = Self { sampler, _loaded: loaded, best: Nanos(f64::INFINITY) };
+        canary.read()?;
+        Ok(Some(canary))
+    }
+
+    /// Its time now.
+    pub(super) fn read(&mut self) -> Result<Nanos, VulkanError> {
+        let mut reading = Nanos(f64::INFINITY);
+        for _ in 0..RUNS {
+            let (sample, _) = self.sampler.sample()?;
+            reading = Nanos(reading.0.min(sample.device.0));
+        }
+        self.best = Nanos(self.best.0.min(reading.0));
+        Ok(reading)
+    }
+
+    /// The best reading so far: what the others are compared with.
+    pub(super) fn best(&self) -> Nanos {
+        self.best
+    }
+}

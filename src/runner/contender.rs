@@ -1,0 +1,149 @@
+//! A verified variant that is being warmed up and sampled, in turns with the others of its group.
+
+use crate::plan::Sampling;
+use crate::program::Program;
+use crate::record::{Conditions, Kernel, Measured, Sample, Verification, Warning};
+use crate::sampling::{self, Verdict, WarmUp};
+use crate::stats::Summary;
+use crate::units::Nanos;
+use crate::vulkan::VulkanError;
+use crate::workbench::{Loaded, Sampler, Verified, Workbench};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
+const TURN: Duration = Duration::from_millis(20);
+/// A sample at least this long is not disturbed by what ran before it.
+const LONG: Nanos = Nanos(5e6);
+
+pub(super) struct Contender {
+    sampler: Sampler,
+    samples: Vec<Sample>,
+    times: Vec<Nanos>,
+    /// Host time spent in turns.
+    spent: Duration,
+    done: bool,
+    measured: Measured,
+    kernels: Vec<Kernel>,
+}
+
+impl Contender {
+    /// Warms `program` up: by time and stability, at most `patience`.
+    pub(super) fn warm(
+        workbench: &mut Workbench,
+        loaded: &Loaded,
+        program: &Program,
+        (verified, verification): (Verified, Verification),
+        sampling: &Sampling,
+        patience: Duration,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, VulkanError> {
+        let start = Instant::now();
+        let mut phases = verified.phases;
+        phases.device = verified.time;
+        let mut warm_up = WarmUp::after(verified.time, patience);
+        // The first run may have included compilation: repeats are counted from a second one, unless that takes long.
+        let mut sampler = workbench.sampler(loaded, program, verified.time, sampling)?;
+        let mut recounted = false;
+        while !warm_up.done(start.elapsed()) && !interrupted.load(Ordering::Relaxed) {
+            let (sample, total) = sampler.sample()?;
+            phases.device = phases.device + total;
+            warm_up.add(sample.device, total);
+            if !recounted {
+                sampler = workbench.sampler(loaded, program, sample.device, sampling)?;
+                recounted = true;
+            }
+        }
+        phases.warm_up = start.elapsed().into();
+        let measured = Measured {
+            verification,
+            summary: Summary::of(&[verified.time]).expect("one time"),
+            repeats: sampler.repeats,
+            samples: vec![],
+            warnings: warm_up.warning().into_iter().collect(),
+            conditions: Conditions::default(),
+            phases,
+        };
+        Ok(Self {
+            sampler,
+            samples: vec![],
+            times: vec![],
+            spent: Duration::ZERO,
+            done: false,
+            measured,
+            kernels: workbench.pipelines.kernels(program)?,
+        })
+    }
+
+    /// Whether it has been sampled enough.
+    pub(super) fn done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether it has not been sampled at all.
+    pub(super) fn fresh(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// Takes samples for a while. After `others` ran, the first is taken for nothing where it is short enough to be
+    /// disturbed by what they left in the caches.
+    pub(super) fn turn(
+        &mut self,
+        others: bool,
+        sampling: &Sampling,
+        interrupted: &AtomicBool,
+    ) -> Result<(), VulkanError> {
+        let start = Instant::now();
+        let short = self.times.first().is_none_or(|first| first.0 * f64::from(self.sampler.repeats) < LONG.0);
+        if others && short && sampling.pause.is_none() {
+            let (_, total) = self.sampler.sample()?;
+            self.measured.phases.device = self.measured.phases.device + total;
+        }
+        while !self.done && start.elapsed() < TURN {
+            if interrupted.load(Ordering::Relaxed) {
+                self.measured.warnings.push(Warning::Interrupted);
+                self.done = true;
+                break;
+            }
+            if let Some(pause) = sampling.pause {
+                std::thread::sleep(pause);
+            }
+            let (sample, total) = self.sampler.sample()?;
+            self.measured.phases.device = self.measured.phases.device + total;
+            self.samples.push(sample);
+            self.times.push(sample.device);
+            match sampling::judge(&self.times, self.spent + start.elapsed(), sampling) {
+                Verdict::Continue => {}
+                Verdict::Precise => self.done = true,
+                Verdict::TimeUp => {
+                    self.measured.warnings.push(Warning::TimeLimit);
+                    self.done = true;
+                }
+            }
+        }
+        self.spent += start.elapsed();
+        Ok(())
+    }
+
+    /// Notes what the canary and the clock said: before its samples if it has none yet, after them otherwise.
+    pub(super) fn observe(&mut self, (canary, clock_mhz): (Option<Nanos>, Option<f64>)) {
+        fn note<T: Copy>(pair: &mut Option<[T; 2]>, reading: Option<T>) {
+            if let Some(reading) = reading {
+                *pair = Some([pair.map_or(reading, |[before, _]| before), reading]);
+            }
+        }
+        note(&mut self.measured.conditions.canary, canary);
+        note(&mut self.measured.conditions.clock_mhz, clock_mhz);
+    }
+
+    /// What was measured; `None` if it was interrupted before its first sample.
+    pub(super) fn finish(mut self) -> Option<(Measured, Vec<Kernel>)> {
+        self.measured.summary = Summary::of(&self.times)?;
+        for sample in &mut self.samples {
+            sample.outlier = self.measured.summary.is_outlier(sample.device);
+        }
+        self.measured.samples = self.samples;
+        self.measured.phases.sampling = self.spent.into();
+        Some((self.measured, self.kernels))
+    }
+}

@@ -1,0 +1,276 @@
+//! Takes the cases of a plan through a device: skip, verify, warm up, sample.
+
+mod canary;
+mod contender;
+mod limits;
+
+use crate::algorithms::{Problem, Variant};
+use crate::cache::Cache;
+use crate::clock::ClockSource;
+use crate::plan::{Group, Run, Sampling};
+use crate::program::Program;
+use crate::record::{Case, Conditions, Measured, Outcome, Phases, Verification, Warning};
+use crate::sampling;
+use crate::stats::Summary;
+use crate::units::Nanos;
+use crate::vulkan::{Device, VulkanError};
+use crate::workbench::{Loaded, Workbench};
+use canary::Canary;
+use contender::Contender;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Hears what a run is doing.
+pub trait Observer {
+    /// A case begins.
+    fn begin(&mut self, id: &str);
+    /// A case ended.
+    fn end(&mut self, case: &Case);
+}
+
+/// Whether correct cases are timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Verify, warm up and sample.
+    Sample,
+    /// Verify only: one sample, no warm-up.
+    VerifyOnly,
+}
+
+/// A device that runs plans.
+pub struct Runner<'a> {
+    device: Rc<Device>,
+    workbench: Workbench,
+    timing: Timing,
+    cache: Cache,
+    clock: Option<ClockSource>,
+    canary: Option<Canary>,
+    /// Whether the device has run a case: the first one has to bring its clock up.
+    warm: bool,
+    interrupted: &'a AtomicBool,
+}
+
+/// A variant of a group that the device can run, or why not.
+type Planned = Result<Program, String>;
+
+/// A case on its way to an outcome.
+enum State {
+    Ended(Outcome),
+    Sampling(Box<Contender>),
+}
+
+impl<'a> Runner<'a> {
+    /// A runner on `device` that stops when `interrupted` becomes true, and keeps compiled kernels in `cache`.
+    ///
+    /// # Errors
+    /// When the device cannot be prepared.
+    pub fn new(
+        device: &Rc<Device>,
+        timing: Timing,
+        cache: &Cache,
+        interrupted: &'a AtomicBool,
+    ) -> Result<Self, VulkanError> {
+        Ok(Self {
+            device: Rc::clone(device),
+            workbench: Workbench::new(device, cache)?,
+            timing,
+            cache: cache.clone(),
+            clock: (timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten(),
+            canary: None,
+            warm: false,
+            interrupted,
+        })
+    }
+
+    /// The workbench, for tests that swap in broken kernels.
+    pub fn workbench(&mut self) -> &mut Workbench {
+        &mut self.workbench
+    }
+
+    /// Why each case of `run` that this device cannot run cannot, in plan order.
+    #[must_use]
+    pub fn skipped(&self, run: &Run) -> Vec<(String, String)> {
+        run.groups_on(self.device.info.kind)
+            .flat_map(|group| group.variants.iter().map(move |variant| (group, *variant)))
+            .filter_map(|(group, variant)| {
+                let problem = (group.algorithm.problem)(&group.spec).ok()?;
+                let reason = self.plan(group, variant, problem.as_ref()).err()?;
+                Some((group.id(variant).to_string(), reason))
+            })
+            .collect()
+    }
+
+    fn plan(&self, group: &Group, variant: &Variant, problem: &dyn Problem) -> Planned {
+        let program = variant.program(&group.spec, &self.device.info)?;
+        let info = &self.device.info;
+        if let Some(buffer) = problem.buffers().iter().find(|buffer| buffer.bytes() > info.limits.buffer) {
+            let [name, bytes] = [buffer.name.to_string(), buffer.bytes().to_string()];
+            return Err(format!("needs a buffer of {bytes} for {name}; the device allows {}", info.limits.buffer));
+        }
+        let footprint = Workbench::footprint(problem);
+        if footprint > info.memory() {
+            return Err(format!("needs {footprint} of device memory; the device has {}", info.memory()));
+        }
+        Ok(program)
+    }
+
+    /// Runs every case of `run`.
+    pub fn run(&mut self, run: &Run, observer: &mut dyn Observer) -> Vec<Case> {
+        // Compile first, measure after: a device that waits for a compiler drops its clock.
+        let kind = self.device.info.kind;
+        for group in run.groups_on(kind) {
+            if let Ok(problem) = (group.algorithm.problem)(&group.spec) {
+                let programs =
+                    group.variants.iter().filter_map(|variant| self.plan(group, variant, problem.as_ref()).ok());
+                let programs: Vec<_> = programs.collect();
+                // A pipeline that cannot be made fails its case below, where the error is recorded.
+                let _ = programs.iter().try_for_each(|program| self.workbench.pipelines.prepare(program));
+            }
+        }
+        if self.timing == Timing::Sample && self.canary.is_none() {
+            // A device that cannot run it fails the cases too, where the error is recorded.
+            self.canary = Canary::new(&mut self.workbench).unwrap_or_default();
+        }
+        let mut cases: Vec<_> =
+            run.groups_on(kind).flat_map(|group| self.run_group(group, &run.sampling, observer)).collect();
+        self.workbench.pipelines.keep();
+        if let Some(canary) = &self.canary {
+            cases.iter_mut().for_each(|case| warn_of_clock(case, canary.best()));
+        }
+        cases
+    }
+
+    fn run_group(&mut self, group: &Group, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
+        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let plans: Vec<(&'static Variant, Planned)> =
+            group.variants.iter().map(|variant| (*variant, self.plan(group, variant, problem.as_ref()))).collect();
+        let mut loaded: Option<Result<Loaded, String>> = None;
+        let launches: Vec<_> = plans.iter().map(|(_, planned)| planned.as_ref().map_or(0, Program::launches)).collect();
+        let mut states: Vec<(State, Vec<String>)> = vec![];
+        for (variant, planned) in plans {
+            observer.begin(&group.id(variant).to_string());
+            let note = planned.as_ref().ok().and_then(|program| program.note);
+            let notes = note.map(String::from).into_iter().chain(problem.warnings()).collect();
+            let state = match planned {
+                Err(reason) => State::Ended(Outcome::Skipped { reason }),
+                Ok(_) if self.interrupted.load(Ordering::Relaxed) => State::Ended(Outcome::Interrupted),
+                Ok(program) => {
+                    // Only now: a group without a case to run makes no inputs.
+                    let load = || self.workbench.load(problem.as_ref()).map_err(|error| error.to_string());
+                    match loaded.get_or_insert_with(load) {
+                        Ok(loaded) => self
+                            .prepare(loaded, &program, sampling)
+                            .unwrap_or_else(|error| State::Ended(Outcome::Failed { error: error.to_string() })),
+                        Err(error) => State::Ended(Outcome::Failed { error: error.clone() }),
+                    }
+                }
+            };
+            states.push((state, notes));
+        }
+        self.sample(&mut states, sampling);
+        let index = self.device.info.index;
+        let finished = group.variants.iter().zip(states).zip(launches).map(|((variant, (state, notes)), launches)| {
+            let mut case = Case::new(group, variant, problem.as_ref(), index, Outcome::Interrupted);
+            case.notes = notes;
+            case.launches = launches;
+            match state {
+                State::Ended(outcome) => case.outcome = outcome,
+                State::Sampling(contender) => {
+                    if let Some((measured, kernels)) = contender.finish() {
+                        case.kernels = kernels;
+                        case.outcome = Outcome::Measured(Box::new(measured));
+                    }
+                }
+            }
+            observer.end(&case);
+            case
+        });
+        finished.collect()
+    }
+
+    /// Verifies a variant and warms it up.
+    fn prepare(&mut self, loaded: &Loaded, program: &Program, sampling: &Sampling) -> Result<State, VulkanError> {
+        let mut verified = self.workbench.verify(loaded, program)?;
+        let check = match std::mem::replace(&mut verified.check, Err(String::new())) {
+            Ok(check) => check,
+            Err(error) => return Ok(State::Ended(Outcome::Failed { error })),
+        };
+        let passes = check.passes();
+        let verification = Verification::from(check);
+        if !passes {
+            return Ok(State::Ended(Outcome::Rejected(verification)));
+        }
+        if self.timing == Timing::VerifyOnly {
+            return Ok(State::Ended(Outcome::Measured(Box::new(once(verification, verified.time, verified.phases)))));
+        }
+        let usual = if self.warm { sampling::MOST_WARM_UP } else { sampling::MOST_FIRST_WARM_UP };
+        let patience = sampling.patience.unwrap_or(usual);
+        self.warm = true;
+        let bench = &mut self.workbench;
+        let contender =
+            Contender::warm(bench, loaded, program, (verified, verification), sampling, patience, self.interrupted)?;
+        Ok(State::Sampling(Box::new(contender)))
+    }
+
+    /// Samples the variants of a group in turns, so that whatever drifts hits all alike.
+    fn sample(&mut self, states: &mut [(State, Vec<String>)], sampling: &Sampling) {
+        loop {
+            let unfinished = |(state, _): &&mut (State, _)| matches!(state, State::Sampling(c) if !c.done());
+            let mut round: Vec<_> = states.iter_mut().filter(unfinished).map(|(state, _)| state).collect();
+            if round.is_empty() {
+                return;
+            }
+            let others = round.len() > 1;
+            let before = self.observe();
+            for state in &mut round {
+                let State::Sampling(contender) = &mut **state else { continue };
+                if contender.fresh() {
+                    contender.observe(before);
+                }
+                if let Err(error) = contender.turn(others, sampling, self.interrupted) {
+                    **state = State::Ended(Outcome::Failed { error: error.to_string() });
+                }
+            }
+            let after = self.observe();
+            for state in round {
+                if let State::Sampling(contender) = state {
+                    contender.observe(after);
+                }
+            }
+        }
+    }
+
+    /// The canary's time and the device's clock now.
+    fn observe(&mut self) -> (Option<Nanos>, Option<f64>) {
+        // A device that fails here fails its cases too, where the error is recorded.
+        let canary = self.canary.as_mut().and_then(|canary| canary.read().ok());
+        (canary, self.clock.as_ref().and_then(ClockSource::mhz))
+    }
+}
+
+/// How far the canary may change while a case is sampled.
+const DRIFT: f64 = 1.02;
+/// How far it may be from its best.
+const SLOW: f64 = 1.05;
+
+/// Warns of a case around whose samples the canary was not what it was.
+fn warn_of_clock(case: &mut Case, best: Nanos) {
+    let Outcome::Measured(measured) = &mut case.outcome else { return };
+    let Some([before, after]) = measured.conditions.canary else { return };
+    let drift = after.0 / before.0;
+    if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
+        measured.warnings.push(Warning::Drift { ratio: drift });
+    }
+    let slow = before.0.min(after.0) / best.0;
+    if slow > SLOW {
+        measured.warnings.push(Warning::SlowClock { ratio: slow });
+    }
+}
+
+/// A case that was only verified: its one run is its one sample.
+fn once(verification: Verification, time: Nanos, mut phases: Phases) -> Measured {
+    let summary = Summary::of(&[time]).expect("one sample");
+    phases.device = time;
+    let conditions = Conditions::default();
+    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
+}
