@@ -280,8 +280,8 @@ impl Peak {
         })
     }
 
-    /// The most bytes a second for work that moves `bytes` at least: that of the largest measured working set that is
-    /// no larger.
+    /// The most bytes a second for work that moves `bytes` at least: the best of the working sets from the largest that
+    /// is no larger. Of larger ones too, for a cache that holds less can only be faster.
     #[must_use]
     pub fn bandwidth(&self, bytes: Bytes) -> Option<f64> {
         let sets = || {
@@ -291,7 +291,7 @@ impl Peak {
             })
         };
         let set = sets().filter(|set| *set <= bytes).max().or_else(|| sets().min())?;
-        self.best(|quantity| matches!(quantity, Quantity::Bandwidth { working_set, .. } if working_set == set))
+        self.best(|quantity| matches!(quantity, Quantity::Bandwidth { working_set, .. } if working_set >= set))
     }
 
     /// The least time of a launch that waits for the one before.

@@ -93,12 +93,12 @@ impl Contender {
         sampling: &Sampling,
         interrupted: &AtomicBool,
     ) -> Result<(), VulkanError> {
-        let start = Instant::now();
         let short = self.times.first().is_none_or(|first| first.0 * f64::from(self.sampler.repeats) < LONG.0);
         if others && short && sampling.pause.is_none() {
             let (_, total) = self.sampler.sample()?;
             self.measured.phases.device = self.measured.phases.device + total;
         }
+        let start = Instant::now();
         while !self.done && start.elapsed() < TURN {
             if interrupted.load(Ordering::Relaxed) {
                 self.measured.warnings.push(Warning::Interrupted);
