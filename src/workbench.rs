@@ -335,43 +335,50 @@ impl Workbench {
         (0..count).map(|_| empty.run()).collect()
     }
 
-    /// Device times of copies of so many bytes from memory that the host writes.
+    /// Host times of bringing so many bytes to the device: written by one thread, then copied.
     ///
     /// # Errors
     /// When the device fails or has no room for them.
     pub fn uploads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
-        let mut from = Buffer::new(&self.device, "upload probe", bytes, Use::Upload)?;
-        // Pages that were never written may not be there.
-        from.mapped_mut().fill(0x5a);
-        self.copies(&from, &Buffer::new(&self.device, "upload probe", bytes, Use::Kernel)?, count)
+        let mut staging = Buffer::new(&self.device, "upload probe", bytes, Use::Upload)?;
+        let target = Buffer::new(&self.device, "upload probe", bytes, Use::Kernel)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.copy((&staging, 0), (&target, 0), bytes.0);
+        let commands = recorder.finish()?;
+        let data = vec![0x5a; bytes.0 as usize];
+        let mut upload = || {
+            let start = Instant::now();
+            staging.mapped_mut().copy_from_slice(&data);
+            commands.run().map(|_| start.elapsed().into())
+        };
+        // The first brings the pages in.
+        upload()?;
+        (0..count).map(|_| upload()).collect()
     }
 
-    /// Device times of copies of so many bytes to memory that the host reads.
+    /// Host times of bringing so many bytes from the device: copied, then read by one thread.
     ///
     /// # Errors
     /// When the device fails or has no room for them.
     pub fn downloads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
-        let from = Buffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
+        let source = Buffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
+        let landing = Buffer::new(&self.device, "download probe", bytes, Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
-        recorder.fill(&from, 0x5a5a_5a5a);
+        recorder.fill(&source, 0x5a5a_5a5a);
+        recorder.barrier();
+        recorder.copy((&source, 0), (&landing, 0), bytes.0);
         recorder.finish()?.run()?;
-        self.copies(&from, &Buffer::new(&self.device, "download probe", bytes, Use::Download)?, count)
-    }
-
-    fn copies(&mut self, from: &Buffer, to: &Buffer, count: usize) -> Result<Vec<Nanos>, VulkanError> {
-        let timestamps = Timestamps::new(&self.device, 1)?;
         let mut recorder = Recorder::new(&self.device)?;
-        recorder.reset(&timestamps);
-        recorder.barrier();
-        recorder.stamp(&timestamps, 0);
-        recorder.copy((from, 0), (to, 0), from.size.0);
-        recorder.barrier();
-        recorder.stamp(&timestamps, 1);
+        recorder.copy((&source, 0), (&landing, 0), bytes.0);
         let commands = recorder.finish()?;
-        let time = || commands.run().and_then(|_| timestamps.elapsed());
-        // The first run brings the pages in.
-        time()?;
-        (0..count).map(|_| time()).collect()
+        let mut data = vec![0; bytes.0 as usize];
+        let mut download = || {
+            let start = Instant::now();
+            commands.run()?;
+            data.copy_from_slice(landing.mapped());
+            Ok(start.elapsed().into())
+        };
+        (0..count).map(|_| download()).collect()
     }
 
     fn upload(&mut self, buffer: &Buffer, bytes: &[u8]) -> Result<(), VulkanError> {

@@ -109,7 +109,8 @@ pub enum Quantity {
         /// The operation.
         of: Operation,
     },
-    /// Copies between host and device, with the host's part in a staging buffer: bytes a second.
+    /// From host memory to device memory or back through a staging buffer that one thread fills or empties, by the
+    /// host's clock: bytes a second.
     Transfer {
         /// The direction.
         direction: Direction,

@@ -112,8 +112,8 @@ struct Scale {
 
 impl Scale {
     fn of(device: &DeviceInfo) -> Self {
-        // An eighth of the memory, since a copy's working set is followed by its red zones, staging and evictor.
-        let room = device.memory().0.min(device.limits.buffer.0) / 8 / 4;
+        // An eighth of the memory, and a buffer that holds the red zones too.
+        let room = (device.memory().0 / 8).min(device.limits.buffer.0 / 2) / 4;
         let largest = 1 << room.clamp(LEAST_SET, MOST_SET).ilog2();
         match device.kind {
             DeviceKind::Cpu => {

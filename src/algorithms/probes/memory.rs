@@ -172,25 +172,32 @@ impl Problem for Traffic {
 }
 
 impl Traffic {
-    /// What the invocations of a read sum up.
+    /// What the invocations of a read sum up: see `memory.glsl` for the places that they read.
     fn sums(&self, x: &[i32]) -> Vec<i32> {
         let pieces = self.buffer() / ELEMENT / GROUP;
-        let count = self.count();
-        // The sum of one invocation over the pieces from `first`.
-        let lane_sum = |first: u64, lane: u64, pieces_read: u64| {
-            (first..first + pieces_read).fold(0i32, |sum, piece| {
-                let at = (ELEMENT * ((piece % pieces) * GROUP + lane)) as usize;
-                x[at..at + ELEMENT as usize].iter().fold(sum, |sum, word| sum.wrapping_add(*word))
+        let groups = self.invocations() / GROUP;
+        let steps = (pieces / groups).max(1);
+        let element = |piece: u64, lane: u64| {
+            let at = (ELEMENT * (piece * GROUP + lane)) as usize;
+            x[at..at + ELEMENT as usize].iter().fold(0i32, |sum, word| sum.wrapping_add(*word))
+        };
+        // By place among the groups: what an invocation there reads in a pass. Beyond the working set it begins again.
+        let places = groups.min(pieces);
+        let in_a_pass = |place: u64, lane: u64| {
+            (0..steps).fold(0i32, |sum, step| sum.wrapping_add(element(step * groups % pieces + place, lane)))
+        };
+        let a_pass: Vec<i32> = (0..places)
+            .flat_map(|place| (0..GROUP).map(move |lane| (place, lane)))
+            .map(|(p, l)| in_a_pass(p, l))
+            .collect();
+        let passes = self.count() / steps;
+        let of = |group: u64, lane: u64| {
+            (0..passes).fold(0i32, |sum, pass| {
+                let place = (group + 37 * pass) % groups % places;
+                sum.wrapping_add(a_pass[(place * GROUP + lane) as usize])
             })
         };
-        // Groups repeat where the working set ends.
-        let distinct = (pieces / count).max(1);
-        let repeats = (count / pieces).max(1) as i32;
-        let of_group = |group: u64| {
-            (0..GROUP).map(move |lane| lane_sum(group * count % pieces, lane, count.min(pieces)).wrapping_mul(repeats))
-        };
-        let cycle: Vec<i32> = (0..distinct).flat_map(of_group).collect();
-        cycle.iter().copied().cycle().take(self.invocations() as usize).collect()
+        (0..groups).flat_map(|group| (0..GROUP).map(move |lane| (group, lane))).map(|(g, l)| of(g, l)).collect()
     }
 }
 
@@ -204,8 +211,10 @@ mod tests {
 
     /// The element of step `j`, as `memory.glsl` has it.
     fn place(traffic: &Traffic, group: u64, lane: u64, j: u64) -> u64 {
-        let piece = group * traffic.count() + ((j + group * 37) & (traffic.count() - 1));
-        (piece * GROUP + lane) & (traffic.buffer() / ELEMENT - 1)
+        let groups = traffic.invocations() / GROUP;
+        let steps = (traffic.buffer() / ELEMENT / GROUP / groups).max(1);
+        let piece = (j % steps) * groups + (group + 37 * (j / steps)) % groups;
+        (piece * GROUP + lane) % (traffic.buffer() / ELEMENT)
     }
 
     #[test]
