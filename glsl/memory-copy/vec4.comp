@@ -15,7 +15,7 @@ layout(push_constant, scalar) uniform Arguments {
 void main() {
     for (uint j = 0; j < COUNT; j += UNROLL) {
         uvec4 held[UNROLL];
-        [[unroll]] for (uint u = 0; u < UNROLL; ++u) held[u] = X.at[place(j + u, MASK)];
-        [[unroll]] for (uint u = 0; u < UNROLL; ++u) Y.at[place(j + u, MASK)] = held[u];
+        [[unroll]] for (uint u = 0; u < UNROLL; ++u) held[u] = X.at[place(j + u, COUNT, MASK)];
+        [[unroll]] for (uint u = 0; u < UNROLL; ++u) Y.at[place(j + u, COUNT, MASK)] = held[u];
     }
 }

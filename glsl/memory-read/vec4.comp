@@ -15,7 +15,7 @@ layout(push_constant, scalar) uniform Arguments {
 void main() {
     uvec4 sum = uvec4(0);
     for (uint j = 0; j < COUNT; j += UNROLL) {
-        [[unroll]] for (uint u = 0; u < UNROLL; ++u) sum += X.at[place(j + u, MASK)];
+        [[unroll]] for (uint u = 0; u < UNROLL; ++u) sum += X.at[place(j + u, COUNT, MASK)];
     }
     S.at[gl_GlobalInvocationID.x] = sum.x + sum.y + sum.z + sum.w;
 }

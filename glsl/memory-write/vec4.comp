@@ -14,7 +14,7 @@ layout(push_constant, scalar) uniform Arguments {
 void main() {
     for (uint j = 0; j < COUNT; j += UNROLL) {
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
-            uint i = place(j + u, MASK);
+            uint i = place(j + u, COUNT, MASK);
             // Word w holds w times an odd constant.
             Y.at[i] = uvec4(i * 4u) * 0x9e3779b1u + uvec4(0u, 0x9e3779b1u, 0x3c6ef362u, 0xdaa66d13u);
         }

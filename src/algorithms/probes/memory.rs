@@ -57,8 +57,12 @@ memory! {
 
 /// Words of an element of the kernels.
 const ELEMENT: u64 = 4;
-/// Elements that an invocation touches, where there are enough for that.
+/// Elements that an invocation touches of a working set that caches may hold, where there are enough for that.
 const COUNT: u64 = 256;
+/// The same for larger ones.
+const STREAM_COUNT: u64 = 8;
+/// Words of a buffer from which on no cache of today's GPUs holds it: 128 MiB.
+const STREAM: u64 = 1 << 25;
 
 /// How a case's traffic is shared out.
 struct Traffic {
@@ -102,8 +106,14 @@ impl Traffic {
         self.touched / self.streams() / ELEMENT
     }
 
+    /// Whether work-groups stream through the working set in their order.
+    fn stream(&self) -> bool {
+        self.buffer() >= STREAM
+    }
+
+    /// Elements that an invocation touches.
     fn count(&self) -> u64 {
-        COUNT.min(self.steps() / GROUP)
+        if self.stream() { STREAM_COUNT } else { COUNT.min(self.steps() / GROUP) }
     }
 
     fn invocations(&self) -> u64 {
@@ -125,6 +135,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispa
     Dispatch::new(shader, &arguments)
         .group_size([GROUP as u32, 1, 1])
         .groups([traffic.invocations() / GROUP, 1, 1])
+        .constant("STREAM", u32::from(traffic.stream()))
         .loops(traffic.count())
 }
 
@@ -176,11 +187,20 @@ impl Traffic {
     fn sums(&self, x: &[i32]) -> Vec<i32> {
         let pieces = self.buffer() / ELEMENT / GROUP;
         let groups = self.invocations() / GROUP;
-        let steps = (pieces / groups).max(1);
+        let count = self.count();
         let element = |piece: u64, lane: u64| {
             let at = (ELEMENT * (piece * GROUP + lane)) as usize;
             x[at..at + ELEMENT as usize].iter().fold(0i32, |sum, word| sum.wrapping_add(*word))
         };
+        if self.stream() {
+            let of = |group: u64, lane: u64| {
+                (0..count).fold(0i32, |sum, step| sum.wrapping_add(element((group * count + step) % pieces, lane)))
+            };
+            let distinct = (0..pieces / count).flat_map(|group| (0..GROUP).map(move |lane| (group, lane)));
+            let pass: Vec<i32> = distinct.map(|(group, lane)| of(group, lane)).collect();
+            return pass.iter().copied().cycle().take(self.invocations() as usize).collect();
+        }
+        let steps = (pieces / groups).max(1);
         // By place among the groups: what an invocation there reads in a pass. Beyond the working set it begins again.
         let places = groups.min(pieces);
         let in_a_pass = |place: u64, lane: u64| {
@@ -190,7 +210,7 @@ impl Traffic {
             .flat_map(|place| (0..GROUP).map(move |lane| (place, lane)))
             .map(|(p, l)| in_a_pass(p, l))
             .collect();
-        let passes = self.count() / steps;
+        let passes = count / steps;
         let of = |group: u64, lane: u64| {
             (0..passes).fold(0i32, |sum, pass| {
                 let place = (group + 37 * pass) % groups % places;
@@ -213,13 +233,16 @@ mod tests {
     fn place(traffic: &Traffic, group: u64, lane: u64, j: u64) -> u64 {
         let groups = traffic.invocations() / GROUP;
         let steps = (traffic.buffer() / ELEMENT / GROUP / groups).max(1);
-        let piece = (j % steps) * groups + (group + 37 * (j / steps)) % groups;
+        let piece = match traffic.stream() {
+            true => group * traffic.count() + j,
+            false => (j % steps) * groups + (group + 37 * (j / steps)) % groups,
+        };
         (piece * GROUP + lane) % (traffic.buffer() / ELEMENT)
     }
 
     #[test]
     fn every_element_is_touched_equally_often() {
-        for (words, touched) in [(1 << 11, 1 << 14), (1 << 14, 1 << 20), (1 << 18, 1 << 18), (1 << 19, 1 << 20)] {
+        for (words, touched) in [(1 << 11, 1 << 14), (1 << 14, 1 << 20), (1 << 19, 1 << 20), (1 << 26, 1 << 27)] {
             for pattern in [Pattern::Read, Pattern::Copy] {
                 let traffic = traffic(words, touched, pattern).expect("a sensible size");
                 let mut touches = vec![0u64; (traffic.buffer() / ELEMENT) as usize];
@@ -237,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_sums_of_a_read_are_those_of_its_places() {
-        for (words, touched) in [(1 << 11, 1 << 14), (1 << 14, 1 << 20), (1 << 19, 1 << 20)] {
+        for (words, touched) in [(1 << 11, 1 << 14), (1 << 14, 1 << 20), (1 << 19, 1 << 20), (1 << 25, 1 << 26)] {
             let traffic = traffic(words, touched, Pattern::Read).expect("a sensible size");
             let inputs = traffic.inputs();
             let HostArray::I32(x) = &inputs[0] else { panic!("words were asked for") };
