@@ -12,6 +12,7 @@ pub mod peak;
 pub mod plan;
 pub mod program;
 pub mod progress;
+pub mod reader;
 pub mod record;
 pub mod report;
 pub mod runner;
