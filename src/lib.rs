@@ -5,6 +5,7 @@ pub mod algorithms;
 pub mod capability;
 pub mod cli;
 pub mod commands;
+pub mod compare;
 pub mod dtype;
 pub mod error;
 pub mod options;
