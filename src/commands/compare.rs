@@ -100,7 +100,7 @@ fn read_limits(path: &Path) -> Result<Vec<Limit>, Error> {
 
 fn refusal(differences: &[Difference]) -> Error {
     let lines = report::compare::differences(differences);
-    let hint = if differences.iter().any(Difference::is_driver) {
+    let hint = if differences.iter().filter(|difference| difference.refused).all(Difference::is_driver) {
         "another driver may be just what is to be judged: --force compares them"
     } else {
         "measure both alike, or compare them with --force"

@@ -40,6 +40,9 @@ const NOISE: f64 = 0.01;
 /// 3 to 7 % between processes, 1.96·√2 times which is 8 to 19 %.
 const NOISE_ON_HOST: f64 = 0.2;
 
+/// How the reason begins that an interval is wide because of an assumption.
+pub const FEW_PROCESSES: &str = "few processes";
+
 /// What the verdicts depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -469,7 +472,7 @@ impl Pair<'_> {
         (assumed && noise.ln_1p() > half / 2.0).then(|| {
             let percent = crate::units::significant(100.0 * noise);
             let percent = percent.trim_end_matches('0').trim_end_matches('.');
-            format!("few processes: ±{percent} % assumed between them; give {TELLING_RUNS} or more records a side, or --noise")
+            format!("{FEW_PROCESSES}, ±{percent} % assumed between them")
         })
     }
 }

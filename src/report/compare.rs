@@ -2,8 +2,9 @@
 
 use super::table;
 use crate::compare::gate::Ruling;
-use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
+use crate::compare::{Compared, Comparison, Difference, FEW_PROCESSES, Unmatched, Verdict};
 use crate::reader::printable;
+use crate::stats::bootstrap::TELLING_RUNS;
 use crate::units::{Nanos, TimeUnit};
 use std::fmt::Write;
 
@@ -38,6 +39,13 @@ pub fn text(comparison: &Comparison, ruling: &Ruling) -> String {
         let _ = writeln!(out, "limit  {}: {}", printable(&violation.id), violation.message);
     }
     let _ = writeln!(out, "{}", summary(comparison, ruling));
+    if comparison.cases.iter().flat_map(|case| &case.why).any(|reason| reason.starts_with(FEW_PROCESSES)) {
+        let _ = writeln!(
+            out,
+            "{FEW_PROCESSES}: measure each side {TELLING_RUNS} times or more, in turn, and give all records \
+             (--baseline FILE.. --candidate FILE..)",
+        );
+    }
     out
 }
 
