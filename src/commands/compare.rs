@@ -10,6 +10,7 @@ use crate::reader::{self, printable};
 use crate::record::Record;
 use crate::report;
 use serde::Serialize;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
@@ -75,7 +76,7 @@ fn read(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>, Error> {
     for path in paths {
         let loaded = reader::read(path)?;
         for note in loaded.notes {
-            *notes += &format!("note: {note}\n");
+            let _ = writeln!(notes, "note: {note}");
         }
         // A file given twice would pass for a second process that agrees to the bit.
         let again =

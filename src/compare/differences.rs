@@ -31,7 +31,7 @@ impl Difference {
 type Fact = fn(&Record) -> String;
 
 /// What is looked at, and whether a difference is refused.
-const FACTS: [(&str, bool, Fact); 7] = [
+const FACTS: [(&str, bool, Fact); 6] = [
     ("device", true, |record| per_device(record, |device| device.name.clone())),
     (DRIVER, true, |record| {
         per_device(record, |device| {
@@ -48,8 +48,6 @@ const FACTS: [(&str, bool, Fact); 7] = [
         Cache::Cold => "cold".into(),
     }),
     ("gpukern", false, |record| record.version.clone()),
-    // Ids hold the names of algorithms and variants, but not what they mean.
-    ("schema", false, |record| record.schema.clone()),
 ];
 
 fn per_device(record: &Record, fact: impl Fn(&crate::capability::DeviceInfo) -> String) -> String {

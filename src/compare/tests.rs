@@ -172,8 +172,17 @@ fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
 /// Share of comparisons of a case with a verdict of a change, for `runs` processes a side that differ by the
 /// relative deviation `between`.
 fn rate(runs: usize, between: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
+    disturbed_rate(runs, between, 0.0, effect, verdict)
+}
+
+/// The same where `disturbed` of the processes take 30 % longer, because something else ran.
+fn disturbed_rate(runs: usize, between: f64, disturbed: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
     let trials = 300;
-    let centres = |seed| times(1.0, 3f64.sqrt() * between, runs, seed);
+    let centres = |seed: u64| -> Vec<f64> {
+        let centres = times(1.0, 3f64.sqrt() * between, runs, seed).into_iter();
+        let luck = times(1.0, 1.0, runs, seed + 1_000_000);
+        centres.zip(luck).map(|(centre, luck)| if luck / 2.0 < disturbed { 1.3 * centre } else { centre }).collect()
+    };
     let side = |name: &str, seed: u64, scale: f64| -> Vec<Record> {
         let centres = centres(seed).into_iter().zip(0..);
         let run = |(centre, i): (f64, u64)| {
@@ -196,6 +205,10 @@ fn nothing_changed_gives_a_false_verdict_at_most_once_in_a_hundred() {
     for (runs, between) in [(1, 0.005), (3, 0.03), (5, 0.03), (10, 0.05)] {
         let rate = rate(runs, between, 0.0, changed);
         assert!(rate <= 0.01, "{runs} processes a side that differ by {between}: {rate}");
+    }
+    for runs in [3, 5, 10] {
+        let rate = disturbed_rate(runs, 0.01, 0.1, 0.0, changed);
+        assert!(rate <= 0.01, "{runs} processes a side, a tenth of them disturbed: {rate}");
     }
 }
 

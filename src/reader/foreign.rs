@@ -2,7 +2,7 @@
 
 use super::printable;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// What a record looks like.
@@ -30,15 +30,16 @@ pub(super) fn explain(text: &str) -> String {
 
 fn recognise(text: &str) -> Option<&'static str> {
     /// The keys of an object; their values do not matter.
-    type Keys = BTreeMap<String, IgnoredAny>;
+    type Keys<'a> = BTreeMap<String, &'a RawValue>;
 
     #[derive(Deserialize)]
-    struct Results {
-        results: Vec<Keys>,
+    struct Results<'a> {
+        #[serde(borrow)]
+        results: Vec<Keys<'a>>,
     }
 
-    let has = |keys: &Keys, names: &[&str]| names.iter().all(|name| keys.contains_key(*name));
-    if let Ok(list) = serde_json::from_str::<Vec<Keys>>(text) {
+    let has = |keys: &Keys<'_>, names: &[&str]| names.iter().all(|name| keys.contains_key(*name));
+    if let Ok(list) = serde_json::from_str::<Vec<Keys<'_>>>(text) {
         let first = list.first()?;
         return if has(first, &["name", "unit", "value"]) {
             Some("the input of github-action-benchmark")
@@ -48,7 +49,7 @@ fn recognise(text: &str) -> Option<&'static str> {
             None
         };
     }
-    let keys = serde_json::from_str::<Keys>(text).ok()?;
+    let keys = serde_json::from_str::<Keys<'_>>(text).ok()?;
     let known: [(&[&str], &str); 4] = [
         (&["context", "benchmarks"], "the output of Google Benchmark"),
         (&["lastUpdate", "entries"], "the history of github-action-benchmark"),
@@ -58,7 +59,7 @@ fn recognise(text: &str) -> Option<&'static str> {
     if let Some((_, tool)) = known.iter().find(|(names, _)| has(&keys, names)) {
         return Some(tool);
     }
-    let results = serde_json::from_str::<Results>(text).ok()?.results;
+    let results = serde_json::from_str::<Results<'_>>(text).ok()?.results;
     results.first().filter(|result| has(result, &["command", "mean"])).map(|_| "the output of hyperfine")
 }
 

@@ -118,7 +118,7 @@ fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {
 fn position(bytes: &[u8], offset: usize) -> (usize, usize) {
     let before = &bytes[..offset.min(bytes.len())];
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    (before.iter().filter(|byte| **byte == b'\n').count() + 1, before.len() - line_start + 1)
+    (before.split(|byte| *byte == b'\n').count(), before.len() - line_start + 1)
 }
 
 /// The offset of what `serde_json` calls `line` and `column`.

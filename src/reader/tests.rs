@@ -54,7 +54,7 @@ fn what_is_no_json_is_told_from_what_is_cut_short() {
     refused("gpukern: error", &["it is not JSON", r#"{"schema":"gpukern-run/"#]);
     let text = current();
     for cut in [1, 100, text.len() / 2, text.len() - 1] {
-        let cut = (cut..).find(|cut| text.is_char_boundary(*cut)).expect("a boundary");
+        let cut = (cut..=text.len()).find(|cut| text.is_char_boundary(*cut)).expect("a boundary");
         refused(&text[..cut], &["it is cut short", "line 1, column"]);
     }
     refused(&text.replacen(':', ";", 1), &["it is damaged, or not JSON", "line 1, column 10"]);
