@@ -185,7 +185,7 @@ pub struct CompareArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// Limits that the candidate must keep: a TOML file of [[limit]] tables.
+    /// Limits that the candidate must keep: a TOML file of `[[limit]]` tables.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 
