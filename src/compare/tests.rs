@@ -1,5 +1,7 @@
 use super::*;
+use crate::capability::DeviceKind;
 use crate::reader;
+use crate::record::{Case, Outcome, Sample};
 use crate::stats::Summary;
 
 const FIXTURE: &str = include_str!("../../tests/fixtures/run-1.json");

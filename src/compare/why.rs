@@ -1,9 +1,10 @@
 //! What may explain a changed time.
 
-use super::{Seen, warning_names};
-use crate::record::Kernel;
+use super::side::Seen;
+use crate::record::{Kernel, Warning};
 use crate::stats;
 use crate::units::significant;
+use std::collections::BTreeSet;
 
 /// Least change of a clock, or of the canary's time, that is worth a word.
 const WORTH_A_WORD: f64 = 0.02;
@@ -77,7 +78,7 @@ fn canary(seen: &Seen<'_>) -> Option<f64> {
 
 /// The warnings of the records on each side.
 pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<String> {
-    let text = |names: std::collections::BTreeSet<&'static str>| names.into_iter().collect::<Vec<_>>().join(", ");
+    let text = |names: BTreeSet<&'static str>| names.into_iter().collect::<Vec<_>>().join(", ");
     let [before, after] = [text(warning_names(baseline)), text(warning_names(candidate))];
     match (before.is_empty(), after.is_empty()) {
         (true, true) => None,
@@ -86,4 +87,17 @@ pub(super) fn warnings(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<
         (false, true) => Some(format!("baseline: {before}")),
         (false, false) => Some(format!("baseline: {before}; candidate: {after}")),
     }
+}
+
+/// The names of the warnings of a side.
+fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
+    let name = |warning: &Warning| match warning {
+        Warning::UnstableClock => "unstable clock",
+        Warning::TimeLimit => "time limit",
+        Warning::Interrupted => "interrupted",
+        Warning::Drift { .. } => "drift",
+        Warning::SlowClock { .. } => "slow clock",
+        Warning::AboveLimit { .. } => "above limit",
+    };
+    side.iter().filter_map(|seen| seen.case.measured()).flat_map(|m| m.warnings.iter().map(name)).collect()
 }
