@@ -31,9 +31,9 @@ pub const FALSE_DISCOVERIES: f64 = 0.01;
 /// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
 const LEAST_SAMPLES: usize = 6;
 
-/// How far the medians of two processes of the same program lie apart by chance on a GPU, in 95 of 100 cases: what
-/// clocks, allocation and the pages it got leave open when all else is equal, some tenths of a percent on a
-/// GPU whose clock has settled, rounded up.
+/// How far the medians of two processes of the same program lie apart by chance on a GPU, in 95 of 100 cases: the
+/// precision that `bench` samples to by default, below which its medians claim nothing. An assumption, not a
+/// measurement: `scripts/compare-power` measures it on a device.
 const NOISE: f64 = 0.01;
 
 /// The same for a device that runs on the host's processor, where every other program on the machine takes its part:
