@@ -16,9 +16,10 @@ use std::path::PathBuf;
         gpukern bench matmul --variant subgroup              one variant over the default sizes\n  \
         gpukern bench matmul --size 64..1024 --dtype f32,f16 every variant, two element types\n  \
         gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
-        gpukern verify                                       is every kernel right on this device?\n\n\
-        Exit codes: 0 all well · 1 a result was rejected · 2 usage · 3 the device or the system failed · \
-        130 interrupted (what was measured is kept)"
+        gpukern verify                                       is every kernel right on this device?\n  \
+        gpukern compare before.json after.json               what got slower, and is that noise?\n\n\
+        Exit codes: 0 all well · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
+        system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
 pub struct Cli {
     /// What to do.
@@ -58,6 +59,8 @@ pub enum Command {
     Peak(PeakArgs),
     /// Run every variant at awkward sizes against the oracle: a conformance run.
     Verify(VerifyArgs),
+    /// Did it change? A verdict for each case of two records; the exit code gates CI. See docs/compare.md.
+    Compare(CompareArgs),
 }
 
 /// Options of `devices`.
@@ -186,6 +189,50 @@ impl From<VerifyArgs> for Selection {
         let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
         Self { algorithm, variant, size, dtype, input, device, seed, subgroup_size, ..Self::default() }
     }
+}
+
+/// Options of `compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 all same or faster · 1 a case is slower, newly wrong, or breaks a limit of \
+    --gate · 2 usage · 4 undecided")]
+pub struct CompareArgs {
+    /// The record to compare with, written by `bench --json`; `-` is standard input.
+    #[arg(value_name = "BASELINE", requires = "after")]
+    pub before: Option<PathBuf>,
+
+    /// The record to be judged.
+    #[arg(value_name = "CANDIDATE")]
+    pub after: Option<PathBuf>,
+
+    /// More records of the baseline: other processes of the same program. Three or more on each side tell how
+    /// processes differ.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub baseline: Vec<PathBuf>,
+
+    /// More records of the candidate.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub candidate: Vec<PathBuf>,
+
+    /// The smallest change that matters.
+    #[arg(long, value_name = "PERCENT", default_value = "2%")]
+    pub min_effect: String,
+
+    /// How far the medians of two processes lie apart by chance, in 95 of 100 cases [default: 1%; 20% where fewer than
+    /// three processes ran on a CPU device].
+    #[arg(long, value_name = "PERCENT")]
+    pub noise: Option<String>,
+
+    /// Compare although device, driver, validation layers, clock, cache, seed or work differ.
+    #[arg(long)]
+    pub force: bool,
+
+    /// Limits that the candidate must keep: a TOML file of `[[limit]]` tables.
+    #[arg(long, value_name = "FILE")]
+    pub gate: Option<PathBuf>,
+
+    /// Write the comparison as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ use std::process::ExitCode;
 pub enum Exit {
     /// All well.
     Success = 0,
-    /// A result was rejected.
+    /// A result was rejected, or a comparison regressed.
     Rejected = 1,
     /// The command, a configuration or a file given by the user is at fault.
     Usage = 2,
     /// The device, its driver or the system failed.
     Failure = 3,
+    /// A comparison is undecided: nothing regressed for certain, but not everything is known to be the same.
+    Undecided = 4,
     /// Interrupted; what was measured is kept.
     Interrupted = 130,
 }

@@ -1,6 +1,7 @@
 //! The commands: each takes its parsed options and returns what to print and how the process ends.
 
 mod bench;
+mod compare;
 mod devices;
 mod interrupt;
 mod json_file;
@@ -46,6 +47,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Bench(args) => bench::run(&args, &vulkan),
         Command::Peak(args) => peak::run(&args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
+        Command::Compare(args) => compare::run(&args),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a person reads on the terminal.
 
 pub mod bench;
+pub mod compare;
 pub mod devices;
 pub mod list;
 pub mod peak;

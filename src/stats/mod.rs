@@ -1,5 +1,8 @@
 //! Statistics of samples: pure functions of slices.
 
+pub mod bootstrap;
+pub mod significance;
+
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +75,7 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 }
 
 /// The quantile `p` of `sorted`, linear between order statistics (Hyndman and Fan 1996, definition 7).
-fn quantile(sorted: &[f64], p: f64) -> f64 {
+pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     let position = p * (sorted.len() - 1) as f64;
     let below = position.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);

@@ -1,0 +1,255 @@
+//! Limits that a candidate must keep: a TOML file of `[[limit]]` tables.
+
+use super::{Compared, Comparison, Verdict};
+use crate::units::{Nanos, significant};
+use serde::{Deserialize, Serialize};
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    limit: Vec<Table>,
+}
+
+/// A limit as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Table {
+    case: String,
+    max_slowdown: Option<String>,
+    max_time: Option<String>,
+    min_share: Option<String>,
+    min_rate: Option<String>,
+    min_bandwidth: Option<String>,
+}
+
+/// Limits for the cases whose id matches a pattern.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// The pattern: `*` stands for any text.
+    case: String,
+    /// Largest ratio less 1.
+    max_slowdown: Option<f64>,
+    max_time: Option<Nanos>,
+    /// Least share of the limit that binds the case.
+    min_share: Option<f64>,
+    /// Operations a second.
+    min_rate: Option<f64>,
+    /// Bytes a second.
+    min_bandwidth: Option<f64>,
+}
+
+/// A limit that a case does not keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The case.
+    pub id: String,
+    /// What it is, and what it may be.
+    pub message: String,
+}
+
+/// Parses a file of limits.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<Vec<Limit>, String> {
+    let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
+    if file.limit.is_empty() {
+        return Err("it limits nothing; add a [[limit]] table".into());
+    }
+    file.limit.into_iter().map(Limit::try_from).collect()
+}
+
+impl TryFrom<Table> for Limit {
+    type Error = String;
+
+    fn try_from(table: Table) -> Result<Self, String> {
+        let Table { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth } = table;
+        let given = [&max_slowdown, &max_time, &min_share, &min_rate, &min_bandwidth];
+        if given.iter().all(|field| field.is_none()) {
+            return Err(format!(
+                "the limit for '{case}' limits nothing; add max-slowdown, max-time, min-share, min-rate or min-bandwidth"
+            ));
+        }
+        let of = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
+        Ok(Self {
+            max_slowdown: max_slowdown.map(|t| percentage(&t)).transpose().map_err(|e| of("max-slowdown", e))?,
+            max_time: max_time.map(|t| time(&t)).transpose().map_err(|e| of("max-time", e))?,
+            min_share: min_share.map(|t| percentage(&t)).transpose().map_err(|e| of("min-share", e))?,
+            min_rate: min_rate.map(|t| rate(&t, &["FLOP/s", "OP/s"])).transpose().map_err(|e| of("min-rate", e))?,
+            min_bandwidth: min_bandwidth.map(|t| rate(&t, &["B/s"])).transpose().map_err(|e| of("min-bandwidth", e))?,
+            case,
+        })
+    }
+}
+
+/// A share such as `3%` or `0.03`, from 0 to 1000 %.
+///
+/// # Errors
+/// A message when it is no such share.
+pub fn percentage(text: &str) -> Result<f64, String> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    match number.trim().parse::<f64>() {
+        Ok(value) if (0.0..=10.0).contains(&(value * scale)) => Ok(value * scale),
+        _ => Err(format!("malformed share '{text}'; write a percentage from 0% to 1000%, such as 2%")),
+    }
+}
+
+fn time(text: &str) -> Result<Nanos, String> {
+    // Longer units first: every one of them ends in s.
+    let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let parsed = units.iter().find_map(|(unit, scale)| {
+        let number = text.strip_suffix(unit)?.trim().parse::<f64>().ok()?;
+        (number.is_finite() && number > 0.0).then_some(Nanos(number * scale))
+    });
+    parsed.ok_or(format!("malformed time '{text}'; write a number with ns, us, ms or s, such as 1.5ms"))
+}
+
+fn rate(text: &str, units: &[&str]) -> Result<f64, String> {
+    let number = units.iter().find_map(|unit| text.strip_suffix(unit));
+    let parsed = number.and_then(|number| {
+        let number = number.trim_end();
+        let prefixes = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("", 1.0)];
+        let (number, scale) = prefixes.iter().find_map(|(p, scale)| Some((number.strip_suffix(p)?, scale)))?;
+        let value = number.trim().parse::<f64>().ok()?;
+        (value.is_finite() && value > 0.0).then_some(value * scale)
+    });
+    parsed.ok_or(format!("malformed rate '{text}'; write a number with a unit, such as 1.5 T{}", units[0]))
+}
+
+/// Whether `text` matches `pattern`, in which `*` stands for any text, slashes included.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut parts: Vec<_> = parts.collect();
+    // Without a star the pattern is the text.
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        // The first place is as good as any: what is left over only gets longer.
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// What the limits say of a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ruling {
+    /// Limits that are not kept.
+    pub violations: Vec<Violation>,
+    /// Indices of cases whose `max-slowdown` is kept for certain, whatever the verdict.
+    pub settled: Vec<usize>,
+}
+
+/// Holds `comparison` against `limits`.
+///
+/// # Errors
+/// When a pattern matches no case that both sides measured: a limit that is never looked at protects nothing.
+pub fn rule(limits: &[Limit], comparison: &Comparison) -> Result<Ruling, String> {
+    let mut ruling = Ruling::default();
+    for limit in limits {
+        let known = comparison.unmatched.iter().any(|case| matches(&limit.case, &case.id));
+        let mut used = known;
+        for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| matches(&limit.case, &case.id)) {
+            used = true;
+            let messages = limit.broken(case);
+            if limit.max_slowdown.is_some_and(|most| case.interval.is_some_and(|[_, high]| high <= 1.0 + most)) {
+                ruling.settled.push(index);
+            }
+            let violation = |message| Violation { id: case.id.clone(), message };
+            ruling.violations.extend(messages.into_iter().map(violation));
+        }
+        if !used {
+            return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
+        }
+    }
+    Ok(ruling)
+}
+
+impl Limit {
+    fn broken(&self, case: &Compared) -> Vec<String> {
+        let mut broken = vec![];
+        let percent = |share: f64| format!("{} %", significant(100.0 * share));
+        // A slow-down counts when it is one beyond doubt; in doubt the verdict is `undecided`, which has its own exit code.
+        if let (Some(most), Some(ratio), Some([low, _])) = (self.max_slowdown, case.ratio, case.interval)
+            && ratio > 1.0 + most
+            && (low > 1.0 + most || case.verdict == Verdict::Slower)
+        {
+            broken.push(format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most)));
+        }
+        let time = case.candidate.median;
+        if let Some(most) = self.max_time.filter(|most| time.0 > most.0) {
+            broken.push(format!("takes {time}, max-time is {most}"));
+        }
+        match (self.min_share, case.share) {
+            (Some(least), Some(share)) if share.fraction < least => {
+                broken.push(format!(
+                    "reaches {} of its limit, min-share is {}",
+                    percent(share.fraction),
+                    percent(least)
+                ));
+            }
+            (Some(_), None) => broken.push("has no share of a limit in its record, min-share needs one".into()),
+            _ => {}
+        }
+        let rate = case.work.rate(time);
+        if let Some(least) = self.min_rate.filter(|least| rate.0 < *least) {
+            broken.push(format!("does {rate} GOP/s, min-rate is {}", significant(least * 1e-9)));
+        }
+        let bandwidth = case.work.bandwidth(time);
+        if let Some(least) = self.min_bandwidth.filter(|least| bandwidth.0 < *least) {
+            broken.push(format!("moves {bandwidth} GB/s, min-bandwidth is {}", significant(least * 1e-9)));
+        }
+        broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("matmul/*", "matmul/naive/f32/8x8x8", true),
+            ("*/f32/*", "matmul/naive/f32/8x8x8", true),
+            ("matmul/naive", "matmul/naive", true),
+            ("matmul/naive", "matmul/naive/f32", false),
+            ("*ab", "aab", true),
+            ("a*a", "a", false),
+            ("a*b*a", "abba", true),
+            ("a*b*c", "acb", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn quantities_have_units() {
+        assert_eq!(time("1.5ms"), Ok(Nanos(1.5e6)));
+        assert_eq!(time("20 µs").map(|t| t.0.round()), Ok(20e3));
+        assert_eq!(rate("1.5 TFLOP/s", &["FLOP/s", "OP/s"]), Ok(1.5e12));
+        assert_eq!(rate("900GB/s", &["B/s"]), Ok(900e9));
+        assert_eq!(percentage("3%"), Ok(0.03));
+        for text in ["", "3", "-1ms", "1e999s", "nans", "ms"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+        assert!(rate("5", &["B/s"]).is_err() && rate("inf GB/s", &["B/s"]).is_err() && percentage("-1%").is_err());
+    }
+
+    #[test]
+    fn mistakes_are_refused_by_name() {
+        for (text, expected) in [
+            ("", "missing field `limit`"),
+            ("limit = []", "limits nothing"),
+            ("[[limit]]\ncase = '*'", "'*' limits nothing; add max-slowdown"),
+            ("[[limit]]\ncase = '*'\nmax-slowdwon = '3%'", "unknown field `max-slowdwon`"),
+            ("[[limit]]\nmax-time = '3ms'", "missing field `case`"),
+            ("[[limit]]\ncase = 'a'\nmax-time = '3'", "max-time of 'a': malformed time '3'"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

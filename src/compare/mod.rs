@@ -1,0 +1,240 @@
+//! Did it change? Cases of a baseline and a candidate matched by id, the ratio of their medians, and a verdict for
+//! each. Pure: numbers and texts in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
+
+mod differences;
+pub mod gate;
+mod pair;
+mod side;
+mod why;
+
+pub use differences::Difference;
+
+use crate::algorithms::input::generator;
+use crate::record::{Record, Share};
+use crate::stats::bootstrap;
+use crate::stats::significance::benjamini_hochberg;
+use crate::units::{Nanos, Work};
+use rayon::prelude::*;
+use serde::Serialize;
+use side::{Matching, Sightings};
+
+/// Name and version of the JSON document of a comparison.
+pub const SCHEMA: &str = "gpukern-compare/1";
+
+/// Expected share of false ones among the verdicts `slower` and `faster`.
+///
+/// Where nothing changed, it is also the share of comparisons with any such verdict (Benjamini and Hochberg 1995,
+/// section 2), and a gate that cries wolf more often than once in a hundred runs is switched off. Hence 1 % and not
+/// the customary 5 %.
+pub const FALSE_DISCOVERIES: f64 = 0.01;
+
+/// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
+const LEAST_SAMPLES: usize = 6;
+
+/// How far the medians of two processes of the same program lie apart by chance on a GPU, in 95 of 100 cases: the
+/// precision that `bench` samples to by default, below which its medians claim nothing. An assumption, not a
+/// measurement: `scripts/compare-power` measures it on a device.
+const NOISE: f64 = 0.01;
+
+/// The same for a device that runs on the host's processor, where every other program on the machine takes its part:
+/// medians of small products on the software device of a machine with two cores had a robust standard deviation of
+/// 3 to 7 % between processes, 1.96·√2 times which is 8 to 19 %.
+const NOISE_ON_HOST: f64 = 0.2;
+
+/// How the reason begins that an interval is wide because of an assumption.
+pub const FEW_PROCESSES: &str = "few processes";
+
+/// What the verdicts depend on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// The smallest change that matters, as a ratio less 1.
+    pub min_effect: f64,
+    /// How far the medians of two processes lie apart by chance (95 of 100 times), as a ratio less 1; `None` for the
+    /// default of the kind of device.
+    pub noise: Option<f64>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { min_effect: 0.02, noise: None }
+    }
+}
+
+/// What became of a case that was measured on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It takes longer, and by more than what matters.
+    Slower,
+    /// It takes less time, and by more than what matters.
+    Faster,
+    /// It changed by less than what matters.
+    Same,
+    /// The samples do not tell.
+    Undecided,
+}
+
+impl Verdict {
+    /// Every verdict, the worst first.
+    pub const ALL: [Self; 4] = [Self::Slower, Self::Undecided, Self::Faster, Self::Same];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+            Self::Same => "same",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// What a side knows of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sighting {
+    /// Median of one run of the program: the middle one of those of its processes.
+    pub median: Nanos,
+    /// Processes that measured it.
+    pub processes: usize,
+    /// Samples of all of them.
+    pub samples: usize,
+}
+
+/// A case that was measured on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// Its id.
+    pub id: String,
+    /// The device's name.
+    pub device: String,
+    /// The baseline.
+    pub baseline: Sighting,
+    /// The candidate.
+    pub candidate: Sighting,
+    /// Candidate / baseline; `null` where no ratio can be given.
+    pub ratio: Option<f64>,
+    /// Its 95 % confidence interval.
+    pub interval: Option<[f64; 2]>,
+    /// Probability of such a ratio when nothing changed, adjusted for the number of cases.
+    pub p: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What explains it, or keeps it from being one.
+    pub why: Vec<String>,
+    /// Operations of a chain, to show the time of one.
+    pub chain: Option<u64>,
+    /// Nominal work, for gates.
+    #[serde(skip)]
+    pub work: Work,
+    /// The candidate's share of a limit of its device, for gates.
+    #[serde(skip)]
+    pub share: Option<Share>,
+}
+
+/// A case without a time on one side at least.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unmatched {
+    /// Its id.
+    pub id: String,
+    /// The device's name.
+    pub device: String,
+    /// What the baseline says: `measured`, `rejected`, …, or `absent`.
+    pub baseline: &'static str,
+    /// What the candidate says.
+    pub candidate: &'static str,
+    /// The reason that a record gives.
+    pub reason: String,
+    /// Whether it worked before and does not now: the candidate's answer is wrong, or it fails.
+    pub newly_wrong: bool,
+    /// Whether a time is missing only because a run was cut short.
+    pub interrupted: bool,
+}
+
+/// A finished comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// `gpukern-compare/1`.
+    pub schema: &'static str,
+    /// Version of gpukern.
+    pub version: &'static str,
+    /// The smallest change that matters.
+    pub min_effect: f64,
+    /// What else differs between the sides, or within one.
+    pub differences: Vec<Difference>,
+    /// The cases that were measured on both sides, in the order of the baseline.
+    pub cases: Vec<Compared>,
+    /// The others.
+    pub unmatched: Vec<Unmatched>,
+}
+
+impl Comparison {
+    /// How many cases have `verdict`.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.cases.iter().filter(|case| case.verdict == verdict).count()
+    }
+}
+
+/// What else differs between the records of the two sides, or of one: to be looked at before [`compare`].
+#[must_use]
+pub fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
+    differences::find(baseline, candidate)
+}
+
+/// Compares the records of two sides, each of at least one process.
+#[must_use]
+pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
+    let differences = differences(baseline, candidate);
+    let driver_changed = differences.iter().any(Difference::is_driver);
+    let matching = Matching::of(baseline, candidate);
+    let [before, after] = [Sightings::new(baseline, matching), Sightings::new(candidate, matching)];
+    let (mut pairs, mut unmatched) = (vec![], vec![]);
+    let keys = before.order.iter().chain(after.order.iter().filter(|key| !before.cases.contains_key(*key)));
+    for key in keys {
+        match pair::pair(before.get(key), after.get(key)) {
+            Ok(pair) => pairs.push(pair),
+            Err(listed) => unmatched.push(listed),
+        }
+    }
+    // The stream of random numbers of a case is that of its place, so that cores may share the cases out as they like.
+    let ratios: Vec<_> = pairs
+        .par_iter()
+        .enumerate()
+        .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
+        .collect();
+    let p: Vec<f64> = ratios.iter().flatten().map(|ratio| ratio.p).collect();
+    let mut adjusted = benjamini_hochberg(&p).into_iter();
+    let cases = pairs.iter().zip(ratios).map(|(pair, ratio)| {
+        let judged = ratio.map(|ratio| (ratio, adjusted.next().unwrap_or(1.0)));
+        pair.compared(judged, settings, driver_changed)
+    });
+    Comparison {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        min_effect: settings.min_effect,
+        differences,
+        cases: cases.collect(),
+        unmatched,
+    }
+}
+
+/// The verdict on a ratio with adjusted probability `p`.
+#[must_use]
+pub fn judge(ratio: &bootstrap::Ratio, p: f64, min_effect: f64) -> Verdict {
+    let [low, high] = ratio.interval;
+    let most = 1.0 + min_effect;
+    let significant = p <= FALSE_DISCOVERIES;
+    if low > 1.0 && significant && ratio.value > most {
+        Verdict::Slower
+    } else if high < 1.0 && significant && ratio.value < 1.0 / most {
+        Verdict::Faster
+    } else if low >= 1.0 / most && high <= most {
+        Verdict::Same
+    } else {
+        Verdict::Undecided
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! A case on both sides: its ratio, verdict and reasons.
+
+use super::side::{FAILED, INTERRUPTED, MEASURED, REJECTED, Seen, state};
+use super::{
+    Compared, FEW_PROCESSES, LEAST_SAMPLES, NOISE, NOISE_ON_HOST, Settings, Sighting, Unmatched, Verdict, judge, why,
+};
+use crate::capability::DeviceKind;
+use crate::record::Measured;
+use crate::stats::bootstrap::{self, Run, Side, TELLING_RUNS};
+use crate::units::Nanos;
+use std::collections::BTreeSet;
+
+/// A case with samples on both sides.
+pub(super) struct Pair<'a> {
+    pub(super) baseline: Vec<Seen<'a>>,
+    pub(super) candidate: Vec<Seen<'a>>,
+}
+
+pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<Pair<'a>, Unmatched> {
+    let [before, after] = [state(baseline), state(candidate)];
+    if before.0 == MEASURED && after.0 == MEASURED {
+        let timed = |side: &[Seen<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
+        return Ok(Pair { baseline: timed(baseline), candidate: timed(candidate) });
+    }
+    let any = baseline.first().or(candidate.first());
+    let wrong = |state: &'static str| matches!(state, REJECTED | FAILED);
+    Err(Unmatched {
+        id: any.map(|seen| seen.case.id.clone()).unwrap_or_default(),
+        device: any.and_then(Seen::device).map(|device| device.name.clone()).unwrap_or_default(),
+        baseline: before.0,
+        candidate: after.0,
+        newly_wrong: wrong(after.0) && !wrong(before.0),
+        interrupted: [before.0, after.0].contains(&INTERRUPTED),
+        reason: if after.1.is_empty() { before.1 } else { after.1 },
+    })
+}
+
+pub(super) fn runs(side: &[Seen<'_>]) -> Vec<Run> {
+    let times = |seen: &Seen<'_>| seen.samples().iter().map(|sample| sample.device.0).collect();
+    side.iter().filter_map(|seen| Run::new(times(seen))).collect()
+}
+
+impl Pair<'_> {
+    /// The processes that are on both sides.
+    pub(super) fn shared(&self) -> bool {
+        let of = |side: &[Seen<'_>]| side.iter().map(|seen| seen.record.started.clone()).collect::<BTreeSet<_>>();
+        let commands = self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.process() == b.process());
+        commands && of(&self.baseline) == of(&self.candidate)
+    }
+
+    /// Whether both sides are the very same samples.
+    pub(super) fn identical(&self) -> bool {
+        self.shared()
+            && self.baseline.len() == self.candidate.len()
+            && self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.samples() == b.samples())
+    }
+
+    /// Why the samples are too few for any verdict.
+    pub(super) fn too_few(&self) -> Option<String> {
+        [("baseline", &self.baseline), ("candidate", &self.candidate)].into_iter().find_map(|(name, side)| {
+            let count: usize = side.iter().map(|seen| seen.samples().len()).sum();
+            let unusable = side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0));
+            match count {
+                _ if unusable => Some(format!("{name} has a median of zero")),
+                0..LEAST_SAMPLES => Some(format!("{name} has {count} samples, {LEAST_SAMPLES} are needed")),
+                _ => None,
+            }
+        })
+    }
+
+    pub(super) fn on_host(&self) -> bool {
+        self.baseline.iter().chain(&self.candidate).filter_map(Seen::device).any(|d| d.kind == DeviceKind::Cpu)
+    }
+
+    /// How far the medians of two processes lie apart by chance, beyond what is seen.
+    pub(super) fn assumed_noise(&self, settings: &Settings) -> f64 {
+        let told = self.baseline.len().min(self.candidate.len()) >= TELLING_RUNS;
+        match settings.noise {
+            Some(noise) => noise,
+            None if self.on_host() && !told => NOISE_ON_HOST,
+            None => NOISE,
+        }
+    }
+
+    pub(super) fn ratio(
+        &self,
+        settings: &Settings,
+        generator: &mut rand_chacha::ChaCha8Rng,
+    ) -> Option<bootstrap::Ratio> {
+        if self.identical() && self.too_few().is_none_or(|why| !why.contains("zero")) {
+            return Some(bootstrap::Ratio::ONE);
+        }
+        if self.too_few().is_some() {
+            return None;
+        }
+        let [baseline, candidate] = [runs(&self.baseline), runs(&self.candidate)];
+        // From "two processes differ by less than this in 95 of 100 cases" to the standard deviation of one.
+        let floor = self.assumed_noise(settings).ln_1p() / (1.959_964 * std::f64::consts::SQRT_2);
+        let noise = |runs: &[Run], side: &[Seen<'_>]| {
+            if self.shared() {
+                return 0.0;
+            }
+            if runs.len() >= TELLING_RUNS {
+                return floor;
+            }
+            // A process whose own halves disagree, or whose canary does, says that the device's speed moves.
+            let drifts = runs.iter().map(|run| run.drift().abs() / 2.0);
+            let canaries = side.iter().filter_map(|seen| canary_drift(seen.case.measured()?)).map(|d| d / 2.0);
+            drifts.chain(canaries).fold(floor, f64::max)
+        };
+        let side = |runs, seen| Side { runs, noise: noise(runs, seen) };
+        let [baseline, candidate] = [side(&baseline, &self.baseline), side(&candidate, &self.candidate)];
+        Some(bootstrap::ratio(baseline, candidate, generator))
+    }
+
+    pub(super) fn compared(
+        &self,
+        judged: Option<(bootstrap::Ratio, f64)>,
+        settings: &Settings,
+        driver: bool,
+    ) -> Compared {
+        let verdict = judged.map_or(Verdict::Undecided, |(ratio, p)| judge(&ratio, p, settings.min_effect));
+        let mut why = vec![];
+        if self.identical() {
+            why.push("the same samples on both sides".into());
+        } else if verdict == Verdict::Undecided {
+            why.extend(self.too_few());
+            why.extend(self.assumption(judged.map(|(ratio, _)| ratio), settings));
+        }
+        if verdict != Verdict::Same {
+            why.extend(why::reasons(&self.baseline, &self.candidate, driver));
+        }
+        why.extend(why::warnings(&self.baseline, &self.candidate));
+        let last = &self.candidate[self.candidate.len() - 1];
+        Compared {
+            id: last.case.id.clone(),
+            device: self.baseline[0].device().map(|device| device.name.clone()).unwrap_or_default(),
+            baseline: sighting(&self.baseline),
+            candidate: sighting(&self.candidate),
+            ratio: judged.map(|(ratio, _)| ratio.value),
+            interval: judged.map(|(ratio, _)| ratio.interval),
+            p: judged.map(|(_, p)| p),
+            verdict,
+            why,
+            chain: last.case.chain,
+            work: last.case.work,
+            share: last.case.share,
+        }
+    }
+
+    /// What to do about an interval that is wide because of an assumption.
+    pub(super) fn assumption(&self, ratio: Option<bootstrap::Ratio>, settings: &Settings) -> Option<String> {
+        let noise = self.assumed_noise(settings);
+        let [low, high] = ratio?.interval;
+        let half = (high / low).ln() / 2.0;
+        let assumed = !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS;
+        (assumed && noise.ln_1p() > half / 2.0).then(|| {
+            let percent = crate::units::significant(100.0 * noise);
+            let percent = percent.trim_end_matches('0').trim_end_matches('.');
+            format!("{FEW_PROCESSES}, ±{percent} % assumed between them")
+        })
+    }
+}
+
+/// How far the canary moved while a case was sampled, as a logarithm.
+pub(super) fn canary_drift(measured: &Measured) -> Option<f64> {
+    let [before, after] = measured.conditions.canary?;
+    (before.0 > 0.0 && after.0 > 0.0).then(|| (after.0 / before.0).ln().abs())
+}
+
+pub(super) fn sighting(side: &[Seen<'_>]) -> Sighting {
+    let medians: Vec<f64> = side.iter().filter_map(|seen| Some(seen.case.measured()?.summary.median.0)).collect();
+    Sighting {
+        median: Nanos(crate::stats::median(&medians).unwrap_or_default()),
+        processes: side.len(),
+        samples: side.iter().map(|seen| seen.samples().len()).sum(),
+    }
+}

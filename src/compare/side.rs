@@ -1,0 +1,103 @@
+//! The cases of one side, by what joins them with those of the other.
+
+use crate::record::{Case, Outcome, Record, Sample};
+use std::collections::{BTreeSet, HashMap};
+
+/// What joins the cases of two sides: the device, its number among those of this name, and the id.
+pub(super) type Key = (String, usize, String);
+
+/// How the devices of two sides are matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Matching {
+    /// By name; of several with one name, in order.
+    Name,
+    /// In order, because no name is on both sides: `--force` compares two devices.
+    Place,
+}
+
+impl Matching {
+    pub(super) fn of(baseline: &[Record], candidate: &[Record]) -> Self {
+        let names = |records: &'_ [Record]| -> BTreeSet<String> {
+            records.iter().flat_map(|record| &record.devices).map(|device| device.name.clone()).collect()
+        };
+        if names(baseline).is_disjoint(&names(candidate)) { Self::Place } else { Self::Name }
+    }
+
+    pub(super) fn key(self, record: &Record, case: &Case) -> Key {
+        let place = record.devices.iter().position(|device| device.index == case.device);
+        let (Self::Name, Some(place)) = (self, place) else {
+            return (String::new(), place.unwrap_or(usize::MAX), case.id.clone());
+        };
+        let name = &record.devices[place].name;
+        let number = record.devices[..place].iter().filter(|device| device.name == *name).count();
+        (name.clone(), number, case.id.clone())
+    }
+}
+
+/// A case of one process.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) record: &'a Record,
+    pub(super) case: &'a Case,
+}
+
+/// The cases of one side.
+pub(super) struct Sightings<'a> {
+    pub(super) cases: HashMap<Key, Vec<Seen<'a>>>,
+    pub(super) order: Vec<Key>,
+}
+
+impl<'a> Sightings<'a> {
+    pub(super) fn new(records: &'a [Record], matching: Matching) -> Self {
+        let mut sightings = Self { cases: HashMap::new(), order: vec![] };
+        for record in records {
+            for case in &record.cases {
+                let key = matching.key(record, case);
+                let seen = sightings.cases.entry(key.clone()).or_default();
+                if seen.is_empty() {
+                    sightings.order.push(key);
+                }
+                seen.push(Seen { record, case });
+            }
+        }
+        sightings
+    }
+
+    pub(super) fn get(&self, key: &Key) -> &[Seen<'a>] {
+        self.cases.get(key).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Seen<'_> {
+    pub(super) fn samples(&self) -> &[Sample] {
+        self.case.measured().map_or(&[], |measured| &measured.samples)
+    }
+
+    pub(super) fn device(&self) -> Option<&crate::capability::DeviceInfo> {
+        self.record.devices.iter().find(|device| device.index == self.case.device)
+    }
+
+    /// What tells its process from every other.
+    pub(super) fn process(&self) -> (&str, &[String]) {
+        (&self.record.started, &self.record.command)
+    }
+}
+
+pub(super) const MEASURED: &str = "measured";
+pub(super) const REJECTED: &str = "rejected";
+pub(super) const FAILED: &str = "failed";
+pub(super) const INTERRUPTED: &str = "interrupted";
+
+/// What a side says of a case, and why. A wrong answer of one process counts more than the right ones of others; a
+/// time of one process counts more than that another was interrupted.
+pub(super) fn state(side: &[Seen<'_>]) -> (&'static str, String) {
+    let say = |seen: &Seen<'_>| match &seen.case.outcome {
+        Outcome::Rejected(verification) => (0, REJECTED, verification.worst.clone()),
+        Outcome::Failed { error } => (1, FAILED, error.clone()),
+        Outcome::Measured(measured) if !measured.samples.is_empty() => (2, MEASURED, String::new()),
+        Outcome::Measured(_) => (3, "verified only", String::new()),
+        Outcome::Skipped { reason } => (4, "skipped", reason.clone()),
+        Outcome::Interrupted => (5, INTERRUPTED, String::new()),
+    };
+    side.iter().map(say).min_by_key(|said| said.0).map_or(("absent", String::new()), |(_, state, why)| (state, why))
+}

@@ -1,0 +1,223 @@
+use super::*;
+use crate::capability::DeviceKind;
+use crate::reader;
+use crate::record::{Case, Outcome, Sample};
+use crate::stats::Summary;
+
+const FIXTURE: &str = include_str!("../../tests/fixtures/run-1.json");
+
+/// A record of two cases whose samples are `times`, of a process that began at `started`.
+fn record(started: &str, times: &[f64]) -> Record {
+    let mut record = reader::parse(FIXTURE.as_bytes(), "fixture").expect("a record").record;
+    record.started = started.into();
+    record.cases.iter_mut().for_each(|case| set(case, times));
+    record
+}
+
+fn set(case: &mut Case, times: &[f64]) {
+    let Outcome::Measured(measured) = &mut case.outcome else { panic!("the fixture is measured") };
+    measured.samples =
+        times.iter().map(|time| Sample { device: Nanos(*time), host: Nanos(*time), outlier: false }).collect();
+    measured.warnings.clear();
+    measured.summary = Summary::of(&times.iter().map(|time| Nanos(*time)).collect::<Vec<_>>()).expect("samples");
+}
+
+/// `count` times around `centre`, at most `spread` away relative to it.
+fn times(centre: f64, spread: f64, count: usize, seed: u64) -> Vec<f64> {
+    use rand::Rng;
+    let mut generator = generator(seed, 3);
+    let mut next = || centre * (1.0 + spread * (2.0 * f64::from(generator.next_u32()) / 2f64.powi(32) - 1.0));
+    std::iter::repeat_with(&mut next).take(count).collect()
+}
+
+fn verdicts(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Vec<Verdict> {
+    compare(baseline, candidate, settings).cases.iter().map(|case| case.verdict).collect()
+}
+
+#[test]
+fn a_record_is_the_same_as_itself_however_noisy() {
+    let record = record("a", &times(1e6, 0.5, 4, 1));
+    let found = compare(std::slice::from_ref(&record), std::slice::from_ref(&record), &Settings::default());
+    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Same && case.interval == Some([1.0; 2])));
+    assert_eq!((found.cases.len(), found.unmatched.len(), found.differences.len()), (2, 0, 0));
+}
+
+#[test]
+fn five_percent_is_slower_and_its_reverse_faster() {
+    let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.05e6, 0.01, 50, 2))];
+    let settings = Settings::default();
+    assert_eq!(verdicts(std::slice::from_ref(&a), std::slice::from_ref(&b), &settings), [Verdict::Slower; 2]);
+    assert_eq!(verdicts(&[b], &[a], &settings), [Verdict::Faster; 2]);
+}
+
+#[test]
+fn what_does_not_matter_is_the_same_and_what_might_is_undecided() {
+    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let settings = Settings::default();
+    let against = |centre: f64, spread: f64, count: usize| {
+        let b = record("b", &times(centre, spread, count, 2));
+        verdicts(std::slice::from_ref(&a), &[b], &settings)[0]
+    };
+    assert_eq!(against(1.002e6, 0.005, 50), Verdict::Same);
+    assert_eq!(against(1.017e6, 0.005, 50), Verdict::Undecided);
+    assert_eq!(against(1.05e6, 0.8, 12), Verdict::Undecided);
+    assert_eq!(against(2e6, 0.005, 5), Verdict::Undecided, "five samples are too few");
+}
+
+#[test]
+fn a_larger_smallest_effect_forgives_more() {
+    let [a, b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.05e6, 0.005, 50, 2))];
+    assert_eq!(verdicts(&[a], &[b], &Settings { min_effect: 0.1, noise: None }), [Verdict::Same; 2]);
+}
+
+#[test]
+fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
+    let on_host = |started, seed, centre| {
+        let mut record = record(started, &times(centre, 0.005, 50, seed));
+        record.devices[0].kind = DeviceKind::Cpu;
+        record
+    };
+    let [a, b] = [on_host("a", 1, 1e6), on_host("b", 2, 1.05e6)];
+    let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
+    assert_eq!(found.cases[0].verdict, Verdict::Undecided);
+    assert!(found.cases[0].why[0].contains("±20 % assumed"), "{:?}", found.cases[0].why);
+    let sure = Settings { noise: Some(0.01), ..Settings::default() };
+    assert_eq!(verdicts(std::slice::from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
+    // Three processes a side tell how they differ.
+    let [before, after] = [0, 10].map(|offset| {
+        let centre = if offset == 0 { 1e6 } else { 1.05e6 };
+        (0..3)
+            .map(|i| on_host(["a", "b", "c", "d", "e", "f"][i + offset / 4], (i + offset) as u64, centre))
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(verdicts(&before, &after, &Settings::default()), [Verdict::Slower; 2]);
+}
+
+#[test]
+fn a_process_whose_halves_disagree_decides_nothing() {
+    let drifting = [times(1e6, 0.005, 30, 1), times(1.15e6, 0.005, 30, 2)].concat();
+    let [a, b] = [record("a", &drifting), record("b", &times(1.16e6, 0.005, 60, 3))];
+    assert_eq!(verdicts(&[a], &[b], &Settings::default()), [Verdict::Undecided; 2]);
+}
+
+#[test]
+fn a_verdict_needs_more_of_a_case_among_many() {
+    let ratio = bootstrap::Ratio { value: 1.03, interval: [1.005, 1.055], p: 0.005 };
+    assert_eq!(judge(&ratio, 0.005, 0.02), Verdict::Slower);
+    assert_eq!(judge(&ratio, 0.1, 0.02), Verdict::Undecided);
+    assert_eq!(judge(&bootstrap::Ratio { value: 1.01, interval: [1.005, 1.015], p: 0.0 }, 0.0, 0.02), Verdict::Same);
+}
+
+#[test]
+fn cases_without_a_time_are_listed_and_new_wrong_answers_are_regressions() {
+    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut b = record("b", &times(1e6, 0.005, 50, 2));
+    let failed = Outcome::Failed { error: "device lost".into() };
+    b.cases[0].outcome = failed.clone();
+    b.cases[1].id = "lu/other".into();
+    let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
+    let listed: Vec<_> = found.unmatched.iter().map(|u| (u.baseline, u.candidate, u.newly_wrong)).collect();
+    assert_eq!(listed, [("measured", "failed", true), ("measured", "absent", false), ("absent", "measured", false)]);
+    assert_eq!(found.unmatched[0].reason, "device lost");
+    let mut broken = a.clone();
+    broken.cases[0].outcome = failed;
+    let found = compare(&[broken], &[b], &Settings::default());
+    assert!(!found.unmatched[0].newly_wrong, "it failed before");
+}
+
+#[test]
+fn what_else_differs_is_named() {
+    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut b = a.clone();
+    b.devices[0].driver.info = "590.1".into();
+    b.version = "9.9.9".into();
+    b.method.validation = true;
+    b.cases[1].seed = 5;
+    let found = differences(std::slice::from_ref(&a), &[b]);
+    let named: Vec<_> = found.iter().map(|d| (d.what, d.refused)).collect();
+    assert_eq!(named, [("driver", true), ("validation layers", true), ("gpukern", false), ("seed", true)]);
+    assert!(differences(std::slice::from_ref(&a), std::slice::from_ref(&a)).is_empty());
+}
+
+#[test]
+fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
+    let a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut b = record("b", &times(1e6, 0.005, 50, 2));
+    b.devices[0].index = 4;
+    b.cases.iter_mut().for_each(|case| case.device = 4);
+    let mut other = b.devices[0].clone();
+    (other.index, other.name) = (0, "another".into());
+    b.devices.insert(0, other);
+    assert_eq!(verdicts(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default()).len(), 2);
+    b.devices.remove(0);
+    b.devices[0].name = "another".into();
+    assert_eq!(verdicts(&[a], &[b], &Settings::default()).len(), 2);
+}
+
+#[test]
+fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
+    use crate::algorithms::Metric;
+    use crate::record::{Conditions, Kernel};
+    let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
+    let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {
+        let statistics = vec![Metric::new("registers", registers)];
+        record.cases[0].kernels = vec![Kernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics }];
+        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
+        measured.conditions = Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]) };
+    };
+    dress(&mut a, "11", 32.0, 1980.0);
+    dress(&mut b, "22", 48.0, 1755.0);
+    let why = &compare(&[a], &[b], &Settings::default()).cases[0].why;
+    assert_eq!(*why, ["clock 1980 → 1755 MHz", "lu/naive.f32 is another program", "lu/naive.f32: registers 32 → 48"]);
+}
+
+/// Share of comparisons of a case with a verdict of a change, for `runs` processes a side that differ by the
+/// relative deviation `between`.
+fn rate(runs: usize, between: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
+    disturbed_rate(runs, between, 0.0, effect, verdict)
+}
+
+/// The same where `disturbed` of the processes take 30 % longer, because something else ran.
+fn disturbed_rate(runs: usize, between: f64, disturbed: f64, effect: f64, verdict: fn(Verdict) -> bool) -> f64 {
+    let trials = 300;
+    let centres = |seed: u64| -> Vec<f64> {
+        let centres = times(1.0, 3f64.sqrt() * between, runs, seed).into_iter();
+        let luck = times(1.0, 1.0, runs, seed + 1_000_000);
+        centres.zip(luck).map(|(centre, luck)| if luck / 2.0 < disturbed { 1.3 * centre } else { centre }).collect()
+    };
+    let side = |name: &str, seed: u64, scale: f64| -> Vec<Record> {
+        let centres = centres(seed).into_iter().zip(0..);
+        let run = |(centre, i): (f64, u64)| {
+            let mut record = record(&format!("{name}{i}"), &times(1e6 * centre * scale, 0.01, 20, 100 * seed + i));
+            record.cases.truncate(1);
+            record
+        };
+        centres.map(run).collect()
+    };
+    let hits = (0..trials).filter(|trial| {
+        let [a, b] = [side("a", 2 * trial, 1.0), side("b", 2 * trial + 1, 1.0 + effect)];
+        verdict(verdicts(&a, &b, &Settings::default())[0])
+    });
+    hits.count() as f64 / trials as f64
+}
+
+#[test]
+fn nothing_changed_gives_a_false_verdict_at_most_once_in_a_hundred() {
+    let changed = |verdict| matches!(verdict, Verdict::Slower | Verdict::Faster);
+    for (runs, between) in [(1, 0.005), (3, 0.03), (5, 0.03), (10, 0.05)] {
+        let rate = rate(runs, between, 0.0, changed);
+        assert!(rate <= 0.01, "{runs} processes a side that differ by {between}: {rate}");
+    }
+    for runs in [3, 5, 10] {
+        let rate = disturbed_rate(runs, 0.01, 0.1, 0.0, changed);
+        assert!(rate <= 0.01, "{runs} processes a side, a tenth of them disturbed: {rate}");
+    }
+}
+
+#[test]
+fn five_percent_is_found_in_ninety_five_of_a_hundred() {
+    for (runs, between) in [(1, 0.004), (5, 0.01), (10, 0.02)] {
+        let rate = rate(runs, between, 0.05, |verdict| verdict == Verdict::Slower);
+        assert!(rate >= 0.95, "{runs} processes a side that differ by {between}: {rate}");
+    }
+}

@@ -1,0 +1,376 @@
+//! The ratio of two medians, each known from the samples of one or more processes: a hierarchical bootstrap.
+//!
+//! Runs are resampled first, then the samples of each in moving blocks (Künsch, *Annals of Statistics* 17, 1989),
+//! because the samples of one process depend on one another. No sample is copied for that: the median of a resample
+//! lies at or below the k-th smallest sample exactly when at least half of the resample does, and that count is a sum
+//! over independently drawn blocks. So the resampled median has a random *rank*, nearly normal around n/2, whose
+//! variance is that of the block sums; one normal deviate and one look into the sorted samples replace n draws.
+
+use super::significance::student_quantile;
+use super::{median, quantile};
+use rand::Rng;
+
+/// 97.5 % quantile of the standard normal distribution.
+const Z: f64 = 1.959_963_985;
+
+/// Resamples of a ratio: the ends of a 95 % interval then repeat to a few hundredths of its width.
+const RESAMPLES: usize = 2000;
+
+/// Runs of a side from which on their spread tells how processes differ; fewer need an assumption.
+pub const TELLING_RUNS: usize = 3;
+
+/// The samples of one process, ready to be resampled.
+#[derive(Clone, Debug)]
+pub struct Run {
+    sorted: Vec<f64>,
+    median: f64,
+    /// Standard deviation of the resampled median's rank, as a share of the number of samples.
+    rank_deviation: f64,
+    /// Logarithm of the median of the second half over that of the first.
+    drift: f64,
+}
+
+impl Run {
+    /// From samples in the order they were taken; `None` when there are none, or a median that is not positive.
+    #[must_use]
+    pub fn new(samples: Vec<f64>) -> Option<Self> {
+        let count = samples.len();
+        let middle = median(&samples).filter(|m| m.is_finite() && *m > 0.0)?;
+        let rank_deviation = (inflation(&samples, middle) / (4.0 * count as f64)).sqrt();
+        let halves = samples.split_at(count / 2);
+        let drift = match (median(halves.0), median(halves.1)) {
+            (Some(first), Some(second)) if first > 0.0 && second > 0.0 => (second / first).ln(),
+            _ => 0.0,
+        };
+        let mut sorted = samples;
+        sorted.sort_unstable_by(f64::total_cmp);
+        Some(Self { sorted, median: middle, rank_deviation, drift })
+    }
+
+    /// The median.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        self.median
+    }
+
+    /// The number of samples.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// Logarithm of the median of the second half of the samples over that of the first.
+    #[must_use]
+    pub fn drift(&self) -> f64 {
+        self.drift
+    }
+
+    /// The median of a resample, as a logarithm; `deviate` is standard normal.
+    fn resampled(&self, deviate: f64) -> f64 {
+        let rank = (0.5 + deviate * self.rank_deviation).clamp(0.0, 1.0);
+        // A sample below the clock's resolution reads as zero, which has no logarithm.
+        quantile(&self.sorted, rank).max(f64::MIN_POSITIVE).ln()
+    }
+}
+
+/// How many times larger the variance of the number of samples below the median is than for independent samples, from
+/// the sums of all overlapping blocks of √n samples; at least 1.
+///
+/// √n is longer than the n^⅓ that is best for weak dependence: what is seen in practice is a processor that stays
+/// slow for many samples in a row.
+fn inflation(samples: &[f64], median: f64) -> f64 {
+    let length = (samples.len() as f64).sqrt().round() as usize;
+    let blocks = samples.len() - length.min(samples.len()) + 1;
+    if length < 2 || blocks < 3 {
+        return 1.0;
+    }
+    // Samples equal to the median count half below and half above.
+    let side = |sample: &f64| match sample.total_cmp(&median) {
+        std::cmp::Ordering::Less => 0.5,
+        std::cmp::Ordering::Equal => 0.0,
+        std::cmp::Ordering::Greater => -0.5,
+    };
+    let mut sum: f64 = samples[..length].iter().map(side).sum();
+    let (mut total, mut squares) = (sum, sum * sum);
+    for (leaving, entering) in samples.iter().zip(&samples[length..]) {
+        sum += side(entering) - side(leaving);
+        total += sum;
+        squares += sum * sum;
+    }
+    let mean = total / blocks as f64;
+    let variance = squares / blocks as f64 - mean * mean;
+    (variance / (length as f64 / 4.0)).max(1.0)
+}
+
+/// The processes of one side, and how far the median of a process lies from that of another for reasons that its own
+/// samples do not show.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// At least one run.
+    pub runs: &'a [Run],
+    /// Standard deviation of the logarithm of a run's median between processes, beyond what the spread of `runs`
+    /// shows.
+    pub noise: f64,
+}
+
+/// A ratio of medians.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// The estimate.
+    pub value: f64,
+    /// Its 95 % confidence interval.
+    pub interval: [f64; 2],
+    /// Probability of a ratio at least as far from 1 when nothing differs.
+    pub p: f64,
+}
+
+impl Ratio {
+    /// The ratio of a thing to itself.
+    pub const ONE: Self = Self { value: 1.0, interval: [1.0; 2], p: 1.0 };
+}
+
+/// The ratio of the candidate's median to the baseline's.
+///
+/// With several runs it is that of the typical pair: the median over all pairs of runs (Hodges and Lehmann, *Annals of
+/// Mathematical Statistics* 34, 1963), which a few disturbed processes do not move. `generator` makes it repeatable.
+#[must_use]
+pub fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut impl Rng) -> Ratio {
+    let logs = |side: Side<'_>| side.runs.iter().map(|run| run.median.ln()).collect::<Vec<_>>();
+    let [baseline_logs, candidate_logs] = [logs(baseline), logs(candidate)];
+    let mut scratch = Vec::new();
+    let estimate = shift(&baseline_logs, &candidate_logs, &mut scratch);
+
+    let mut normal = Normal { generator, spare: None };
+    let mut resampler = [Resampler::new(baseline), Resampler::new(candidate)];
+    let mut shifts: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let [baseline, candidate] = &mut resampler;
+            shift(baseline.draw(&mut normal), candidate.draw(&mut normal), &mut scratch)
+        })
+        .collect();
+    shifts.sort_unstable_by(f64::total_cmp);
+
+    // Few runs show too small a spread too often: Student's factor, for the sides whose spread was used.
+    let freedom: usize =
+        [baseline, candidate].iter().map(|side| side.runs.len()).filter(|n| *n >= TELLING_RUNS).map(|n| n - 1).sum();
+    let freedom = (freedom > 0).then_some(freedom);
+    let widening = student_quantile(Z, freedom) / Z;
+    let [low, high] = [0.025, 0.975].map(|p| estimate + (quantile(&shifts, p) - estimate) * widening);
+    // An interval always holds its estimate, also where few or tied samples leave the resamples to one side.
+    let [low, high] = [low.min(estimate), high.max(estimate)];
+    let deviation = (quantile(&shifts, 0.975) - quantile(&shifts, 0.025)) / (2.0 * Z);
+    let p = match (estimate == 0.0, deviation > 0.0) {
+        (true, _) => 1.0,
+        (false, false) => 0.0,
+        (false, true) => super::significance::two_sided_student(estimate / deviation, freedom),
+    };
+    Ratio { value: estimate.exp(), interval: [low.exp(), high.exp()], p }
+}
+
+/// Median over all pairs of the difference candidate − baseline.
+fn shift(baseline: &[f64], candidate: &[f64], scratch: &mut Vec<f64>) -> f64 {
+    if let ([b], [c]) = (baseline, candidate) {
+        return c - b;
+    }
+    scratch.clear();
+    scratch.extend(candidate.iter().flat_map(|c| baseline.iter().map(move |b| c - b)));
+    let middle = scratch.len() / 2;
+    let (below, upper, _) = scratch.select_nth_unstable_by(middle, f64::total_cmp);
+    let upper = *upper;
+    if !(baseline.len() * candidate.len()).is_multiple_of(2) {
+        return upper;
+    }
+    let lower = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    f64::midpoint(lower, upper)
+}
+
+/// Draws the log medians of resampled runs of a side.
+struct Resampler<'a> {
+    side: Side<'a>,
+    centre: f64,
+    /// Resampled runs vary less than runs do, by √((n−1)/n): made up for here.
+    stretch: f64,
+    drawn: Vec<f64>,
+}
+
+impl<'a> Resampler<'a> {
+    fn new(side: Side<'a>) -> Self {
+        let logs: Vec<f64> = side.runs.iter().map(|run| run.median.ln()).collect();
+        let n = side.runs.len() as f64;
+        let stretch = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 1.0 };
+        Self { side, centre: median(&logs).unwrap_or_default(), stretch, drawn: Vec::with_capacity(logs.len()) }
+    }
+
+    fn draw(&mut self, normal: &mut Normal<'_, impl Rng>) -> &[f64] {
+        self.drawn.clear();
+        for _ in self.side.runs {
+            let run = match self.side.runs {
+                [only] => only,
+                // The bias of taking a remainder is below 2⁻⁵⁰ for any number of files.
+                many => &many[(normal.generator.next_u64() % many.len() as u64) as usize],
+            };
+            let log = run.resampled(normal.next());
+            let noise = self.side.noise * normal.next();
+            self.drawn.push(self.centre + (log - self.centre) * self.stretch + noise);
+        }
+        &self.drawn
+    }
+}
+
+/// Standard normal deviates (Box and Muller, *Annals of Mathematical Statistics* 29, 1958).
+struct Normal<'a, R> {
+    generator: &'a mut R,
+    spare: Option<f64>,
+}
+
+impl<R: Rng> Normal<'_, R> {
+    fn next(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        // 53 bits in (0, 1]: the logarithm needs more than zero.
+        let mut uniform = || ((self.generator.next_u64() >> 11) + 1) as f64 / 2f64.powi(53);
+        let radius = (-2.0 * uniform().ln()).sqrt();
+        let (sine, cosine) = (std::f64::consts::TAU * uniform()).sin_cos();
+        self.spare = Some(radius * sine);
+        radius * cosine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::input::generator;
+
+    /// `count` times around `centre` with the relative deviation `spread`, each remembering `memory` of the last.
+    fn series(centre: f64, spread: f64, memory: f64, count: usize, seed: u64) -> Vec<f64> {
+        let mut generator = generator(seed, 7);
+        let mut normal = Normal { generator: &mut generator, spare: None };
+        let mut state = normal.next();
+        let mut next = || {
+            state = memory * state + (1.0 - memory * memory).sqrt() * normal.next();
+            centre * (spread * state).exp()
+        };
+        std::iter::repeat_with(&mut next).take(count).collect()
+    }
+
+    fn run(samples: Vec<f64>) -> Run {
+        Run::new(samples).expect("positive samples")
+    }
+
+    /// What the rank stands for: resamples of whole blocks, their medians sorted out.
+    fn brute_force_deviation(samples: &[f64]) -> f64 {
+        let mut generator = generator(11, 0);
+        let length = (samples.len() as f64).sqrt().round() as usize;
+        let starts = (samples.len() - length + 1) as u64;
+        let medians: Vec<f64> = (0..4000)
+            .map(|_| {
+                let block = |_| {
+                    let start = (generator.next_u64() % starts) as usize;
+                    samples[start..start + length].to_vec()
+                };
+                let resample: Vec<f64> = (0..samples.len() / length).flat_map(block).collect();
+                median(&resample).expect("samples").ln()
+            })
+            .collect();
+        deviation(&medians)
+    }
+
+    fn deviation(values: &[f64]) -> f64 {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
+    }
+
+    #[test]
+    fn ranks_stand_for_resampled_blocks() {
+        for (memory, count) in [(0.0, 1000), (0.5, 1000), (0.9, 1000), (0.0, 100), (0.7, 100)] {
+            let samples = series(1e6, 0.02, memory, count, 3);
+            let brute = brute_force_deviation(&samples);
+            let run = run(samples);
+            let mut generator = generator(12, 0);
+            let mut normal = Normal { generator: &mut generator, spare: None };
+            let ranks: Vec<f64> = (0..4000).map(|_| run.resampled(normal.next())).collect();
+            let ratio = deviation(&ranks) / brute;
+            assert!((0.8..1.35).contains(&ratio), "memory {memory}, {count} samples: {ratio}");
+        }
+    }
+
+    #[test]
+    fn the_deviation_of_a_median_is_that_of_theory() {
+        // Of n independent normal samples: σ √(π / 2n).
+        let run = run(series(1e6, 0.01, 0.0, 1000, 5));
+        let expected = 0.01 * (std::f64::consts::PI / 2000.0).sqrt();
+        let found = run.resampled(1.0) - run.resampled(-1.0);
+        assert!((0.7..1.6).contains(&(found / 2.0 / expected)), "{found} {expected}");
+    }
+
+    #[test]
+    fn a_constant_shift_is_found_exactly() {
+        let baseline = [run(vec![100.0; 20])];
+        let candidate = [run(vec![105.0; 20])];
+        let side = |runs| Side { runs, noise: 0.0 };
+        let found = ratio(side(&baseline), side(&candidate), &mut generator(1, 0));
+        assert!((found.value - 1.05).abs() < 1e-12 && found.p == 0.0, "{found:?}");
+        assert!(found.interval.iter().all(|end| (end - 1.05).abs() < 1e-12), "{found:?}");
+        assert_eq!(ratio(side(&baseline), side(&baseline), &mut generator(1, 0)), Ratio::ONE);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_interval() {
+        let [a, b] = [1, 2].map(|seed| [run(series(1e6, 0.02, 0.3, 50, seed))]);
+        let once = || ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, &mut generator(4, 0));
+        assert_eq!(once(), once());
+    }
+
+    #[test]
+    fn noise_of_one_percent_widens_the_interval_of_two_processes_to_what_theory_says() {
+        let [a, b] = [[run(vec![100.0; 20])], [run(vec![100.0; 20])]];
+        let found = ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, &mut generator(4, 0));
+        let half = (found.interval[1] / found.interval[0]).ln() / 2.0;
+        assert!((half / (Z * 0.01 * 2f64.sqrt()) - 1.0).abs() < 0.08, "{found:?}");
+    }
+
+    /// Share of intervals that hold the true ratio 1, for `runs` processes a side that differ by 3 %.
+    fn coverage(runs: usize) -> f64 {
+        let trials = 400;
+        let covered = (0..trials).filter(|trial| {
+            let side = |offset: u64| -> Vec<Run> {
+                let centres = series(1e6, 0.03, 0.0, runs, 1000 + 2 * trial + offset);
+                let samples = centres
+                    .iter()
+                    .zip(0..)
+                    .map(|(centre, index)| run(series(*centre, 0.01, 0.3, 30, 17 * (2 * trial + offset) + index)));
+                samples.collect()
+            };
+            let [a, b] = [side(0), side(1)];
+            let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, &mut generator(9, 0));
+            found.interval[0] <= 1.0 && 1.0 <= found.interval[1]
+        });
+        covered.count() as f64 / trials as f64
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_as_often_as_they_say_when_processes_differ() {
+        for runs in [3, 5, 10] {
+            let share = coverage(runs);
+            assert!(share >= 0.93, "{runs} runs a side: {share}");
+        }
+    }
+
+    #[test]
+    fn one_disturbed_process_of_six_does_not_move_the_ratio() {
+        let side = |seed: u64, disturbed: f64| -> Vec<Run> {
+            let mut centres = series(1e6, 0.005, 0.0, 6, seed);
+            centres[2] *= disturbed;
+            centres.into_iter().map(|centre| run(vec![centre; 20])).collect()
+        };
+        let [a, b] = [side(1, 1.0), side(2, 1.6)];
+        let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, &mut generator(9, 0));
+        assert!((found.value - 1.0).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn samples_without_a_positive_median_make_no_run() {
+        assert!(Run::new(vec![]).is_none() && Run::new(vec![0.0; 10]).is_none());
+    }
+}

@@ -1,0 +1,109 @@
+//! Tail probabilities and the control of false discoveries.
+
+/// Probability that a standard normal variable exceeds `z` in absolute value.
+///
+/// The Chebyshev fit of erfc in *Numerical Recipes*, section 6.2: relative error below 1.2·10⁻⁷ everywhere, so that tails
+/// stay ordered far out.
+#[must_use]
+pub fn two_sided_normal(z: f64) -> f64 {
+    const COEFFICIENTS: [f64; 10] = [
+        -1.265_512_23,
+        1.000_023_68,
+        0.374_091_96,
+        0.096_784_18,
+        -0.186_288_06,
+        0.278_868_07,
+        -1.135_203_98,
+        1.488_515_87,
+        -0.822_152_23,
+        0.170_872_77,
+    ];
+    let x = z.abs() / std::f64::consts::SQRT_2;
+    let t = 1.0 / (1.0 + x / 2.0);
+    let polynomial = COEFFICIENTS.iter().rev().fold(0.0, |sum, coefficient| sum * t + coefficient);
+    (t * (polynomial - x * x).exp()).min(1.0)
+}
+
+/// Probability that Student's t with `freedom` degrees of freedom exceeds `t` in absolute value; the normal
+/// distribution where `freedom` is `None`.
+///
+/// Wallace's transformation to a normal deviate (*Annals of Mathematical Statistics* 30, 1959), whose inverse
+/// [`student_quantile`] uses: within 5 % of the exact quantile at 2 degrees of freedom and 0.5 % from 4 on.
+#[must_use]
+pub fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
+    let Some(freedom) = freedom else { return two_sided_normal(t) };
+    let v = freedom.max(1) as f64;
+    two_sided_normal((8.0 * v + 1.0) / (8.0 * v + 3.0) * (v * (t * t / v).ln_1p()).sqrt())
+}
+
+/// The value that Student's t stays below in absolute value as often as a normal variable stays below `z`.
+#[must_use]
+pub fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
+    let Some(freedom) = freedom else { return z };
+    let v = freedom.max(1) as f64;
+    let scaled = z * (8.0 * v + 3.0) / (8.0 * v + 1.0);
+    (v * (scaled * scaled / v).exp_m1()).sqrt()
+}
+
+/// Adjusts p-values for the number of tests (Benjamini and Hochberg, *Journal of the Royal Statistical Society* B 57,
+/// 1995): taking every test with an adjusted value of at most q keeps the expected share of false ones at q.
+#[must_use]
+pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*b].total_cmp(&p[*a]));
+    let mut adjusted = vec![1.0; p.len()];
+    let mut least = 1.0f64;
+    for (larger, index) in order.into_iter().enumerate() {
+        let rank = p.len() - larger;
+        least = least.min(p[index] * p.len() as f64 / rank as f64);
+        adjusted[index] = least;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: f64, expected: f64, relative: f64) {
+        assert!((found / expected - 1.0).abs() <= relative, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn normal_tails_are_those_of_tables() {
+        for (z, p) in [(0.0, 1.0), (1.0, 0.317_310_5), (1.959_964, 0.05), (2.575_829, 0.01), (6.0, 1.973_175e-9)] {
+            close(two_sided_normal(z), p, 1e-5);
+            close(two_sided_normal(-z), p, 1e-5);
+        }
+    }
+
+    #[test]
+    fn student_quantiles_are_near_those_of_tables_and_invert_the_tails() {
+        for (freedom, t, relative) in [(2, 4.303, 0.05), (4, 2.776, 0.006), (8, 2.306, 0.002), (30, 2.042, 0.001)] {
+            let found = student_quantile(1.959_964, Some(freedom));
+            close(found, t, relative);
+            close(two_sided_student(found, Some(freedom)), 0.05, 1e-4);
+        }
+        assert_eq!(student_quantile(1.5, None), 1.5);
+    }
+
+    #[test]
+    fn adjusted_values_are_those_of_the_original_example() {
+        // The fifteen p-values of Benjamini and Hochberg's section 4.1: four are rejected at 5 %.
+        let p = [
+            0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528,
+            0.7590, 1.0,
+        ];
+        let adjusted = benjamini_hochberg(&p);
+        assert_eq!(adjusted.iter().filter(|q| **q <= 0.05).count(), 4);
+        close(adjusted[0], 0.0015, 1e-12);
+        close(adjusted[3], 0.0095 * 15.0 / 4.0, 1e-12);
+        assert!(adjusted.is_sorted(), "{adjusted:?}");
+        assert!(benjamini_hochberg(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_order_of_the_tests_does_not_matter() {
+        assert_eq!(benjamini_hochberg(&[0.04, 0.01, 0.02]), [0.04, 0.03, 0.03]);
+    }
+}

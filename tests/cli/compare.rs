@@ -1,0 +1,245 @@
+//! `compare`: verdicts, exit codes and refusals. Records are made here; no device is needed.
+
+use super::{expect_exit, gpukern, run, stderr, stdout};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// A folder of records.
+struct Records(TempDir);
+
+impl Records {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_string()
+    }
+
+    fn record(&self, name: &str, record: &Value) -> String {
+        self.write(name, &record.to_string())
+    }
+}
+
+/// A record of `cases` cases with `count` samples, each `spread` around `centre` in a fixed pattern that has no drift.
+fn record(started: &str, cases: usize, count: usize, centre: f64, spread: f64) -> Value {
+    let text = include_str!("../fixtures/run-1.json");
+    let mut record: Value = serde_json::from_str(text).expect("JSON");
+    record["schema"] = "gpukern-run/2".into();
+    record["started"] = started.into();
+    let mut case = record["cases"][0].clone();
+    let samples: Vec<Value> = (0..count)
+        .map(|i| {
+            let swing = ((i * 7919) % 1009) as f64 / 504.0 - 1.0;
+            json!({"device": (centre * (1.0 + spread * swing) * 16.0).round() / 16.0, "host": 1.5 * centre})
+        })
+        .collect();
+    case["outcome"]["samples"] = samples.into();
+    let case = |index: usize| {
+        let mut case = case.clone();
+        case["id"] = format!("lu/case-{index}/f32/1024x1024").into();
+        case
+    };
+    record["cases"] = (0..cases).map(case).collect();
+    record
+}
+
+fn quiet(started: &str, centre: f64) -> Value {
+    record(started, 2, 50, centre, 0.005)
+}
+
+#[test]
+fn a_record_is_the_same_as_itself() {
+    let records = Records::new();
+    let path = records.record("a.json", &record("2026-01-01T00:00:00Z", 3, 20, 1e6, 0.3));
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &path, &path]), 0));
+    assert!(text.contains("\n3 same (changes below 2 % do not matter)\n"), "{text}");
+}
+
+#[test]
+fn five_percent_more_is_slower_and_less_is_faster() {
+    let records = Records::new();
+    let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b]), 1));
+    assert!(text.contains("SLOWER") && text.contains("1.0500") && text.contains("\n2 slower ("), "{text}");
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &b, &a]), 0));
+    assert!(text.contains("\n2 faster ("), "{text}");
+    expect_exit(&mut gpukern(&["compare", &a, &b, "--min-effect", "10%"]), 0);
+}
+
+#[test]
+fn few_or_noisy_samples_are_undecided() {
+    let records = Records::new();
+    let a = records.record("a.json", &quiet("a", 1e6));
+    let few = records.record("few.json", &record("b", 2, 3, 1.05e6, 0.005));
+    let noisy = records.record("noisy.json", &record("c", 2, 20, 1.05e6, 0.6));
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &few]), 4));
+    assert!(text.contains("candidate has 3 samples, 6 are needed") && text.contains("2 undecided"), "{text}");
+    expect_exit(&mut gpukern(&["compare", &a, &noisy]), 4);
+    expect_exit(&mut gpukern(&["compare", &a, &a, "--noise", "50%"]), 0);
+    let again = records.record("again.json", &quiet("d", 1e6));
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &again, "--noise", "50%"]), 4));
+    assert!(text.contains("few processes, ±50 % assumed between them"), "{text}");
+}
+
+#[test]
+fn several_processes_of_a_side_are_taken_together() {
+    let records = Records::new();
+    let side = |name: &str, centre: f64| -> Vec<String> {
+        let run = |i: usize| {
+            records.record(&format!("{name}{i}.json"), &quiet(&format!("{name}{i}"), centre + 2e3 * i as f64))
+        };
+        (0..4).map(run).collect()
+    };
+    let [a, b] = [side("a", 1e6), side("b", 1.06e6)];
+    let output =
+        expect_exit(gpukern(&["compare", "--json", "-", "--baseline"]).args(&a).arg("--candidate").args(&b), 1);
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!(document["schema"], "gpukern-compare/1");
+    assert_eq!(document["exit"], 1);
+    let case = &document["cases"][0];
+    assert_eq!((&case["verdict"], &case["baseline"]["processes"]), (&json!("slower"), &json!(4)), "{case}");
+    let [low, high] = [0, 1].map(|end| case["interval"][end].as_f64().expect("a number"));
+    assert!(low < 1.06 && 1.06 < high, "{case}");
+    let output = expect_exit(gpukern(&["compare", &a[0], &b[0], "--candidate"]).args(&b), 2);
+    assert!(stderr(&output).contains("is the same run as another record of its side"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
+    let records = Records::new();
+    let a = records.record("a.json", &quiet("a", 1e6));
+    let mut wrong = quiet("b", 1e6);
+    wrong["cases"][0]["outcome"] = json!({"status": "rejected", "residual": null, "tolerance": 0.1, "method": "elementwise", "worst": "C is NaN", "metrics": []});
+    let wrong = records.record("wrong.json", &wrong);
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &wrong]), 1));
+    assert!(text.contains("REGRESSED  lu/case-0/f32/1024x1024: measured → rejected: C is NaN"), "{text}");
+    let mut short = quiet("c", 1e6);
+    short["cases"].as_array_mut().expect("cases").pop();
+    let short = records.record("short.json", &short);
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &short]), 0));
+    assert!(text.contains("not compared  lu/case-1/f32/1024x1024: measured → absent"), "{text}");
+    assert!(text.contains("1 same, 1 not compared"), "{text}");
+}
+
+#[test]
+fn records_that_differ_in_more_than_time_are_refused_without_force() {
+    let records = Records::new();
+    let a = records.record("a.json", &quiet("a", 1e6));
+    for (pointer, value, expected) in [
+        ("/devices/0/driver/info", json!("590.1"), "driver: NVIDIA 580"),
+        ("/devices/0/name", json!("other"), "device: NVIDIA H100 80GB HBM3 → other"),
+        ("/method/validation", json!(true), "validation layers: off → on"),
+        ("/method/cache", json!("cold"), "cache: hot → cold"),
+        ("/method/clock", json!("host"), "clock: device timestamps → host"),
+        ("/cases/0/seed", json!(2), "seed: 1 in lu/case-0/f32/1024x1024 → 2"),
+    ] {
+        let mut other = quiet("b", 1e6);
+        *other.pointer_mut(pointer).expect("there") = value;
+        let b = records.record("b.json", &other);
+        let output = expect_exit(&mut gpukern(&["compare", &a, &b]), 2);
+        assert!(stderr(&output).contains(expected) && stderr(&output).contains("--force"), "{}", stderr(&output));
+        assert!(stdout(&output).is_empty());
+        let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b, "--force"]), 0));
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn another_version_of_gpukern_is_named_and_compared() {
+    let records = Records::new();
+    let a = records.record("a.json", &quiet("a", 1e6));
+    let mut other = quiet("b", 1e6);
+    other["version"] = "9.9.9".into();
+    let b = records.record("b.json", &other);
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b]), 0));
+    assert!(text.starts_with("  gpukern: 0.1.0 → 9.9.9\n"), "{text}");
+}
+
+#[test]
+fn limits_are_held_and_broken() {
+    let records = Records::new();
+    let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
+    let gate = |text: &str, code: i32| {
+        let gate = records.write("limits.toml", text);
+        let output = expect_exit(&mut gpukern(&["compare", &a, &b, "--gate", &gate]), code);
+        stdout(&output) + &stderr(&output)
+    };
+    let text = gate("[[limit]]\ncase = 'lu/*'\nmax-slowdown = '8%'\nmax-time = '2ms'\nmin-rate = '10 GFLOP/s'", 0);
+    assert!(text.contains("within its max-slowdown"), "{text}");
+    let text = gate("[[limit]]\ncase = '*case-0*'\nmax-slowdown = '3%'\nmax-time = '1.01ms'", 1);
+    assert!(text.contains("limit  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3.000 %"), "{text}");
+    assert!(text.contains("takes 1.050 ms, max-time is 1.010 ms") && text.contains("2 limits broken"), "{text}");
+    assert!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 1).contains("has no share of a limit"));
+    assert!(gate("[[limit]]\ncase = 'mat*'\nmax-time = '1s'", 2).contains("limit for 'mat*' matches no case"));
+    let text = gate("[[limit]]\ncase = '*'\nmax-tiem = '1s'", 2);
+    assert!(text.contains("unknown field `max-tiem`") && text.contains("limits.toml"), "{text}");
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_answered_with_the_remedy() {
+    let records = Records::new();
+    let a = records.record("a.json", &quiet("a", 1e6));
+    let not_json = records.write("not.json", "hello");
+    for (arguments, expected) in [
+        (vec!["compare"], "no baseline given; write `gpukern compare BASELINE.json CANDIDATE.json`"),
+        (vec!["compare", "--baseline", &a], "no candidate given"),
+        (vec!["compare", "-", "-"], "standard input ('-') is given twice"),
+        (vec!["compare", &a, "/nonexistent.json"], "cannot read '/nonexistent.json'"),
+        (vec!["compare", &a, &not_json], "it is not JSON"),
+        (vec!["compare", &a, &a, "--min-effect", "tiny"], "--min-effect: malformed share 'tiny'"),
+        (vec!["compare", &a, &a, "--gate", "/nonexistent.toml"], "cannot read limits '/nonexistent.toml'"),
+    ] {
+        let message = stderr(&expect_exit(&mut gpukern(&arguments), 2));
+        assert!(message.contains(expected) && !message.contains("panicked"), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_record_may_come_from_standard_input_and_the_comparison_go_to_a_file() {
+    let records = Records::new();
+    let a = records.record("a.json", &quiet("a", 1e6));
+    let path: PathBuf = records.0.path().join("out.json");
+    let mut child = gpukern(&["compare", "-", &a, "--json"])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(quiet("b", 1e6).to_string().as_bytes()).expect("written");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("2 same"));
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON");
+    assert_eq!(document["cases"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn names_that_would_act_on_a_terminal_are_printed_as_text() {
+    let records = Records::new();
+    let mut nasty = quiet("a", 1e6);
+    nasty["cases"][0]["id"] = "<b>\u{1b}[2J\u{7}".into();
+    let path = records.record("a.json", &nasty);
+    let output = run(&mut gpukern(&["compare", &path, &path]));
+    assert!(!output.stdout.contains(&0x1b) && stdout(&output).contains("<b>\\u{1b}[2J\\u{7}"), "{}", stdout(&output));
+}
+
+/// The promise is one second on two idle cores; tests share theirs, so ten are allowed here.
+#[test]
+fn a_thousand_cases_of_a_thousand_samples_are_compared_in_seconds() {
+    let records = Records::new();
+    let a = records.record("a.json", &record("a", 1000, 1000, 1e6, 0.01));
+    let b = records.record("b.json", &record("b", 1000, 1000, 1.001e6, 0.01));
+    let begun = Instant::now();
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &b]), 0));
+    assert!(text.contains("\n1000 same"), "{text}");
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
