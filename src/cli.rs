@@ -16,7 +16,8 @@ use std::path::PathBuf;
         gpukern bench matmul --variant subgroup              one variant over the default sizes\n  \
         gpukern bench matmul --size 64..1024 --dtype f32,f16 every variant, two element types\n  \
         gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
-        gpukern verify                                       is every kernel right on this device?\n\n\
+        gpukern verify                                       is every kernel right on this device?\n  \
+        gpukern export run.json --to markdown                a record for a pull-request comment\n\n\
         Exit codes: 0 all well · 1 a result was rejected · 2 usage · 3 the device or the system failed · \
         130 interrupted (what was measured is kept)"
 )]
@@ -45,6 +46,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Run every variant at awkward sizes against the oracle: a conformance run.
     Verify(VerifyArgs),
+    /// Write a record in a format that dashboards and tools read.
+    Export(ExportArgs),
 }
 
 /// Options of `devices`.
@@ -140,6 +143,22 @@ pub struct VerifyArgs {
     pub seed: Option<u64>,
 }
 
+/// Options of `export`.
+#[derive(Debug, clap::Args)]
+pub struct ExportArgs {
+    /// A record that `bench --json` wrote.
+    pub run: PathBuf,
+
+    /// The format: custom-smaller-is-better and custom-bigger-is-better (github-action-benchmark), bencher,
+    /// google-benchmark, hyperfine, nvbench, junit, csv, markdown, jsonl.
+    #[arg(long, value_name = "FORMAT")]
+    pub to: String,
+
+    /// Write to this file [default: standard output].
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+}
+
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
         let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
@@ -151,6 +170,14 @@ impl From<VerifyArgs> for Selection {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn the_help_of_export_names_every_format() {
+        let mut command = Cli::command();
+        let export = command.find_subcommand_mut("export").expect("it is a command");
+        let help = export.render_long_help().to_string();
+        assert!(crate::export::Format::ALL.iter().all(|format| help.contains(format.name())), "{help}");
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

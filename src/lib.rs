@@ -7,6 +7,8 @@ pub mod cli;
 pub mod commands;
 pub mod dtype;
 pub mod error;
+pub mod export;
+pub mod markup;
 pub mod options;
 pub mod peak;
 pub mod plan;

@@ -2,9 +2,11 @@
 
 mod bench;
 mod devices;
+mod export;
 mod interrupt;
 mod json_file;
 mod list;
+mod read;
 mod verify;
 
 use crate::cli::{Cli, Command};
@@ -43,6 +45,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::List(args) => list::run(&args),
         Command::Bench(args) => bench::run(&args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
+        Command::Export(args) => export::run(&args),
     }
 }
 
