@@ -17,7 +17,8 @@ use std::path::PathBuf;
         gpukern bench matmul --size 64..1024 --dtype f32,f16 every variant, two element types\n  \
         gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
         gpukern verify                                       is every kernel right on this device?\n  \
-        gpukern export run.json --to markdown                a record for a pull-request comment\n\n\
+        gpukern export run.json --to markdown                a record for a pull-request comment\n  \
+        gpukern report run.json -o report.html               charts, in one page without a network\n\n\
         Exit codes: 0 all well · 1 a result was rejected · 2 usage · 3 the device or the system failed · \
         130 interrupted (what was measured is kept)"
 )]
@@ -48,6 +49,8 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Write a record in a format that dashboards and tools read.
     Export(ExportArgs),
+    /// Draw records as one HTML page with charts and tables, several side by side.
+    Report(ReportArgs),
 }
 
 /// Options of `devices`.
@@ -157,6 +160,22 @@ pub struct ExportArgs {
     /// Write to this file [default: standard output].
     #[arg(long, short, value_name = "PATH|-")]
     pub output: Option<PathBuf>,
+}
+
+/// Options of `report`.
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// Records that `bench --json` wrote.
+    #[arg(required = true)]
+    pub run: Vec<PathBuf>,
+
+    /// Write the page to this file, or to standard output (`-`).
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: PathBuf,
+
+    /// Write the charts as SVG files into this folder, too.
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
 }
 
 impl From<VerifyArgs> for Selection {

@@ -7,6 +7,7 @@ mod interrupt;
 mod json_file;
 mod list;
 mod read;
+mod report;
 mod verify;
 
 use crate::cli::{Cli, Command};
@@ -46,6 +47,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Bench(args) => bench::run(&args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
         Command::Export(args) => export::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }
 

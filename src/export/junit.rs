@@ -1,9 +1,11 @@
 //! `JUnit` XML as Jenkins' schema has it: a device is a suite, a case is a test. A rejected answer is a failure, a failed
-//! device an error, a skipped or interrupted case is skipped; the time of a test is the median.
+//! device an error, a skipped or interrupted case is skipped; the time of a test is the median. Suites have no time: the
+//! schema gives them milliseconds, which is 0 for most kernels.
 
 use super::{Named, named, reason, status};
 use crate::markup::escape;
 use crate::record::{Outcome, Record};
+use crate::units::Nanos;
 use std::fmt::Write;
 
 /// Every case.
@@ -37,7 +39,8 @@ pub fn text(record: &Record) -> String {
 
 fn test(out: &mut String, named: &Named<'_>) {
     let case = named.case;
-    let time = case.measured().map_or_else(String::new, |_| format!(r#" time="{}""#, seconds(&[named])));
+    let time =
+        case.measured().map_or_else(String::new, |m| format!(r#" time="{}""#, seconds(case.shown(m.summary.median))));
     let class = escape(&format!("{}.{}", case.algorithm, case.variant));
     let _ = write!(out, r#"    <testcase name="{}" classname="{class}"{time}>"#, escape(&named.name));
     let message = reason(&case.outcome).unwrap_or_default();
@@ -80,8 +83,7 @@ fn counts(cases: &[&Named<'_>], level: Level) -> String {
     let count = |test: fn(&Outcome) -> bool| cases.iter().filter(|named| test(&named.case.outcome)).count();
     let failures = count(|outcome| matches!(outcome, Outcome::Rejected(_)));
     let errors = count(|outcome| matches!(outcome, Outcome::Failed { .. }));
-    let time = seconds(cases);
-    let mut text = format!(r#"tests="{}" failures="{failures}" errors="{errors}" time="{time}""#, cases.len());
+    let mut text = format!(r#"tests="{}" failures="{failures}" errors="{errors}""#, cases.len());
     if level == Level::Suite {
         let skipped = count(|outcome| matches!(outcome, Outcome::Skipped { .. } | Outcome::Interrupted));
         let _ = write!(text, r#" skipped="{skipped}""#);
@@ -89,10 +91,9 @@ fn counts(cases: &[&Named<'_>], level: Level) -> String {
     text
 }
 
-/// The sum of the medians in seconds, without an exponent, which the schema does not know.
-fn seconds(cases: &[&Named<'_>]) -> String {
-    let times = cases.iter().filter_map(|named| named.case.measured().map(|m| named.case.shown(m.summary.median)));
-    format!("{:.12}", times.sum::<crate::units::Nanos>().seconds())
+/// Without an exponent, which readers do not expect.
+fn seconds(time: Nanos) -> String {
+    format!("{:.12}", time.seconds())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod devices;
+pub mod html;
 pub mod list;
 pub mod published;
 pub mod side_by_side;

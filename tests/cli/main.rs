@@ -5,6 +5,7 @@
 
 mod bench;
 mod broken_kernels;
+mod exports;
 mod factorisations;
 mod failures;
 mod listings;
