@@ -166,7 +166,10 @@ fn named(record: &Record) -> Vec<Named<'_>> {
 /// # Errors
 /// When there are none: the readers of these formats refuse an empty document, or worse, take it for a good one.
 fn measured(record: &Record, format: Format) -> Result<Vec<(Named<'_>, &Measured)>, Error> {
-    let timed: Vec<_> = named(record).into_iter().filter_map(|n| n.case.measured().map(|m| (n, m))).collect();
+    // A chain of no operations has no time either; no run of gpukern writes one.
+    let finite = |case: &Case, m: &Measured| case.shown(m.summary.median).0.is_finite();
+    let timed = named(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
+    let timed: Vec<_> = timed.filter(|(named, m)| finite(named.case, m)).collect();
     if timed.is_empty() {
         return Err(Error::Usage(format!(
             "nothing to export to {}: none of the {} cases was measured; junit, csv, markdown, jsonl and nvbench show \

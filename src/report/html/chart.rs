@@ -154,7 +154,8 @@ impl Plot {
         for series in &self.series {
             for point in &series.points {
                 let (x, y) = chart.backend_coord(&(point.x, point.y));
-                let ends = point.ends.map(|ends| ends.map(|end| chart.backend_coord(&(point.x, end)).1));
+                let end = |end: f64| chart.backend_coord(&(point.x, end.clamp(self.y.low, self.y.high))).1;
+                let ends = point.ends.map(|ends| ends.map(end));
                 let _ = write!(marks, r#"<g class="pt"><title>{}</title>"#, escape(&point.tip));
                 if let Some([low, high]) = ends.filter(|[low, high]| low.abs_diff(*high) > 8) {
                     let colour = SERIES[series.style % SERIES.len()].hex();
@@ -410,7 +411,8 @@ impl Draw for Histogram {
             bins[((sample - low) / span * count as f64).min(count as f64 - 1.0) as usize] += 1;
         }
         let most = bins.iter().copied().max().unwrap_or(1).max(1);
-        let at = |value: f64| 10 + ((value - low) / span * f64::from(pixels - 20)) as i32;
+        // An interval may lie outside the samples in a record that something else wrote.
+        let at = |value: f64| 10 + (((value - low) / span).clamp(0.0, 1.0) * f64::from(pixels - 20)) as i32;
         let mut drawn = String::new();
         {
             let root = SVGBackend::with_string(&mut drawn, (pixels, height)).into_drawing_area();

@@ -257,7 +257,8 @@ impl Page {
                 Some(m) => figures(case, m),
                 None => vec!["–".to_string(); 6],
             };
-            let share = shares.then(|| case.share.map_or_else(|| "–".into(), |s| percent(s.fraction)));
+            let share = case.share.filter(|share| case.measured().is_some() && share.fraction.is_finite());
+            let share = shares.then(|| share.map_or_else(|| "–".into(), |share| percent(share.fraction)));
             let speedup = speedups.then(|| case.speedup.map_or_else(|| "–".into(), significant));
             for cell in cells.into_iter().chain(share).chain(speedup) {
                 let _ = write!(self.out, r#"<td class="n">{cell}</td>"#);
@@ -552,6 +553,35 @@ mod tests {
         for (name, chart) in &report.charts {
             assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c)), "{name}");
             document(chart);
+        }
+    }
+
+    #[test]
+    fn figures_that_no_run_has_leave_the_page_whole() {
+        for (median, sample, chain, fraction) in [
+            (1e300, 1.0, None, 1e300),
+            (0.0, 0.0, None, 0.0),
+            (-5.0, -1e300, None, -1.0),
+            (1.0, 1e-300, Some(0), f64::NAN),
+            (f64::MIN_POSITIVE, f64::MAX, Some(u64::MAX), f64::MIN_POSITIVE),
+        ] {
+            let mut record = full();
+            for (at, case) in record.cases.iter_mut().enumerate() {
+                case.chain = chain;
+                case.share = Some(Share { limit: Limit::Memory, least: Nanos(sample), fraction });
+                if let (Outcome::Measured(m), true) = (&mut case.outcome, at % 2 == 0) {
+                    m.summary.median = Nanos(median);
+                    m.summary.interval = Some([Nanos(sample), Nanos(1e250)]);
+                    m.samples[0].device = Nanos(sample);
+                }
+            }
+            let report = report(&[run(record.clone())]);
+            document(&report.html);
+            record.cases.retain(|case| case.size == "64");
+            document(&super::report(&[run(record.clone())]).html);
+            for format in crate::export::Format::ALL {
+                let _ = format.export(&record);
+            }
         }
     }
 
