@@ -152,7 +152,7 @@ impl Page {
         }
         for (source, cases) in sources.iter().zip(&group.cases) {
             if !cases.is_empty() {
-                self.table(source, cases);
+                self.table(&group.title(), source, cases);
                 self.details(cases);
             }
         }
@@ -237,7 +237,7 @@ impl Page {
     }
 
     /// The values of a group's charts for one source.
-    fn table(&mut self, source: &Source<'_>, cases: &[&Case]) {
+    fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
         let shares = cases.iter().any(|case| case.share.is_some());
         let speedups = cases.iter().any(|case| case.speedup.is_some());
         let mut headings = vec!["size", "variant", "median", "±", "minimum", "GFLOP/s", "GB/s", "samples"];
@@ -249,7 +249,7 @@ impl Page {
         }
         headings.push("remarks");
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", times of one operation" } else { "" };
-        self.open_table(&format!("{}{one}", source.name()), "figures remarks", &headings);
+        self.open_table(&format!("{title}: {}{one}", source.name()), "figures remarks", &headings);
         for case in cases {
             let size = escape(&case.row());
             let _ = write!(self.out, r#"<tr><th scope="row">{size}</th><td class="w">{}</td>"#, escape(&case.variant));
@@ -289,7 +289,7 @@ impl Page {
     /// `headings` are markup; a NUL in one separates several.
     fn open_table(&mut self, caption: &str, class: &str, headings: &[&str]) {
         let caption = escape(caption);
-        let _ = writeln!(self.out, r#"<div class="table" role="region" tabindex="0" aria-label="{caption}">"#);
+        let _ = writeln!(self.out, r#"<section class="table" tabindex="0" aria-label="{caption}">"#);
         let class = if class.is_empty() { String::new() } else { format!(r#" class="{class}""#) };
         let _ = writeln!(self.out, "<table{class}><caption>{caption}</caption>\n<thead><tr>");
         for heading in headings.iter().flat_map(|heading| heading.split('\u{0}')) {
@@ -303,7 +303,7 @@ impl Page {
     }
 
     fn close_table(&mut self) {
-        self.line("</tbody></table></div>");
+        self.line("</tbody></table></section>");
     }
 }
 
