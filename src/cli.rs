@@ -17,7 +17,10 @@ use std::path::PathBuf;
         gpukern bench matmul --size 64..1024 --dtype f32,f16 every variant, two element types\n  \
         gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
         gpukern verify                                       is every kernel right on this device?\n  \
-        gpukern compare before.json after.json               what got slower, and is that noise?\n\n\
+        gpukern compare before.json after.json               what got slower, and is that noise?\n  \
+        gpukern export run.json --to markdown                a record for a pull-request comment\n  \
+        gpukern report run.json -o report.html               charts, in one page without a network\n  \
+        gpukern peak                                         how fast this device is at best\n\n\
         Exit codes: 0 all well · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
@@ -61,6 +64,10 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Did it change? A verdict for each case of two records; the exit code gates CI. See docs/compare.md.
     Compare(CompareArgs),
+    /// Write a record in a format that dashboards and tools read.
+    Export(ExportArgs),
+    /// Draw records as one HTML page with charts and tables, several side by side.
+    Report(ReportArgs),
 }
 
 /// Options of `devices`.
@@ -184,6 +191,38 @@ pub struct VerifyArgs {
     pub seed: Option<u64>,
 }
 
+/// Options of `export`.
+#[derive(Debug, clap::Args)]
+pub struct ExportArgs {
+    /// A record that `bench --json` wrote.
+    pub run: PathBuf,
+
+    /// The format: custom-smaller-is-better and custom-bigger-is-better (github-action-benchmark), bencher,
+    /// google-benchmark, hyperfine, nvbench, junit, csv, markdown, jsonl.
+    #[arg(long, value_name = "FORMAT")]
+    pub to: String,
+
+    /// Write to this file [default: standard output].
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `report`.
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// Records that `bench --json` wrote.
+    #[arg(required = true)]
+    pub run: Vec<PathBuf>,
+
+    /// Write the page to this file, or to standard output (`-`).
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: PathBuf,
+
+    /// Write the charts as SVG files into this folder, too.
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+}
+
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
         let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
@@ -239,6 +278,14 @@ pub struct CompareArgs {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn the_help_of_export_names_every_format() {
+        let mut command = Cli::command();
+        let export = command.find_subcommand_mut("export").expect("it is a command");
+        let help = export.render_long_help().to_string();
+        assert!(crate::export::Format::ALL.iter().all(|format| help.contains(format.name())), "{help}");
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

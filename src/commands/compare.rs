@@ -1,16 +1,15 @@
 //! `gpukern compare`.
 
-use super::Answer;
 use super::json_file::JsonTarget;
+use super::{Answer, read};
 use crate::cli::CompareArgs;
 use crate::compare::gate::{self, Limit, Ruling, Violation};
 use crate::compare::{self, Comparison, Difference, Settings, Verdict};
 use crate::error::{Error, Exit};
-use crate::reader::{self, printable};
+use crate::reader::printable;
 use crate::record::Record;
 use crate::report;
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
@@ -29,7 +28,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     }
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     let mut notes = String::new();
-    let [baseline, candidate] = [read(&paths[0], &mut notes)?, read(&paths[1], &mut notes)?];
+    let [baseline, candidate] = [read_all(&paths[0], &mut notes)?, read_all(&paths[1], &mut notes)?];
 
     let differences = compare::differences(&baseline, &candidate);
     if !args.force && differences.iter().any(|difference| difference.refused) {
@@ -71,13 +70,10 @@ fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
     first.into_iter().chain(more).map(PathBuf::as_path).collect()
 }
 
-fn read(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>, Error> {
+fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>, Error> {
     let mut records: Vec<Record> = vec![];
     for path in paths {
-        let loaded = reader::read(path)?;
-        for note in loaded.notes {
-            let _ = writeln!(notes, "note: {note}");
-        }
+        let loaded = read(path, notes)?;
         // A file given twice would pass for a second process that agrees to the bit.
         let again =
             |record: &&Record| (&record.started, &record.command) == (&loaded.record.started, &loaded.record.command);

@@ -1,28 +1,44 @@
-//! Where a JSON record goes: standard output, or a file that is replaced in one step or not at all.
+//! Where a document goes: standard output, or a file that is replaced in one step or not at all.
 
 use crate::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
+/// What is written, and the option that says where: for the messages.
+#[derive(Clone, Copy)]
+pub(super) struct Document {
+    pub(super) name: &'static str,
+    pub(super) option: &'static str,
+}
+
+/// A record of `bench`.
+const JSON: Document = Document { name: "JSON", option: "--json" };
+
 /// A destination that was tried before any time is spent measuring.
 pub(super) enum JsonTarget {
     /// Standard output.
     Output,
     /// A file, written beside its final place first, so that an older one survives any failure.
-    File { path: PathBuf, draft: NamedTempFile },
+    File { document: Document, path: PathBuf, draft: NamedTempFile },
 }
 
 impl JsonTarget {
     /// Opens the destination `-` or a path.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_for(path, JSON)
+    }
+
+    /// As [`Self::open`], for another document.
+    pub(super) fn open_for(path: &Path, document: Document) -> Result<Self, Error> {
         if path == Path::new("-") {
             return Ok(Self::Output);
         }
         let shown = path.display();
         let refuse = |reason: String| {
             Error::Usage(format!(
-                "cannot write JSON to '{shown}': {reason}; choose another --json path, or - for standard output"
+                "cannot write {} to '{shown}': {reason}; choose another {} path, or - for standard output",
+                document.name, document.option
             ))
         };
         if path.is_dir() {
@@ -39,14 +55,16 @@ impl JsonTarget {
             .permissions_like_a_new_file()
             .tempfile_in(folder)
             .map_err(|e| refuse(e.to_string()))?;
-        Ok(Self::File { path: path.to_path_buf(), draft })
+        Ok(Self::File { document, path: path.to_path_buf(), draft })
     }
 
-    /// Delivers `json`; returns what belongs on standard output.
-    pub(super) fn deliver(self, json: &str) -> Result<Option<String>, Error> {
-        let Self::File { path, mut draft } = self else { return Ok(Some(json.to_string())) };
-        let fail = |reason: String| Error::Failure(format!("cannot write JSON to '{}': {reason}", path.display()));
-        draft.write_all(json.as_bytes()).map_err(|e| fail(e.to_string()))?;
+    /// Delivers `text`; returns what belongs on standard output.
+    pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
+        let Self::File { document, path, mut draft } = self else { return Ok(Some(text.to_string())) };
+        let fail = |reason: String| {
+            Error::Failure(format!("cannot write {} to '{}': {reason}", document.name, path.display()))
+        };
+        draft.write_all(text.as_bytes()).map_err(|e| fail(e.to_string()))?;
         draft.as_file().sync_all().map_err(|e| fail(e.to_string()))?;
         draft.persist(&path).map_err(|e| fail(e.error.to_string()))?;
         Ok(None)

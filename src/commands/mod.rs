@@ -3,18 +3,21 @@
 mod bench;
 mod compare;
 mod devices;
+mod export;
 mod interrupt;
 mod json_file;
 mod list;
 mod peak;
+mod report;
 mod verify;
 
 use crate::cache::Cache;
 use crate::cli::{Cli, Command};
 use crate::error::{Error, Exit};
+use crate::reader::{self, Loaded};
 use crate::selector;
 use crate::vulkan::{Instance, PhysicalDevice, Validation};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What a command leaves to be printed, and its exit code.
@@ -48,7 +51,18 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Peak(args) => peak::run(&args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
         Command::Compare(args) => compare::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Report(args) => report::run(&args),
     }
+}
+
+/// The record in a file; what is odd about it goes to `notes`.
+fn read(path: &Path, notes: &mut String) -> Result<Loaded, Error> {
+    let loaded = reader::read(path)?;
+    for note in &loaded.notes {
+        notes.push_str(&format!("note: {note}\n"));
+    }
+    Ok(loaded)
 }
 
 /// How Vulkan is to be loaded.

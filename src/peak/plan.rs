@@ -36,7 +36,7 @@ pub fn run(device: &DeviceInfo, extent: Extent) -> Run {
     }
     for algorithm in patterns {
         for words in scale.working_sets(extent) {
-            add(algorithm, DType::I32, Size::Two(words, words.max(scale.touched)), &[]);
+            add(algorithm, DType::I32, Size::Two(words, scale.touched.max(scale.passes * words)), &[]);
         }
     }
     if extent == Extent::Full {
@@ -100,6 +100,8 @@ struct Scale {
     multiply_adds: u64,
     /// Words touched.
     touched: u64,
+    /// Passes through the largest working sets: a launch is to be nothing beside them.
+    passes: u64,
     /// The largest working set in words.
     largest: u64,
     /// Factor from one working set to the next.
@@ -116,12 +118,24 @@ impl Scale {
         let room = (device.memory().0 / 8).min(device.limits.buffer.0 / 2) / 4;
         let largest = 1 << room.clamp(LEAST_SET, MOST_SET).ilog2();
         match device.kind {
-            DeviceKind::Cpu => {
-                Self { multiply_adds: 1 << 12, touched: 1 << 22, largest, step: 2, groups: 1 << 4, additions: 1 << 12 }
-            }
-            _ => {
-                Self { multiply_adds: 1 << 23, touched: 1 << 28, largest, step: 1, groups: 1 << 13, additions: 1 << 18 }
-            }
+            DeviceKind::Cpu => Self {
+                multiply_adds: 1 << 12,
+                touched: 1 << 22,
+                passes: 1,
+                largest,
+                step: 2,
+                groups: 1 << 4,
+                additions: 1 << 12,
+            },
+            _ => Self {
+                multiply_adds: 1 << 23,
+                touched: 1 << 28,
+                passes: 4,
+                largest,
+                step: 1,
+                groups: 1 << 13,
+                additions: 1 << 18,
+            },
         }
     }
 

@@ -234,7 +234,7 @@ pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str>
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::algorithms::CheckMethod;
     use crate::algorithms::input::Input;
@@ -291,7 +291,7 @@ pub(super) mod tests {
     }
 
     /// One timed case with a warning, one without, one rejected, one skipped.
-    pub(in crate::report) fn record() -> Record {
+    pub(crate) fn record() -> Record {
         Record {
             schema: SCHEMA.into(),
             version: "0.0.0".into(),

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod compare;
 pub mod devices;
+pub mod html;
 pub mod list;
 pub mod peak;
 pub mod published;

@@ -6,6 +6,7 @@
 mod bench;
 mod broken_kernels;
 mod compare;
+mod exports;
 mod factorisations;
 mod failures;
 mod listings;

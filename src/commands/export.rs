@@ -1,0 +1,17 @@
+//! `gpukern export`.
+
+use super::json_file::{Document, JsonTarget};
+use super::{Answer, read};
+use crate::cli::ExportArgs;
+use crate::error::{Error, Exit};
+use crate::export::Format;
+use std::path::Path;
+
+pub(super) fn run(args: &ExportArgs) -> Result<Answer, Error> {
+    let format: Format = args.to.parse().map_err(Error::Usage)?;
+    let mut notes = String::new();
+    let text = format.export(&read(&args.run, &mut notes)?.record)?;
+    let document = Document { name: format.name(), option: "--output" };
+    let target = JsonTarget::open_for(args.output.as_deref().unwrap_or(Path::new("-")), document)?;
+    Ok(Answer { output: target.deliver(&text)?.unwrap_or_default(), notes, exit: Exit::Success })
+}

@@ -1,0 +1,36 @@
+//! `gpukern report`.
+
+use super::json_file::{Document, JsonTarget};
+use super::{Answer, read};
+use crate::cli::ReportArgs;
+use crate::error::{Error, Exit};
+use crate::report::html::{Run, report};
+
+const REPORT: Document = Document { name: "a report", option: "--output" };
+const CHART: Document = Document { name: "a chart", option: "--svg" };
+
+pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
+    let (mut runs, mut notes) = (vec![], String::new());
+    for path in &args.run {
+        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
+        runs.push(Run { name, record: read(path, &mut notes)?.record });
+    }
+    if runs.iter().all(|run| run.record.cases.is_empty()) {
+        return Err(Error::Usage(
+            "nothing to report: the records have no cases; measure some with `gpukern bench`".into(),
+        ));
+    }
+    let target = JsonTarget::open_for(&args.output, REPORT)?;
+    let report = report(&runs);
+    if let Some(folder) = &args.svg {
+        let shown = folder.display();
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Error::Usage(format!("cannot write charts to '{shown}': {e}; choose another --svg folder")))?;
+        for (name, chart) in &report.charts {
+            JsonTarget::open_for(&folder.join(name), CHART)?.deliver(chart)?;
+        }
+    }
+    let output = target.deliver(&report.html)?.unwrap_or_default();
+    notes.push_str(&format!("{} records, {} charts\n", runs.len(), report.charts.len()));
+    Ok(Answer { output, notes, exit: Exit::Success })
+}

@@ -1,0 +1,119 @@
+//! Bencher Metric Format (<https://bencher.dev/docs/reference/bencher-metric-format/>): benchmarks by name, their
+//! measures by slug.
+//!
+//! `latency` (ns) and `throughput` (operations a second) are Bencher's own measures; `bytes-per-second` is created when
+//! it is first seen. One slug for each quantity and unit: Bencher draws a slug on one axis.
+
+use super::{Format, bandwidth, json, measured, rate};
+use crate::error::Error;
+use crate::record::Record;
+use crate::units::Nanos;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Bencher refuses longer names; it counts bytes.
+const LONGEST_NAME: usize = 1024;
+
+/// A metric with the interval of the median.
+#[derive(Serialize)]
+struct Metric {
+    value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upper_value: Option<f64>,
+}
+
+/// The measured cases.
+///
+/// # Errors
+/// When there are none.
+pub fn text(record: &Record) -> Result<String, Error> {
+    let mut benchmarks: BTreeMap<String, BTreeMap<&str, Metric>> = BTreeMap::new();
+    for (named, m) in measured(record, Format::Bencher)? {
+        let case = named.case;
+        let [low, high] = m.summary.interval.map_or([None; 2], |ends| ends.map(Some));
+        let mut measures = BTreeMap::new();
+        let shown = |time: Nanos| Some(case.shown(time).0);
+        let latency = Metric {
+            value: case.shown(m.summary.median).0,
+            lower_value: low.and_then(shown),
+            upper_value: high.and_then(shown),
+        };
+        measures.insert("latency", latency);
+        // A long time is a low rate.
+        let mut add = |slug, of: &dyn Fn(Nanos) -> Option<f64>| {
+            if let Some(value) = of(m.summary.median) {
+                let metric = Metric { value, lower_value: high.and_then(of), upper_value: low.and_then(of) };
+                measures.insert(slug, metric);
+            }
+        };
+        add("throughput", &|time| rate(case, time));
+        add("bytes-per-second", &|time| bandwidth(case, time));
+        benchmarks.insert(shortened(named.name, &benchmarks), measures);
+    }
+    json(&benchmarks)
+}
+
+/// `name` within what Bencher takes, and not in `taken`. An empty name is refused by Bencher too.
+fn shortened<V>(name: String, taken: &BTreeMap<String, V>) -> String {
+    if name.is_empty() {
+        return shortened("unnamed".into(), taken);
+    }
+    if name.len() <= LONGEST_NAME && !taken.contains_key(&name) {
+        return name;
+    }
+    let candidate = |number: usize| {
+        let ending = format!("… {number}");
+        let mut end = name.len().min(LONGEST_NAME - ending.len());
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        format!("{}{ending}", &name[..end])
+    };
+    // One more candidate than names that are taken: one is free.
+    (1..=taken.len() + 1).map(candidate).find(|candidate| !taken.contains_key(candidate)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{HOSTILE, record};
+    use super::*;
+
+    /// The schema on the page above.
+    fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "$schema": "http://json-schema.org/draft-07/schema",
+            "type": "object",
+            "patternProperties": { ".+": { "type": "object", "patternProperties": { ".+": {
+                "type": "object",
+                "properties": {
+                    "value": { "type": "number" },
+                    "lower_value": { "type": "number" },
+                    "upper_value": { "type": "number" }
+                },
+                "required": ["value"]
+            } } } }
+        })
+    }
+
+    #[test]
+    fn cases_are_benchmarks_with_latency_and_rates() {
+        let text = text(&record()).expect("measured cases");
+        let valid = jsonschema::is_valid(&schema(), &serde_json::from_str(&text).expect("JSON"));
+        assert!(valid, "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        let mut record = record();
+        for (at, case) in record.cases.iter_mut().enumerate() {
+            case.id = format!("{}é{}{at}", "x".repeat(1019), HOSTILE.repeat(20));
+        }
+        let text = text(&record).expect("measured cases");
+        let names: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(names.len(), 2);
+        assert!(names.keys().all(|name| name.len() <= LONGEST_NAME), "{names:?}");
+    }
+}

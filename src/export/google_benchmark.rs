@@ -1,0 +1,167 @@
+//! The JSON of Google Benchmark (<https://github.com/google/benchmark>), for its `tools/compare.py` and what else reads
+//! it.
+//!
+//! A sample is a repetition, so that the tool's U test has them all; mean, median and standard deviation follow as
+//! aggregates. `real_time` is device time. `cpu_time`, which every reader insists on, is host time from submission to
+//! completion; the context says so.
+//!
+//! Cases without a time are in the context, by name: readers (compare.py, Bencher) want a time in every row of
+//! `benchmarks`, also in rows with `error_occurred`, and would take a 0 there for the fastest of all.
+
+use super::{Format, bandwidth, json, measured, moments, named, rate, reason, samples, status};
+use crate::error::Error;
+use crate::record::{Case, Record};
+use crate::units::Nanos;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+struct Document {
+    context: Context,
+    benchmarks: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Context {
+    date: String,
+    /// Google Benchmark writes the name of the host here; a record does not have it.
+    host_name: String,
+    executable: String,
+    library_version: String,
+    library_build_type: &'static str,
+    json_schema_version: u32,
+    cpu_time: &'static str,
+    /// Custom context: strings by name.
+    #[serde(flatten)]
+    custom: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Serialize)]
+struct Row {
+    name: String,
+    family_index: usize,
+    per_family_instance_index: usize,
+    run_name: String,
+    run_type: &'static str,
+    repetitions: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repetition_index: Option<usize>,
+    threads: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_unit: Option<&'static str>,
+    iterations: usize,
+    real_time: f64,
+    cpu_time: f64,
+    time_unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operations_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    label: String,
+}
+
+/// The measured cases as benchmarks, the others in the context.
+///
+/// # Errors
+/// When no case was measured.
+pub fn text(record: &Record) -> Result<String, Error> {
+    let mut families: Vec<(&Case, usize)> = vec![];
+    let mut benchmarks = vec![];
+    for (named, m) in measured(record, Format::GoogleBenchmark)? {
+        let case = named.case;
+        let same = |other: &Case| {
+            (&other.algorithm, &other.variant, other.dtype, other.device)
+                == (&case.algorithm, &case.variant, case.dtype, case.device)
+        };
+        let family_index = families.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
+            families.push((case, 0));
+            families.len() - 1
+        });
+        let row = Row {
+            name: named.name.clone(),
+            family_index,
+            per_family_instance_index: families[family_index].1,
+            run_name: named.name.clone(),
+            run_type: "iteration",
+            repetitions: m.samples.len(),
+            repetition_index: None,
+            threads: 1,
+            aggregate_name: None,
+            aggregate_unit: None,
+            iterations: m.repeats as usize,
+            real_time: 0.0,
+            cpu_time: 0.0,
+            time_unit: "ns",
+            operations_per_second: None,
+            bytes_per_second: None,
+            label: m.warnings.iter().map(|warning| warning.explanation()).collect::<Vec<_>>().join("; "),
+        };
+        families[family_index].1 += 1;
+
+        let device = samples(case, m);
+        let host = |host: Nanos| case.shown(host).0 / f64::from(m.repeats.max(1));
+        let host: Vec<_> = m.samples.iter().map(|sample| host(sample.host)).collect();
+        for (at, (&real_time, &cpu_time)) in device.iter().zip(&host).enumerate() {
+            let whole = m.samples[at].device;
+            benchmarks.push(Row {
+                repetition_index: Some(at),
+                real_time,
+                cpu_time,
+                operations_per_second: rate(case, whole),
+                bytes_per_second: bandwidth(case, whole),
+                ..row.clone()
+            });
+        }
+        let [(mean, deviation), (host_mean, host_deviation)] = [moments(&device), moments(&host)];
+        let host_median = crate::stats::median(&host);
+        let mut aggregate = |name, real: Option<f64>, host: Option<f64>| {
+            if let (Some(real_time), Some(cpu_time)) = (real, host) {
+                benchmarks.push(Row {
+                    name: format!("{}_{name}", row.run_name),
+                    run_type: "aggregate",
+                    aggregate_name: Some(name),
+                    aggregate_unit: Some("time"),
+                    iterations: m.samples.len(),
+                    real_time,
+                    cpu_time,
+                    ..row.clone()
+                });
+            }
+        };
+        aggregate("mean", Some(mean), Some(host_mean));
+        aggregate("median", Some(case.shown(m.summary.median).0), host_median);
+        aggregate("stddev", deviation, host_deviation);
+    }
+    let custom = named(record).into_iter().filter_map(|named| {
+        let reason = reason(&named.case.outcome)?;
+        Some((format!("not measured: {}", named.name), format!("{}: {reason}", status(&named.case.outcome))))
+    });
+    let devices = record.devices.iter().map(|device| {
+        (format!("device {}", device.index), format!("{} ({}, {})", device.name, device.kind, device.driver.info))
+    });
+    let context = Context {
+        date: record.started.clone(),
+        host_name: String::new(),
+        executable: record.command.join(" "),
+        library_version: format!("gpukern {}", record.version),
+        library_build_type: "release",
+        json_schema_version: 1,
+        cpu_time: "host time from submission to completion, divided by the repetitions within it",
+        custom: custom.chain(devices).collect(),
+    };
+    json(&Document { context, benchmarks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::record;
+    use super::*;
+
+    #[test]
+    fn samples_are_repetitions_and_cases_without_a_time_are_in_the_context() {
+        insta::assert_snapshot!(text(&record()).expect("measured cases"));
+    }
+}

@@ -1,0 +1,135 @@
+//! GitHub-flavoured Markdown for a pull-request comment: a table for each device, and why the other cases have no time.
+
+use super::{Named, bandwidth, named, rate, reason, status};
+use crate::record::{Measured, Record};
+use crate::units::significant;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Every case.
+#[must_use]
+pub fn text(record: &Record) -> String {
+    let all = named(record);
+    let mut out = String::new();
+    for device in &record.devices {
+        let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
+        let timed: Vec<_> = cases.iter().filter_map(|named| named.case.measured().map(|m| (*named, m))).collect();
+        let kind = format!("{}, {}", device.kind, device.driver.info);
+        let _ = writeln!(out, "**{}** ({})\n", plain(&device.name), plain(&kind));
+        table(&mut out, &timed);
+        for named in &cases {
+            if let Some(reason) = reason(&named.case.outcome) {
+                let _ = writeln!(out, "- {} {}: {}", status(&named.case.outcome), code(&named.name), plain(&reason));
+            }
+        }
+        if timed.len() < cases.len() {
+            out.push('\n');
+        }
+        let warnings: BTreeSet<_> = timed
+            .iter()
+            .flat_map(|(_, m)| m.warnings.iter().map(|warning| (warning.sign(), warning.explanation())))
+            .collect();
+        for (sign, explanation) in &warnings {
+            let _ = writeln!(out, "- {} {}", plain(sign), plain(explanation));
+        }
+        if !warnings.is_empty() {
+            out.push('\n');
+        }
+    }
+    let validation = if record.method.validation { ", under the validation layers" } else { "" };
+    let _ = writeln!(out, "gpukern {}, {}{validation}", plain(&record.version), plain(&record.started));
+    out
+}
+
+fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
+    if timed.is_empty() {
+        out.push_str("No case was measured.\n\n");
+        return;
+    }
+    let shares = timed.iter().any(|(named, _)| named.case.share.is_some());
+    let signs = timed.iter().any(|(_, m)| !m.warnings.is_empty());
+    let mut heading = String::from("| case | median | ± | GFLOP/s | GB/s |");
+    let mut line = String::from("| :--- | ---: | ---: | ---: | ---: |");
+    for (wanted, title, alignment) in [(shares, " of limit |", " ---: |"), (signs, " |", " :--- |")] {
+        if wanted {
+            heading.push_str(title);
+            line.push_str(alignment);
+        }
+    }
+    let _ = writeln!(out, "{heading}\n{line}");
+    for (named, m) in timed {
+        let case = named.case;
+        let error = m.summary.relative_error().filter(|error| error.is_finite());
+        let number = |rate: Option<f64>| rate.map_or_else(|| "–".into(), |rate| significant(rate * 1e-9));
+        let _ = write!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            code(&named.name),
+            case.shown(m.summary.median),
+            error.map_or_else(|| "–".into(), |error| format!("{:.1} %", 100.0 * error)),
+            number(rate(case, m.summary.median)),
+            number(bandwidth(case, m.summary.median)),
+        );
+        if shares {
+            let share = case.share.filter(|share| share.fraction.is_finite());
+            let share = share.map_or_else(|| "–".into(), |share| format!("{:.1} %", 100.0 * share.fraction));
+            let _ = write!(out, " {share} |");
+        }
+        if signs {
+            let signs: Vec<_> = m.warnings.iter().map(|warning| plain(warning.sign())).collect();
+            let _ = write!(out, " {} |", signs.join(" "));
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
+/// Text that is no markup, no HTML, and mentions nobody.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            // A backslash does not keep GitHub from mentioning somebody or linking to an issue.
+            '@' => out.push_str("&#64;"),
+            '#' => out.push_str("&#35;"),
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' => {
+                out.push('\\');
+                out.push(character);
+            }
+            character if character.is_control() => out.push(' '),
+            character => out.push(character),
+        }
+    }
+    out
+}
+
+/// Text as code, within a cell of a table: a bar is escaped there even in code, and a fence is longer than any run of
+/// backticks inside.
+fn code(text: &str) -> String {
+    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let longest = flat.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let padding = if flat.starts_with('`') || flat.ends_with('`') { " " } else { "" };
+    format!("{fence}{padding}{}{padding}{fence}", flat.replace('|', "\\|"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{HOSTILE, hostile, record};
+    use super::*;
+
+    #[test]
+    fn measured_cases_are_rows_and_others_are_listed_with_the_reason() {
+        insta::assert_snapshot!(text(&record()));
+    }
+
+    #[test]
+    fn hostile_names_stay_in_their_cell_and_are_text() {
+        insta::assert_snapshot!(text(&hostile()));
+        assert!(!plain(HOSTILE).contains(['<', '@', '\n']));
+        assert_eq!(code("a``b|"), "```a``b\\|```");
+    }
+}

@@ -1,0 +1,366 @@
+//! Records in the formats that dashboards and tools read: one file a format, each a pure function of a record.
+//!
+//! In all of them the time of a case is the one that tables show (that of one operation where the case is a chain), in
+//! the unit that the format asks for. Only measured cases have times. A figure that is not finite is left out or `null`,
+//! with the reason where the format has a place for one: never `NaN`, never 0.
+
+pub mod bencher;
+pub mod csv;
+pub mod github_action;
+pub mod google_benchmark;
+pub mod hyperfine;
+pub mod json_lines;
+pub mod junit;
+pub mod markdown;
+pub mod nvbench;
+mod row;
+
+use crate::capability::DeviceInfo;
+use crate::error::{Error, unknown};
+use crate::record::{Case, Measured, Outcome, Record};
+use crate::units::Nanos;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// A format that a record can be exported to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Times for github-action-benchmark's tool `customSmallerIsBetter`.
+    GithubSmaller,
+    /// Rates for github-action-benchmark's tool `customBiggerIsBetter`.
+    GithubBigger,
+    /// Bencher Metric Format.
+    Bencher,
+    /// The JSON of Google Benchmark.
+    GoogleBenchmark,
+    /// The JSON of hyperfine.
+    Hyperfine,
+    /// The JSON of nvbench.
+    Nvbench,
+    /// `JUnit` XML.
+    Junit,
+    /// Comma-separated values.
+    Csv,
+    /// A table for a pull-request comment.
+    Markdown,
+    /// A JSON object a line.
+    JsonLines,
+}
+
+impl Format {
+    /// All formats, in the order that lists show them.
+    pub const ALL: [Self; 10] = [
+        Self::GithubSmaller,
+        Self::GithubBigger,
+        Self::Bencher,
+        Self::GoogleBenchmark,
+        Self::Hyperfine,
+        Self::Nvbench,
+        Self::Junit,
+        Self::Csv,
+        Self::Markdown,
+        Self::JsonLines,
+    ];
+
+    /// The name used on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GithubSmaller => "custom-smaller-is-better",
+            Self::GithubBigger => "custom-bigger-is-better",
+            Self::Bencher => "bencher",
+            Self::GoogleBenchmark => "google-benchmark",
+            Self::Hyperfine => "hyperfine",
+            Self::Nvbench => "nvbench",
+            Self::Junit => "junit",
+            Self::Csv => "csv",
+            Self::Markdown => "markdown",
+            Self::JsonLines => "jsonl",
+        }
+    }
+
+    /// `record` in this format.
+    ///
+    /// # Errors
+    /// When the format has a place for measured cases only and there are none.
+    pub fn export(self, record: &Record) -> Result<String, Error> {
+        match self {
+            Self::GithubSmaller => github_action::times(record),
+            Self::GithubBigger => github_action::rates(record),
+            Self::Bencher => bencher::text(record),
+            Self::GoogleBenchmark => google_benchmark::text(record),
+            Self::Hyperfine => hyperfine::text(record),
+            Self::Nvbench => nvbench::text(record),
+            Self::Junit => Ok(junit::text(record)),
+            Self::Csv => csv::text(record),
+            Self::Markdown => Ok(markdown::text(record)),
+            Self::JsonLines => json_lines::text(record),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    /// Case and hyphens do not matter, so that the action's own `customSmallerIsBetter` is known too.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let plain = |name: &str| name.replace(['-', '_'], "").to_lowercase();
+        let typed = match plain(text).as_str() {
+            "bmf" => plain(Self::Bencher.name()),
+            "md" => plain(Self::Markdown.name()),
+            "jsonlines" | "ndjson" => plain(Self::JsonLines.name()),
+            other => other.to_string(),
+        };
+        let names = Self::ALL.map(Self::name);
+        let found = Self::ALL.into_iter().find(|format| plain(format.name()) == typed);
+        found.ok_or_else(|| unknown("format", text, "", &names))
+    }
+}
+
+/// A case with the name that dashboards know it by.
+#[derive(Debug)]
+struct Named<'a> {
+    /// The case's id; with the device's name where the record has several; unique in the record.
+    name: String,
+    case: &'a Case,
+    device: Option<&'a DeviceInfo>,
+}
+
+impl Named<'_> {
+    fn device_name(&self) -> &str {
+        self.device.map_or("unknown device", |device| &device.name)
+    }
+
+    fn driver(&self) -> &str {
+        self.device.map_or("", |device| &device.driver.info)
+    }
+}
+
+/// The cases of `record` by name. The names of a record stay the same from run to run, which is what joins the points
+/// of a dashboard's line.
+fn named(record: &Record) -> Vec<Named<'_>> {
+    let twins = |device: &DeviceInfo| record.devices.iter().filter(|other| other.name == device.name).count() > 1;
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let name = |case: &Case, device: Option<&DeviceInfo>| match device {
+        Some(device) if record.devices.len() > 1 && twins(device) => {
+            format!("{} on {} [{}]", case.id, device.name, device.index)
+        }
+        Some(device) if record.devices.len() > 1 => format!("{} on {}", case.id, device.name),
+        _ => case.id.clone(),
+    };
+    record
+        .cases
+        .iter()
+        .map(|case| {
+            let device = record.devices.iter().find(|device| device.index == case.device);
+            let name = name(case, device);
+            let count = seen.entry(name.clone()).or_default();
+            *count += 1;
+            Named { name: if *count == 1 { name } else { format!("{name} ({count})") }, case, device }
+        })
+        .collect()
+}
+
+/// The measured cases of `record`, for a format that has a place for no others.
+///
+/// # Errors
+/// When there are none: the readers of these formats refuse an empty document, or worse, take it for a good one.
+fn measured(record: &Record, format: Format) -> Result<Vec<(Named<'_>, &Measured)>, Error> {
+    // A chain of no operations has no time either; no run of gpukern writes one.
+    let finite = |case: &Case, m: &Measured| case.shown(m.summary.median).0.is_finite();
+    let timed = named(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
+    let timed: Vec<_> = timed.filter(|(named, m)| finite(named.case, m)).collect();
+    if timed.is_empty() {
+        return Err(Error::Usage(format!(
+            "nothing to export to {}: none of the {} cases was measured; junit, csv, markdown, jsonl and nvbench show \
+             the others too",
+            format.name(),
+            record.cases.len()
+        )));
+    }
+    Ok(timed)
+}
+
+/// Why a case has no time, in the words of the record; `None` for a measured one.
+fn reason(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Measured(_) => None,
+        Outcome::Rejected(v) => {
+            let residual = v.residual.map_or_else(|| "not finite".into(), |residual| format!("{residual:.2e}"));
+            let worst = if v.worst.is_empty() { String::new() } else { format!(": {}", v.worst) };
+            Some(format!("residual {residual}, allowed {:.2e}{worst}", v.tolerance))
+        }
+        Outcome::Skipped { reason } => Some(reason.clone()),
+        Outcome::Failed { error } => Some(error.clone()),
+        Outcome::Interrupted => Some("the run was interrupted before it had a sample".into()),
+    }
+}
+
+fn status(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Measured(_) => "measured",
+        Outcome::Rejected(_) => "rejected",
+        Outcome::Skipped { .. } => "skipped",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Interrupted => "interrupted",
+    }
+}
+
+/// Why a rate is missing beside a time.
+const NO_RATE: &str = "no rate: its time is below what the device's clock resolves";
+
+/// Arithmetic rate in operations a second of a case that took `time`; `None` where it has no operations or no finite
+/// rate.
+fn rate(case: &Case, time: Nanos) -> Option<f64> {
+    (case.work.operations > 0).then(|| case.work.rate(time).0).filter(|rate| rate.is_finite())
+}
+
+/// Data rate in bytes a second of a case that took `time`; `None` where it has no bytes or no finite rate.
+fn bandwidth(case: &Case, time: Nanos) -> Option<f64> {
+    (case.work.bytes.0 > 0).then(|| case.work.bandwidth(time).0).filter(|rate| rate.is_finite())
+}
+
+/// Mean and sample standard deviation; the latter needs two values.
+fn moments(values: &[f64]) -> (f64, Option<f64>) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()))
+}
+
+/// The samples of a case in nanoseconds, as tables show times.
+fn samples(case: &Case, measured: &Measured) -> Vec<f64> {
+    measured.samples.iter().map(|sample| case.shown(sample.device).0).collect()
+}
+
+/// `value` as JSON with a line end.
+fn json(value: &impl serde::Serialize) -> Result<String, Error> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|e| Error::Failure(e.to_string()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::record::{Limit, Share};
+    use crate::report::bench::tests::record as plain;
+
+    /// One measured case with a warning, one with a share; one rejected, skipped, failed and interrupted.
+    pub(crate) fn record() -> Record {
+        let mut record = plain();
+        record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();
+        record.cases[1].share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4 });
+        let mut add = |variant: &str, outcome| {
+            let id = format!("matmul/{variant}/f32/64x64x64");
+            let case = Case { id, variant: variant.into(), outcome, ..record.cases[0].clone() };
+            record.cases.push(case);
+        };
+        add("broken", Outcome::Failed { error: "device lost".into() });
+        add("late", Outcome::Interrupted);
+        record
+    }
+
+    /// What no name should be.
+    pub(crate) const HOSTILE: &str = "=1+1|<script>alert(1)</script>\"'`]]>&\n@all\u{1},*_\\";
+
+    /// A record with [`HOSTILE`] wherever a record has text from elsewhere.
+    pub(crate) fn hostile() -> Record {
+        let mut record = record();
+        for device in &mut record.devices {
+            device.name = HOSTILE.into();
+            device.driver.info = HOSTILE.into();
+        }
+        record.command = vec![HOSTILE.into()];
+        record.started = HOSTILE.into();
+        record.version = HOSTILE.into();
+        for (at, case) in record.cases.iter_mut().enumerate() {
+            // The first as it is, like a formula; the others apart from it.
+            case.id = if at == 0 { HOSTILE.into() } else { format!("{at}{HOSTILE}") };
+            case.algorithm = HOSTILE.into();
+            case.variant = format!("{at}{HOSTILE}");
+            case.size = HOSTILE.into();
+            case.notes = vec![HOSTILE.into()];
+            match &mut case.outcome {
+                Outcome::Measured(measured) => measured.verification.worst = HOSTILE.into(),
+                Outcome::Rejected(verification) => verification.worst = HOSTILE.into(),
+                Outcome::Skipped { reason } => *reason = HOSTILE.into(),
+                Outcome::Failed { error } => *error = HOSTILE.into(),
+                Outcome::Interrupted => {}
+            }
+        }
+        record
+    }
+
+    #[test]
+    fn every_format_is_parsed_back_from_its_name() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+        }
+        assert_eq!("customBiggerIsBetter".parse(), Ok(Format::GithubBigger));
+        let error = "markdwon".parse::<Format>().expect_err("misspelt");
+        assert!(error.starts_with("unknown format 'markdwon'; did you mean 'markdown'?"), "{error}");
+    }
+
+    #[test]
+    fn formats_for_times_alone_refuse_a_record_without_any() {
+        let mut record = record();
+        record.cases.retain(|case| case.measured().is_none());
+        for format in Format::ALL {
+            let exported = format.export(&record);
+            let tolerant =
+                matches!(format, Format::Nvbench | Format::Junit | Format::Csv | Format::Markdown | Format::JsonLines);
+            assert_eq!(exported.is_ok(), tolerant, "{format:?}");
+            if let Err(error) = exported {
+                assert!(error.to_string().contains("none of the 4 cases was measured"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_of_zero_has_no_rate_in_any_format() {
+        let mut record = record();
+        for case in &mut record.cases {
+            if let Outcome::Measured(measured) = &mut case.outcome {
+                measured.summary.median = Nanos(0.0);
+                measured.summary.interval = Some([Nanos(0.0), Nanos(0.0)]);
+            }
+        }
+        for format in Format::ALL {
+            // The rates alone have nothing left to say.
+            let Ok(text) = format.export(&record) else {
+                assert_eq!(format, Format::GithubBigger);
+                continue;
+            };
+            let lower = text.to_lowercase();
+            assert!(
+                !lower.contains("inf,") && !lower.contains("\"inf") && !lower.contains("nan"),
+                "{format:?}\n{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_unique_with_several_devices_and_repeated_cases() {
+        let mut record = record();
+        let mut second = record.devices[0].clone();
+        second.index = 1;
+        record.devices.push(second);
+        let mut others = record.cases.clone();
+        for case in &mut others {
+            case.device = 1;
+        }
+        record.cases.extend(others.clone());
+        record.cases.extend(others);
+        let mut names: Vec<_> = named(&record).into_iter().map(|named| named.name).collect();
+        assert_eq!(names[0], "matmul/naive/f32/64x64x64 on software [0]");
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn the_standard_deviation_of_one_value_is_unknown() {
+        assert_eq!(moments(&[3.0]), (3.0, None));
+        assert_eq!(moments(&[1.0, 3.0]), (2.0, Some(2f64.sqrt())));
+    }
+}

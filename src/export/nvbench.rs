@@ -1,0 +1,172 @@
+//! The JSON of nvbench (<https://github.com/NVIDIA/nvbench>, file version 1.0.0): an algorithm is a benchmark, variant,
+//! element type, size and input are its axes, a case is a state. Numbers in axis values and summaries are strings there.
+//!
+//! Its tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so that is where ours go; the
+//! state of the caches is that of the record, and each description says which.
+
+use super::{bandwidth, json, moments, named, rate, reason, samples, status};
+use crate::error::Error;
+use crate::record::{Cache, Case, Measured, Record};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+#[derive(Serialize)]
+struct Document {
+    meta: Value,
+    devices: Vec<Value>,
+    benchmarks: Vec<Benchmark>,
+}
+
+#[derive(Serialize)]
+struct Benchmark {
+    name: String,
+    index: usize,
+    devices: Vec<usize>,
+    axes: Vec<Value>,
+    states: Vec<State>,
+}
+
+#[derive(Serialize)]
+struct State {
+    name: String,
+    device: usize,
+    type_config_index: usize,
+    axis_values: Vec<Value>,
+    summaries: Vec<Value>,
+    is_skipped: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skip_reason: Option<String>,
+}
+
+const AXES: [&str; 5] = ["Variant", "T", "Size", "Input", "Subgroup"];
+
+/// Every case; those without a time are skipped states with the reason.
+///
+/// # Errors
+/// When JSON cannot be written, which no record causes.
+pub fn text(record: &Record) -> Result<String, Error> {
+    let mut benchmarks: Vec<Benchmark> = vec![];
+    for named in named(record) {
+        let case = named.case;
+        let at = benchmarks.iter().position(|benchmark| benchmark.name == case.algorithm).unwrap_or_else(|| {
+            let same: Vec<_> = record.cases.iter().filter(|other| other.algorithm == case.algorithm).collect();
+            benchmarks.push(Benchmark {
+                name: case.algorithm.clone(),
+                index: benchmarks.len(),
+                devices: distinct(same.iter().map(|case| case.device)),
+                axes: axes(&same),
+                states: vec![],
+            });
+            benchmarks.len() - 1
+        });
+        let values = AXES.iter().zip(values(case));
+        let axis_values = values.map(|(name, value)| json!({ "name": name, "type": "string", "value": value }));
+        let reason = reason(&case.outcome).map(|reason| format!("{}: {reason}", status(&case.outcome)));
+        benchmarks[at].states.push(State {
+            name: format!("Device={} {}", case.device, named.name),
+            device: case.device,
+            type_config_index: 0,
+            axis_values: axis_values.collect(),
+            summaries: case.measured().map_or_else(Vec::new, |m| summaries(case, m, record.method.cache)),
+            is_skipped: reason.is_some(),
+            skip_reason: reason,
+        });
+    }
+    let devices = record.devices.iter().map(|device| {
+        let memory: u64 = device.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size.0).sum();
+        json!({
+            "id": device.index,
+            "name": device.name,
+            "max_threads_per_block": device.limits.group_invocations,
+            "shared_memory_per_block": device.limits.shared_memory,
+            "global_memory_size": memory,
+        })
+    });
+    let meta = json!({
+        "argv": record.command,
+        "version": {
+            "json": { "major": 1, "minor": 0, "patch": 0, "string": "1.0.0" },
+            "gpukern": { "string": record.version },
+        },
+    });
+    json(&Document { meta, devices: devices.collect(), benchmarks })
+}
+
+/// The values of a case along [`AXES`].
+fn values(case: &Case) -> [String; 5] {
+    let subgroup = case.subgroup_size.map_or_else(|| "default".into(), |width| width.to_string());
+    [case.variant.clone(), case.dtype.to_string(), case.size.clone(), case.input.to_string(), subgroup]
+}
+
+fn axes(cases: &[&Case]) -> Vec<Value> {
+    let axis = |(at, name): (usize, &&str)| {
+        let values = distinct(cases.iter().map(|case| values(case)[at].clone()));
+        let values: Vec<_> = values
+            .into_iter()
+            .map(|value| json!({ "input_string": value, "description": "", "value": value }))
+            .collect();
+        json!({ "name": name, "type": "string", "flags": "", "values": values })
+    };
+    AXES.iter().enumerate().map(axis).collect()
+}
+
+fn summaries(case: &Case, m: &Measured, cache: Cache) -> Vec<Value> {
+    let cache = match cache {
+        Cache::Hot => "caches hot",
+        Cache::Cold => "caches cold",
+    };
+    let times: Vec<_> = samples(case, m).into_iter().map(|time| time * 1e-9).collect();
+    let (mean, deviation) = moments(&times);
+    let seconds = |time| case.shown(time).seconds();
+    let s = &m.summary;
+    let [low, median, high] = [s.lower_quartile, s.median, s.upper_quartile].map(seconds);
+    let number = |tag: &str, name: &str, hint: &str, value: Option<f64>| {
+        let value = value.filter(|value| value.is_finite())?;
+        Some(json!({
+            "tag": tag, "name": name, "hint": hint, "description": format!("{name}, {cache}"),
+            "data": [{ "name": "value", "type": "float64", "value": value.to_string() }],
+        }))
+    };
+    let relative = |spread: Option<f64>, center: f64| spread.map(|spread| spread / center);
+    let count = json!({
+        "tag": "nv/cold/sample_size", "name": "Samples", "hint": "sample_size",
+        "description": format!("Number of samples, {cache}"),
+        "data": [{ "name": "value", "type": "int64", "value": s.count.to_string() }],
+    });
+    let figures = [
+        number("nv/cold/time/gpu/min", "Min GPU Time", "duration", Some(seconds(s.min))),
+        number("nv/cold/time/gpu/max", "Max GPU Time", "duration", Some(seconds(s.max))),
+        number("nv/cold/time/gpu/mean", "GPU Time", "duration", Some(mean)),
+        number("nv/cold/time/gpu/stdev/absolute", "Noise (abs)", "duration", deviation),
+        number("nv/cold/time/gpu/stdev/relative", "Noise", "percentage", relative(deviation, mean)),
+        number("nv/cold/time/gpu/q1", "Q1 GPU Time", "duration", Some(low)),
+        number("nv/cold/time/gpu/median", "Median GPU Time", "duration", Some(median)),
+        number("nv/cold/time/gpu/q3", "Q3 GPU Time", "duration", Some(high)),
+        number("nv/cold/time/gpu/ir/absolute", "Interquartile range", "duration", Some(high - low)),
+        number("nv/cold/time/gpu/ir/relative", "Relative range", "percentage", relative(Some(high - low), median)),
+        number("nv/cold/bw/global/bytes_per_second", "GlobalMem BW", "byte_rate", bandwidth(case, s.median)),
+        number("nv/cold/bw/item_rate", "Elem/s", "item_rate", rate(case, s.median)),
+    ];
+    std::iter::once(count).chain(figures.into_iter().flatten()).collect()
+}
+
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut kept = vec![];
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::record;
+    use super::*;
+
+    #[test]
+    fn cases_are_states_and_those_without_a_time_are_skipped() {
+        insta::assert_snapshot!(text(&record()).expect("JSON"));
+    }
+}

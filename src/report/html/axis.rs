@@ -1,0 +1,112 @@
+//! Logarithmic axes: their range, their ticks and how these read.
+
+use crate::units::{Nanos, TimeUnit, significant};
+
+/// An axis of positive values.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Axis {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// An axis that holds `values`, with ticks at round numbers; `None` without a positive finite value.
+    pub(super) fn round(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let (low, high) = bounds(values)?;
+        let decades = (high / low).log10();
+        let mantissas: &[f64] = match decades {
+            d if d < 1.0 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+            d if d < 2.5 => &[1.0, 2.0, 5.0],
+            _ => &[1.0],
+        };
+        let step = (decades / 7.0).ceil().max(1.0) as usize;
+        let exponents = (low.log10().floor() as i32..=high.log10().ceil() as i32).step_by(step);
+        let ticks = exponents.flat_map(|e| mantissas.iter().map(move |m| m * 10f64.powi(e)));
+        Some(Self { low, high, ticks: ticks.filter(|tick| (low..=high).contains(tick)).collect() })
+    }
+
+    /// An axis that holds `values`, with ticks at those that leave room for `most` labels.
+    pub(super) fn at(values: impl Iterator<Item = f64> + Clone, most: usize) -> Option<Self> {
+        let (low, high) = bounds(values.clone())?;
+        let mut sorted: Vec<_> = values.filter(|value| usable(*value)).collect();
+        sorted.sort_by(f64::total_cmp);
+        let gap = (high / low).powf(1.0 / most as f64);
+        let mut ticks: Vec<f64> = vec![];
+        for value in sorted {
+            if ticks.last().is_none_or(|last| value >= last * gap) {
+                ticks.push(value);
+            }
+        }
+        Some(Self { low, high, ticks })
+    }
+}
+
+fn usable(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
+/// The range of `values` with room around it, at least a factor of two.
+fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let (low, high) = values
+        .filter(|value| usable(*value))
+        .fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
+    if high == 0.0 {
+        return None;
+    }
+    let room = (high / low).powf(0.05).max(1.05);
+    let (low, high) = (low / room, high * room);
+    let widen = (2.0 / (high / low)).max(1.0).sqrt();
+    let (low, high) = (low / widen, high * widen);
+    (usable(low) && usable(high)).then_some((low, high))
+}
+
+/// `10 µs`.
+pub(super) fn time(nanos: f64) -> String {
+    let nanos = Nanos(nanos);
+    // What rounding made of 1000 ns is a microsecond.
+    let unit = TimeUnit::for_value(Nanos(nanos.0 * (1.0 + 1e-9)));
+    format!("{} {unit}", trimmed(&unit.number(nanos)))
+}
+
+/// `0.5`, `2000`, `1e6`.
+pub(super) fn number(value: f64) -> String {
+    if (1e-3..1e6).contains(&value) { trimmed(&significant(value)) } else { format!("{value:.0e}") }
+}
+
+/// A decimal without the zeros that say nothing on an axis.
+fn trimmed(decimal: &str) -> String {
+    if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.').into() } else { decimal.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_within_the_axis() {
+        let axis = Axis::round([3.0, 40.0].into_iter()).expect("values");
+        assert_eq!(axis.ticks, [5.0, 10.0, 20.0]);
+        let axis = Axis::round([1e-3, 1e12].into_iter()).expect("values");
+        assert!(axis.ticks.len() <= 8, "{axis:?}");
+    }
+
+    #[test]
+    fn one_value_has_an_axis_and_no_value_has_none() {
+        let axis = Axis::at([64.0].into_iter(), 8).expect("a value");
+        assert!(axis.low < 50.0 && axis.high > 80.0 && axis.ticks == [64.0], "{axis:?}");
+        assert_eq!(Axis::round([0.0, -1.0, f64::NAN, f64::INFINITY].into_iter()), None);
+    }
+
+    #[test]
+    fn ticks_at_values_leave_room_for_their_labels() {
+        let axis = Axis::at([64.0, 65.0, 66.0, 128.0, 256.0].into_iter(), 6).expect("values");
+        assert_eq!(axis.ticks, [64.0, 128.0, 256.0]);
+    }
+
+    #[test]
+    fn labels_have_units_and_no_idle_zeros() {
+        assert_eq!([1e3, 1.5e6, 2e9, 0.5].map(time), ["1 µs", "1.5 ms", "2 s", "0.5 ns"]);
+        assert_eq!([0.01, 1.0, 2000.0, 1e7].map(number), ["0.01", "1", "2000", "1e7"]);
+    }
+}

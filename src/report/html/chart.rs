@@ -1,0 +1,441 @@
+//! Charts as SVG: plotters draws grid, axes and lines; marks, with their tooltips, and all text from a record are
+//! written here, escaped.
+
+use super::axis::Axis;
+use super::theme::{AXIS, GRID, GROUND, INK, QUIET, SERIES};
+use crate::markup::escape;
+use plotters::prelude::*;
+use std::fmt::Write;
+
+/// What a chart is drawn for. Text does not scale with the page, so a phone gets a chart of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    /// A column of a desktop page, and files.
+    Wide,
+    /// A phone.
+    Narrow,
+}
+
+impl Width {
+    fn pixels(self) -> u32 {
+        match self {
+            Self::Wide => 640,
+            Self::Narrow => 350,
+        }
+    }
+}
+
+/// A chart that can be drawn at several widths.
+pub(super) trait Draw {
+    /// The chart as one `<svg>` element.
+    fn svg(&self, width: Width) -> String;
+}
+
+/// A mark.
+#[derive(Clone, Debug)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    /// Ends of the interval around `y`.
+    pub(super) ends: Option<[f64; 2]>,
+    /// What hovering tells.
+    pub(super) tip: String,
+}
+
+/// Marks of one kind.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    pub(super) name: String,
+    /// Which colour and shape.
+    pub(super) style: usize,
+    pub(super) points: Vec<Point>,
+}
+
+/// Whether the marks of a series are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Joined {
+    /// By a line, in order of x.
+    Line,
+    /// They stand alone.
+    No,
+}
+
+/// A limit: a straight line on logarithmic axes.
+#[derive(Clone, Debug)]
+pub(super) struct Ceiling {
+    pub(super) name: String,
+    pub(super) from: (f64, f64),
+    pub(super) to: (f64, f64),
+}
+
+/// Marks over two logarithmic axes.
+#[derive(Clone, Debug)]
+pub(super) struct Plot {
+    pub(super) title: String,
+    /// Where it was measured.
+    pub(super) source: String,
+    /// What the chart shows, for who does not see it.
+    pub(super) description: String,
+    pub(super) x_title: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) x_label: fn(f64) -> String,
+    pub(super) y_label: fn(f64) -> String,
+    pub(super) joined: Joined,
+    pub(super) series: Vec<Series>,
+    pub(super) ceilings: Vec<Ceiling>,
+}
+
+/// Height of the heading above a chart.
+const HEADING: u32 = 48;
+/// Height of a row of the legend.
+const ROW: u32 = 22;
+const LEFT: u32 = 66;
+const BOTTOM: u32 = 44;
+const FONT: &str = "system-ui, sans-serif";
+
+impl Draw for Plot {
+    fn svg(&self, width: Width) -> String {
+        let pixels = width.pixels();
+        let (body, legend) = (if width == Width::Wide { 330 } else { 270 }, self.legend(pixels));
+        let height = HEADING + body + legend.rows * ROW;
+        let mut drawn = String::new();
+        let marks = self.draw(&mut drawn, (pixels, height), legend.rows * ROW);
+        let mut out = opening([&self.title, &self.source], &self.description, pixels, height);
+        // Drawing into memory does not fail; were it to, an empty frame with its title is better than no page.
+        out.push_str(content(&drawn));
+        out.push_str(&marks.unwrap_or_default());
+        let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, HEADING + body, legend.text);
+        out
+    }
+}
+
+impl Plot {
+    /// Draws with plotters into `drawn`; returns the marks.
+    fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32) -> Option<String> {
+        let root = SVGBackend::with_string(drawn, size).into_drawing_area();
+        let mut builder = ChartBuilder::on(&root);
+        builder.margin_top(HEADING).margin_right(14).margin_bottom(legend);
+        builder.set_label_area_size(LabelAreaPosition::Left, LEFT);
+        builder.set_label_area_size(LabelAreaPosition::Bottom, BOTTOM);
+        let x = (self.x.low..self.x.high).log_scale().with_key_points(self.x.ticks.clone());
+        let y = (self.y.low..self.y.high).log_scale().with_key_points(self.y.ticks.clone());
+        let mut chart = builder.build_cartesian_2d(x, y).ok()?;
+        let text = |size: u32| TextStyle::from((FONT, f64::from(size) * 1.24)).color(&QUIET.light);
+        chart
+            .configure_mesh()
+            .axis_style(AXIS.light)
+            .bold_line_style(GRID.light)
+            .light_line_style(TRANSPARENT)
+            .label_style(text(12))
+            .axis_desc_style(text(13))
+            .x_desc(self.x_title.as_str())
+            .x_label_formatter(&|x| (self.x_label)(*x))
+            .y_label_formatter(&|y| (self.y_label)(*y))
+            .draw()
+            .ok()?;
+        for series in &self.series {
+            let colour = SERIES[series.style % SERIES.len()].light;
+            if self.joined == Joined::Line {
+                let mut line: Vec<_> = series.points.iter().map(|point| (point.x, point.y)).collect();
+                line.sort_by(|a, b| a.0.total_cmp(&b.0));
+                chart.draw_series(LineSeries::new(line, colour.stroke_width(2))).ok()?;
+            }
+        }
+        for ceiling in &self.ceilings {
+            chart.draw_series(LineSeries::new([ceiling.from, ceiling.to], QUIET.light.stroke_width(2))).ok()?;
+        }
+
+        let mut marks = String::new();
+        for ceiling in &self.ceilings {
+            let (from, to) = (chart.backend_coord(&ceiling.from), chart.backend_coord(&ceiling.to));
+            marks.push_str(&named_line(&ceiling.name, from, to));
+        }
+        for series in &self.series {
+            for point in &series.points {
+                let (x, y) = chart.backend_coord(&(point.x, point.y));
+                let end = |end: f64| chart.backend_coord(&(point.x, end.clamp(self.y.low, self.y.high))).1;
+                let ends = point.ends.map(|ends| ends.map(end));
+                let _ = write!(marks, r#"<g class="pt"><title>{}</title>"#, escape(&point.tip));
+                if let Some([low, high]) = ends.filter(|[low, high]| low.abs_diff(*high) > 8) {
+                    let colour = SERIES[series.style % SERIES.len()].hex();
+                    let _ = write!(marks, r#"<path d="M{x} {low}V{high}" stroke="{colour}" stroke-width="1"/>"#);
+                }
+                let _ = write!(marks, "{}</g>", mark(series.style, x, y));
+            }
+        }
+        root.present().ok()?;
+        drop(chart);
+        Some(marks)
+    }
+
+    fn legend(&self, width: u32) -> Legend {
+        // The heading names a series that is alone.
+        let items = if self.series.len() > 1 { &self.series[..] } else { &[] };
+        legend(items.iter().map(|series| (series.style, series.name.as_str(), Swatch::Mark)), width)
+    }
+}
+
+/// The name of a ceiling along it: above its end when it is level, along its slope when it rises.
+fn named_line(name: &str, from: (i32, i32), to: (i32, i32)) -> String {
+    let ink = QUIET.hex();
+    let name = escape(name);
+    let text = |x: i32, y: i32, anchor: &str, turn: &str| {
+        format!(
+            r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="11" fill="{ink}"{turn}>{name}</text>"#
+        )
+    };
+    if from.1 == to.1 {
+        return text(to.0 - 4, to.1 - 5, "end", "");
+    }
+    let angle = f64::from(to.1 - from.1).atan2(f64::from(to.0 - from.0)).to_degrees();
+    let (x, y) = ((from.0 * 9 + to.0) / 10, (from.1 * 9 + to.1) / 10);
+    text(x, y - 5, "start", &format!(r#" transform="rotate({angle:.1} {x} {y})""#))
+}
+
+/// How the legend shows a style.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Swatch {
+    Mark,
+    Bar,
+}
+
+struct Legend {
+    rows: u32,
+    text: String,
+}
+
+/// Names beside their marks, as many in a row as fit.
+fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32) -> Legend {
+    let (mut x, mut row) = (12, 0);
+    let mut text = String::new();
+    for (style, name, swatch) in items {
+        let shown = shortened(name, (width as usize - 50) / 7);
+        let needed = 30 + 7 * shown.chars().count() as u32;
+        if x > 12 && x + needed > width {
+            (x, row) = (12, row + 1);
+        }
+        let y = row * ROW + ROW / 2;
+        let sample = match swatch {
+            Swatch::Mark => mark(style, x as i32, y as i32),
+            Swatch::Bar => {
+                let colour = SERIES[style % SERIES.len()].hex();
+                format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 6, y - 5)
+            }
+        };
+        let _ = write!(text, "{sample}{}", label(x + 12, y + 4, 12, "start", &QUIET.hex(), &shown));
+        x += needed;
+    }
+    Legend { rows: if text.is_empty() { 0 } else { row + 1 }, text }
+}
+
+/// Text at a place.
+fn label(x: u32, y: u32, size: u32, anchor: &str, colour: &str, text: &str) -> String {
+    let text = escape(text);
+    format!(
+        r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="{size}" fill="{colour}">{text}</text>"#
+    )
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A mark of a style: hue by hue, and shape by shape beside it; hollow beyond the hues.
+fn mark(style: usize, x: i32, y: i32) -> String {
+    let path = match style % 4 {
+        0 => format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", f64::from(x) - 4.5),
+        1 => format!("M{} {}h8v8h-8z", x - 4, y - 4),
+        2 => format!("M{x} {}l5 9h-10z", y - 5),
+        _ => format!("M{x} {}l6 6l-6 6l-6 -6z", y - 6),
+    };
+    let (colour, ground) = (SERIES[style % SERIES.len()].hex(), GROUND.hex());
+    let (fill, stroke) = if (style / SERIES.len()).is_multiple_of(2) { (colour, ground) } else { (ground, colour) };
+    format!(r#"<path d="{path}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>"#)
+}
+
+/// The element that holds a chart, its name and its heading of two lines.
+fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
+    let room = width as usize - 20;
+    let heading = label(10, 18, 14, "start", &INK.hex(), &shortened(title, room / 9));
+    let heading = heading.replacen("<text ", r#"<text font-weight="600" "#, 1);
+    let source_line = label(10, 36, 12, "start", &QUIET.hex(), &shortened(source, room / 7));
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{}">{heading}{source_line}"#,
+        escape(&format!("{title}, {source}. {description}"))
+    )
+}
+
+/// What is inside the element that plotters wrote.
+fn content(drawn: &str) -> &str {
+    let inside = drawn.split_once("<svg").and_then(|(_, rest)| rest.split_once('>'));
+    inside.and_then(|(_, rest)| rest.rsplit_once("</svg>")).map_or("", |(inside, _)| inside)
+}
+
+/// A horizontal bar.
+#[derive(Clone, Debug)]
+pub(super) struct Bar {
+    pub(super) name: String,
+    pub(super) value: f64,
+    /// What stands at its end.
+    pub(super) text: String,
+    pub(super) style: usize,
+    pub(super) tip: String,
+}
+
+/// Horizontal bars from zero, each below its name: names may be long and pages narrow.
+#[derive(Clone, Debug)]
+pub(super) struct Bars {
+    pub(super) title: String,
+    pub(super) source: String,
+    pub(super) description: String,
+    pub(super) items: Vec<Bar>,
+    /// Names of the styles.
+    pub(super) legend: Vec<(usize, String)>,
+    /// A value that is marked by a line, and its name.
+    pub(super) rule: Option<(f64, String)>,
+}
+
+/// Where a bar and its name lie: beside one another, or on a narrow page below one another.
+#[derive(Clone, Copy)]
+struct Row {
+    height: u32,
+    /// Where bars begin.
+    left: u32,
+    /// Where they begin below the top of their row.
+    bar: u32,
+    /// The base line of a name.
+    name: u32,
+    /// Room for a name.
+    room: u32,
+}
+
+impl Row {
+    fn new(width: Width) -> Self {
+        match width {
+            Width::Wide => Self { height: 22, left: 220, bar: 5, name: 15, room: 200 },
+            Width::Narrow => Self { height: 36, left: 10, bar: 18, name: 14, room: width.pixels() - 20 },
+        }
+    }
+}
+
+impl Draw for Bars {
+    fn svg(&self, width: Width) -> String {
+        let (pixels, row) = (width.pixels(), Row::new(width));
+        let legend = legend(self.legend.iter().map(|(style, name)| (*style, name.as_str(), Swatch::Bar)), pixels);
+        let rule = self.rule.as_ref();
+        let top = HEADING + if rule.is_some() { 16 } else { 0 };
+        let end = top + row.height * self.items.len() as u32;
+        let height = end + 8 + legend.rows * ROW;
+        let most = self.items.iter().map(|bar| bar.value).chain(rule.map(|rule| rule.0)).fold(0.0, f64::max);
+        // Room for the text at the end of the longest bar.
+        let scale = f64::from(pixels - row.left - 90) / most.max(f64::MIN_POSITIVE);
+        let mut drawn = String::new();
+        self.draw(&mut drawn, (pixels, height), top, row, scale);
+        let mut out = opening([&self.title, &self.source], &self.description, pixels, height);
+        out.push_str(content(&drawn));
+        if let Some((value, name)) = rule {
+            let x = row.left + (value * scale) as u32;
+            out.push_str(&label(x, top - 4, 11, "middle", &QUIET.hex(), name));
+        }
+        for (at, bar) in self.items.iter().enumerate() {
+            let y = top + row.height * at as u32;
+            let end = row.left + 6 + (bar.value * scale) as u32;
+            let name = shortened(&bar.name, row.room as usize / 7);
+            let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
+            // Something to point at, as wide as the chart.
+            let _ = write!(out, r#"<rect x="0" y="{y}" width="{pixels}" height="{}" fill-opacity="0"/>"#, row.height);
+            out.push_str(&label(10, y + row.name, 12, "start", &INK.hex(), &name));
+            let _ = write!(out, "{}</g>", label(end, y + row.bar + 10, 12, "start", &QUIET.hex(), &bar.text));
+        }
+        let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, end + 6, legend.text);
+        out
+    }
+}
+
+impl Bars {
+    fn draw(&self, drawn: &mut String, size: (u32, u32), top: u32, row: Row, scale: f64) {
+        let root = SVGBackend::with_string(drawn, size).into_drawing_area();
+        let left = row.left as i32;
+        if let Some((value, _)) = &self.rule {
+            let x = left + (value * scale) as i32;
+            let ends = [(x, top as i32), (x, (top + row.height * self.items.len() as u32) as i32)];
+            let _ = root.draw(&PathElement::new(ends, QUIET.light));
+        }
+        for (at, bar) in self.items.iter().enumerate() {
+            let y = (top + row.height * at as u32 + row.bar) as i32;
+            let length = (bar.value * scale).max(1.0) as i32;
+            let colour = SERIES[bar.style % SERIES.len()].light;
+            let _ = root.draw(&Rectangle::new([(left, y), (left + length, y + 12)], colour.filled()));
+        }
+        let _ = root.present();
+    }
+}
+
+/// How samples are distributed: a histogram with the interval of the median.
+#[derive(Clone, Debug)]
+pub(super) struct Histogram {
+    pub(super) title: String,
+    pub(super) source: String,
+    pub(super) samples: Vec<f64>,
+    pub(super) median: f64,
+    pub(super) interval: Option<[f64; 2]>,
+    pub(super) label: fn(f64) -> String,
+}
+
+const MOST_BINS: usize = 40;
+
+impl Draw for Histogram {
+    fn svg(&self, width: Width) -> String {
+        let (pixels, height) = (width.pixels(), 164);
+        let low = self.samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = self.samples.iter().copied().fold(0.0, f64::max);
+        let description = format!(
+            "{} samples from {} to {}, median {}",
+            self.samples.len(),
+            (self.label)(low),
+            (self.label)(high),
+            (self.label)(self.median)
+        );
+        let mut out = opening([&self.title, &self.source], &description, pixels, height);
+        if self.samples.is_empty() || !low.is_finite() || !high.is_finite() {
+            return out + "</svg>";
+        }
+        let count = ((self.samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MOST_BINS);
+        let span = (high - low).max(high * 1e-6).max(f64::MIN_POSITIVE);
+        let mut bins = vec![0usize; count];
+        for sample in &self.samples {
+            bins[((sample - low) / span * count as f64).min(count as f64 - 1.0) as usize] += 1;
+        }
+        let most = bins.iter().copied().max().unwrap_or(1).max(1);
+        // An interval may lie outside the samples in a record that something else wrote.
+        let at = |value: f64| 10 + (((value - low) / span).clamp(0.0, 1.0) * f64::from(pixels - 20)) as i32;
+        let mut drawn = String::new();
+        {
+            let root = SVGBackend::with_string(&mut drawn, (pixels, height)).into_drawing_area();
+            let base = height as i32 - 28;
+            for (bin, count_in) in bins.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let left = low + span * bin as f64 / count as f64;
+                let (left, right) = (at(left), at(left + span / count as f64) - 1);
+                let top = base - (80 * count_in / most).max(1) as i32;
+                let _ =
+                    root.draw(&Rectangle::new([(left, top), (right.max(left + 1), base)], SERIES[0].light.filled()));
+            }
+            if let Some([from, to]) = self.interval {
+                let bar =
+                    Rectangle::new([(at(from), base + 2), (at(to).max(at(from) + 2), base + 5)], INK.light.filled());
+                let _ = root.draw(&bar);
+            }
+            let _ = root.draw(&PathElement::new([(at(self.median), 52), (at(self.median), base + 5)], INK.light));
+            let _ = root.present();
+        }
+        out.push_str(content(&drawn));
+        let y = height - 8;
+        out.push_str(&label(10, y, 12, "start", &QUIET.hex(), &(self.label)(low)));
+        out.push_str(&label(pixels - 10, y, 12, "end", &QUIET.hex(), &(self.label)(high)));
+        out + "</svg>"
+    }
+}

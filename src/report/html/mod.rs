@@ -1,0 +1,596 @@
+//! A report: one HTML page with charts and the tables behind them, without anything from elsewhere.
+//!
+//! A record's text is data: it is escaped wherever it goes, and the page's policy lets no script run but its own. The
+//! page is well-formed XML too, which is how a test proves the first.
+
+mod axis;
+mod chart;
+mod model;
+mod theme;
+
+pub use model::Run;
+
+use crate::markup::escape;
+use crate::record::{Cache, Case, Clock, Measured, Outcome, Record};
+use crate::report::bench::status;
+use crate::units::significant;
+use chart::{Draw, Width};
+use model::{Group, Source, limit, percent, series};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+/// The hash of the script, which the page's policy lets run; a test compares the two.
+const SCRIPT_HASH: &str = "sha256-+4vffYtyRLlUisEpQncpqQfcoXYe0uEe3CEygiherNw=";
+
+/// A report.
+#[derive(Debug)]
+pub struct Report {
+    /// The page.
+    pub html: String,
+    /// Its charts, each a file's name and its content.
+    pub charts: Vec<(String, String)>,
+}
+
+/// The report of `runs`, side by side where there are several.
+#[must_use]
+pub fn report(runs: &[Run]) -> Report {
+    let sources = Source::all(runs);
+    let groups = Group::all(&sources);
+    let mut page = Page { out: String::new(), charts: vec![] };
+    page.head(runs, &groups);
+    page.facts(&sources);
+    page.rooflines(&sources);
+    for (at, group) in groups.iter().enumerate() {
+        page.group(at, group, &sources);
+    }
+    page.line("</main>");
+    page.line(&format!("<script>{SCRIPT}</script>"));
+    page.line("</body>\n</html>");
+    Report { html: page.out, charts: page.charts }
+}
+
+struct Page {
+    out: String,
+    charts: Vec<(String, String)>,
+}
+
+impl Page {
+    fn line(&mut self, markup: &str) {
+        self.out.push_str(markup);
+        self.out.push('\n');
+    }
+
+    fn head(&mut self, runs: &[Run], groups: &[Group<'_>]) {
+        let title = match runs {
+            [run] => format!("gpukern: {}", run.name),
+            runs => format!("gpukern: {} runs", runs.len()),
+        };
+        let title = escape(&title);
+        let policy = format!(
+            "default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'"
+        );
+        let dark = theme::dark_rules();
+        let _ = writeln!(
+            self.out,
+            r##"<!DOCTYPE html>
+<html xmlns="http://www.w3.org/1999/xhtml" lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta http-equiv="Content-Security-Policy" content="{policy}"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<title>{title}</title>
+<style>
+{STYLE}@media screen and (prefers-color-scheme: dark) {{
+{dark}}}
+</style>
+</head>
+<body>
+<a class="skip" href="#results">Skip to the results</a>
+<header>
+<h1>{title}</h1>
+</header>"##
+        );
+        if groups.len() > 1 {
+            self.line(r#"<nav aria-label="Contents"><ul>"#);
+            for (at, group) in groups.iter().enumerate() {
+                let _ = writeln!(self.out, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
+            }
+            self.line("</ul></nav>");
+        }
+        self.line("<main>");
+    }
+
+    /// Devices and method.
+    fn facts(&mut self, sources: &[Source<'_>]) {
+        let columns = sources.iter().map(|source| escape(&source.name())).collect::<Vec<_>>();
+        self.open_table("Devices and method", "facts", &["", &columns.join("\u{0}")]);
+        let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
+            let cells: String = sources.iter().map(|source| format!("<td>{}</td>", escape(&value(source)))).collect();
+            let _ = writeln!(self.out, r#"<tr><th scope="row">{name}</th>{cells}</tr>"#);
+        };
+        row("record", &|source| source.run.name.clone());
+        row("kind", &|source| source.device.kind.to_string());
+        row("driver", &|source| format!("{} {}", source.device.driver.name, source.device.driver.info));
+        row("Vulkan", &|source| source.device.api_version.clone());
+        row("sub-group", &|source| source.device.subgroup.size.to_string());
+        row("started", &|source| source.run.record.started.clone());
+        row("command", &|source| source.run.record.command.join(" "));
+        row("measured by", &|source| method(&source.run.record));
+        row("cases", &|source| tally(source.cases()));
+        row("host time", &|source| source.run.record.wall_time.to_string());
+        self.close_table();
+    }
+
+    fn rooflines(&mut self, sources: &[Source<'_>]) {
+        let charts: Vec<_> = sources.iter().filter_map(model::roofline).collect();
+        if !charts.is_empty() {
+            self.line("<h2>Rooflines</h2>");
+            self.line(
+                "<p>Every case with arithmetic and data, under the limits that were measured on the device. A case may \
+                 pass the line of memory where its data stay in a cache.</p>",
+            );
+            self.charts(charts);
+        }
+    }
+
+    fn group(&mut self, at: usize, group: &Group<'_>, sources: &[Source<'_>]) {
+        let first = if at == 0 { r#" tabindex="-1"><span id="results"></span>"# } else { ">" };
+        let _ = writeln!(self.out, r#"<section aria-labelledby="group-{at}">"#);
+        let _ = writeln!(self.out, r#"<h2 id="group-{at}"{first}{}</h2>"#, escape(&group.title()));
+        let charts = group.charts(sources);
+        if sources.len() == 1 {
+            self.charts(charts.into_iter().flatten().collect());
+        } else {
+            self.line(
+                r#"<p class="quiet">Charts side by side have the same axes; bars have a scale of their own.</p>"#,
+            );
+            for charts in charts {
+                self.charts(charts);
+            }
+            self.comparison(group, sources);
+        }
+        for (source, cases) in sources.iter().zip(&group.cases) {
+            if !cases.is_empty() {
+                self.table(&group.title(), source, cases);
+                self.details(cases);
+            }
+        }
+        self.line("</section>");
+    }
+
+    fn charts(&mut self, charts: Vec<model::Chart>) {
+        if charts.is_empty() {
+            return;
+        }
+        self.line(r#"<div class="charts">"#);
+        for chart in charts {
+            let wide = self.figure(chart.draw.as_ref());
+            let name = self.file_name(&chart.name);
+            self.charts.push((name, standalone(&wide)));
+        }
+        self.line("</div>");
+    }
+
+    /// Writes a chart for every width; returns the wide one.
+    fn figure(&mut self, chart: &dyn Draw) -> String {
+        let [wide, narrow] = [Width::Wide, Width::Narrow].map(|width| chart.svg(width));
+        let _ =
+            writeln!(self.out, r#"<figure><div class="wide">{wide}</div><div class="narrow">{narrow}</div></figure>"#);
+        wide
+    }
+
+    /// A name for a file that says what is in it and is no one else's.
+    fn file_name(&self, words: &str) -> String {
+        let mut stem = String::new();
+        for character in words.chars() {
+            let plain = if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
+            if plain != '-' || !stem.ends_with('-') {
+                stem.push(plain);
+            }
+        }
+        let stem: String = stem.trim_matches('-').chars().take(100).collect();
+        format!("{:02}-{stem}.svg", self.charts.len() + 1)
+    }
+
+    /// The sources beside one another.
+    fn comparison(&mut self, group: &Group<'_>, sources: &[Source<'_>]) {
+        let shown: Vec<_> = sources.iter().zip(&group.cases).filter(|(_, cases)| !cases.is_empty()).collect();
+        let [(first, _), rest @ ..] = &shown[..] else { return };
+        if rest.is_empty() {
+            return;
+        }
+        let mut headings = vec!["size".to_string(), "variant".to_string()];
+        headings.extend(shown.iter().map(|(source, _)| escape(&source.name())));
+        headings.extend(rest.iter().map(|(source, _)| format!("{} ÷ first", escape(&source.name()))));
+        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+        self.open_table(&format!("{}, side by side with {}", group.title(), first.name()), "figures", &headings);
+        let mut done: Vec<(&str, String)> = vec![];
+        for case in group.cases.iter().flatten() {
+            let key = (case.size.as_str(), series(case));
+            if done.contains(&key) {
+                continue;
+            }
+            let find = |cases: &[&Case]| {
+                let case = cases.iter().find(|case| (case.size.as_str(), series(case)) == key).copied();
+                (
+                    case.map(|case| status(&case.outcome)),
+                    case.and_then(|c| c.measured().map(|m| c.shown(m.summary.median))),
+                )
+            };
+            let found: Vec<_> = shown.iter().map(|(_, cases)| find(cases)).collect();
+            let _ =
+                write!(self.out, r#"<tr><th scope="row">{}</th><td class="w">{}</td>"#, escape(key.0), escape(&key.1));
+            for (status, time) in &found {
+                let text = time.map_or_else(|| status.unwrap_or("–").to_string(), |time| time.to_string());
+                let _ = write!(self.out, r#"<td class="n">{text}</td>"#);
+            }
+            for (_, time) in &found[1..] {
+                let ratio = found[0].1.and_then(|first| time.map(|time| time.0 / first.0)).filter(|r| r.is_finite());
+                let ratio = ratio.map_or_else(|| "–".into(), significant);
+                let _ = write!(self.out, r#"<td class="n">{ratio}</td>"#);
+            }
+            self.line("</tr>");
+            done.push(key);
+        }
+        self.close_table();
+    }
+
+    /// The values of a group's charts for one source.
+    fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
+        let shares = cases.iter().any(|case| case.share.is_some());
+        let speedups = cases.iter().any(|case| case.speedup.is_some());
+        let mut headings = vec!["size", "variant", "median", "±", "minimum", "GFLOP/s", "GB/s", "samples"];
+        if shares {
+            headings.push("share of limit");
+        }
+        if speedups {
+            headings.push("host ÷ device");
+        }
+        headings.push("remarks");
+        let one = if cases.iter().any(|case| case.chain.is_some()) { ", times of one operation" } else { "" };
+        self.open_table(&format!("{title}: {}{one}", source.name()), "figures remarks", &headings);
+        for case in cases {
+            let size = escape(&case.row());
+            let _ = write!(self.out, r#"<tr><th scope="row">{size}</th><td class="w">{}</td>"#, escape(&case.variant));
+            let cells = match case.measured() {
+                Some(m) => figures(case, m),
+                None => vec!["–".to_string(); 6],
+            };
+            let share = case.share.filter(|share| case.measured().is_some() && share.fraction.is_finite());
+            let share = shares.then(|| share.map_or_else(|| "–".into(), |share| percent(share.fraction)));
+            let speedup = speedups.then(|| case.speedup.map_or_else(|| "–".into(), significant));
+            for cell in cells.into_iter().chain(share).chain(speedup) {
+                let _ = write!(self.out, r#"<td class="n">{cell}</td>"#);
+            }
+            let _ = writeln!(self.out, "<td>{}</td></tr>", escape(&remarks(case)));
+        }
+        self.close_table();
+    }
+
+    /// What is behind each case, on demand.
+    fn details(&mut self, cases: &[&Case]) {
+        self.line("<details><summary>Samples, answers and kernels of each case</summary>");
+        for case in cases {
+            let _ = writeln!(self.out, "<details><summary>{}</summary>", escape(&case.id));
+            if let Some(m) = case.measured() {
+                let drawn = model::histogram(case, m);
+                self.figure(&drawn);
+            }
+            self.line("<ul>");
+            for fact in facts(case) {
+                let _ = writeln!(self.out, "<li>{}</li>", escape(&fact));
+            }
+            self.line("</ul></details>");
+        }
+        self.line("</details>");
+    }
+
+    /// `headings` are markup; a NUL in one separates several.
+    fn open_table(&mut self, caption: &str, class: &str, headings: &[&str]) {
+        let caption = escape(caption);
+        let _ = writeln!(self.out, r#"<section class="table" tabindex="0" aria-label="{caption}">"#);
+        let class = if class.is_empty() { String::new() } else { format!(r#" class="{class}""#) };
+        let _ = writeln!(self.out, "<table{class}><caption>{caption}</caption>\n<thead><tr>");
+        for heading in headings.iter().flat_map(|heading| heading.split('\u{0}')) {
+            if heading.is_empty() {
+                self.out.push_str("<td></td>");
+            } else {
+                let _ = write!(self.out, r#"<th scope="col">{heading}</th>"#);
+            }
+        }
+        self.line("</tr></thead>\n<tbody>");
+    }
+
+    fn close_table(&mut self) {
+        self.line("</tbody></table></section>");
+    }
+}
+
+/// A chart as a file of its own, dark where its reader is.
+fn standalone(svg: &str) -> String {
+    let style = format!(
+        "<style>@media screen and (prefers-color-scheme: dark) {{ svg {{ background: #1a1a19 }}\n{}}}</style>",
+        theme::dark_rules()
+    );
+    let svg = svg.split_once('>').map_or_else(|| svg.to_string(), |(open, rest)| format!("{open}>{style}{rest}"));
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}\n")
+}
+
+fn method(record: &Record) -> String {
+    let clock = match record.method.clock {
+        Clock::DeviceTimestamps => "device timestamps",
+        Clock::Host => "the host's clock",
+    };
+    let cache = match record.method.cache {
+        Cache::Hot => "caches hot",
+        Cache::Cold => "caches cold",
+    };
+    let validation = if record.method.validation { ", validation layers on" } else { "" };
+    format!("gpukern {}, {clock}, {cache}{validation}", record.version)
+}
+
+/// How many cases ended how.
+fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
+    let mut counts: Vec<(&str, usize)> = vec![];
+    for case in cases {
+        let status = status(&case.outcome);
+        match counts.iter_mut().find(|(known, _)| *known == status) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((status, 1)),
+        }
+    }
+    counts.iter().map(|(status, count)| format!("{count} {status}")).collect::<Vec<_>>().join(", ")
+}
+
+fn figures(case: &Case, m: &Measured) -> Vec<String> {
+    let rate = |rate: f64| if rate > 0.0 && rate.is_finite() { significant(rate * 1e-9) } else { "–".into() };
+    let error = m.summary.relative_error().filter(|error| error.is_finite());
+    vec![
+        case.shown(m.summary.median).to_string(),
+        error.map_or_else(|| "–".into(), percent),
+        case.shown(m.summary.min).to_string(),
+        rate(case.work.rate(m.summary.median).0),
+        rate(case.work.bandwidth(m.summary.median).0),
+        m.summary.count.to_string(),
+    ]
+}
+
+/// What a reader should know beside the figures of a case.
+fn remarks(case: &Case) -> String {
+    let mut remarks = match &case.outcome {
+        Outcome::Measured(m) => m.warnings.iter().map(|warning| warning.explanation().to_string()).collect(),
+        Outcome::Rejected(v) => vec![format!("rejected: {}", v.worst)],
+        Outcome::Skipped { reason } => vec![format!("skipped: {reason}")],
+        Outcome::Failed { error } => vec![format!("failed: {error}")],
+        Outcome::Interrupted => vec!["interrupted".to_string()],
+    };
+    remarks.extend(case.notes.iter().cloned());
+    remarks.join("; ")
+}
+
+/// Everything else that a record has of a case.
+fn facts(case: &Case) -> Vec<String> {
+    let mut facts = vec![];
+    let remarks = remarks(case);
+    if !remarks.is_empty() {
+        facts.push(remarks);
+    }
+    let verification = match &case.outcome {
+        Outcome::Measured(m) => {
+            let s = &m.summary;
+            let [min, low, median, high, max] =
+                [s.min, s.lower_quartile, s.median, s.upper_quartile, s.max].map(|time| case.shown(time));
+            facts.push(format!(
+                "{} samples of {} runs: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {} \
+                 outliers",
+                s.count, m.repeats, s.outliers
+            ));
+            if let Some([low, high]) = s.interval {
+                let [low, high] = [low, high].map(|time| case.shown(time));
+                facts.push(format!("median between {low} and {high} with 95 % confidence"));
+            }
+            if let Some([before, after]) = m.conditions.canary {
+                facts.push(format!("canary kernel {before} before, {after} after"));
+            }
+            if let Some([before, after]) = m.conditions.clock_mhz {
+                facts.push(format!("clock {before:.0} MHz before, {after:.0} MHz after"));
+            }
+            Some(&m.verification)
+        }
+        Outcome::Rejected(verification) => Some(verification),
+        _ => None,
+    };
+    if let Some(v) = verification {
+        let residual = v.residual.map_or_else(|| "not finite".into(), |residual| format!("{residual:.2e}"));
+        facts.push(format!("residual {residual}, allowed {:.2e}", v.tolerance));
+        for metric in &v.metrics {
+            let value = metric.value.map_or_else(|| "not finite".into(), |value| format!("{value}"));
+            facts.push(format!("{} {value}", metric.name));
+        }
+    }
+    if let Some(share) = case.share {
+        let (fraction, limit) = (percent(share.fraction), limit(share.limit));
+        facts.push(format!("{fraction} of the {limit} limit, which allows {}", case.shown(share.least)));
+    }
+    facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
+    for kernel in &case.kernels {
+        let statistics: String = kernel
+            .statistics
+            .iter()
+            .map(|metric| {
+                format!(
+                    ", {} {}",
+                    metric.name,
+                    metric.value.map_or_else(|| "unknown".into(), |value| format!("{value}"))
+                )
+            })
+            .collect();
+        facts.push(format!("kernel {} ({}){statistics}", kernel.name, kernel.hash));
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::export::tests::{HOSTILE, hostile, record};
+    use crate::peak::{Extent, Figure, Pattern, Peak, Quantity};
+    use crate::record::{Limit, Share};
+    use crate::units::{Bytes, Nanos};
+    use base64::Engine;
+    use sha2::Digest;
+
+    fn run(record: Record) -> Run {
+        Run { name: "run.json".into(), record }
+    }
+
+    fn document(text: &str) -> roxmltree::Document<'_> {
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+        roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    }
+
+    /// Two sizes, so that there are lines; limits, so that there are rooflines.
+    fn full() -> Record {
+        let mut record = record();
+        let mut larger = record.cases.clone();
+        for case in &mut larger {
+            case.size = "128".into();
+            case.id = case.id.replace("64x64x64", "128x128x128");
+        }
+        record.cases.extend(larger);
+        let figure = |quantity, best| Figure { quantity, best, median: best, case: String::new() };
+        let bandwidth = |size: u64| Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(size) };
+        record.peaks = vec![Peak {
+            schema: crate::peak::SCHEMA.into(),
+            version: "0.0.0".into(),
+            measured: String::new(),
+            extent: Extent::Quick,
+            device: record.devices[0].name.clone(),
+            uuid: record.devices[0].uuid.clone(),
+            driver: String::new(),
+            figures: vec![
+                figure(Quantity::Arithmetic { dtype: DType::F32 }, 1e10),
+                figure(Quantity::Arithmetic { dtype: DType::F64 }, 5e9),
+                figure(bandwidth(1 << 16), 4e9),
+                figure(bandwidth(1 << 26), 1e9),
+            ],
+            missing: vec![],
+            levels: vec![],
+            metrics: vec![],
+        }];
+        record
+    }
+
+    #[test]
+    fn the_page_s_policy_knows_its_script() {
+        let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(SCRIPT));
+        assert_eq!(SCRIPT_HASH, format!("sha256-{hash}"), "put this hash into SCRIPT_HASH");
+    }
+
+    #[test]
+    fn a_page_is_well_formed_and_has_charts_tables_and_a_roofline() {
+        let report = report(&[run(full())]);
+        let page = document(&report.html);
+        let count = |tag: &str| page.descendants().filter(|node| node.tag_name().name() == tag).count();
+        // Roofline, time, rate and share, each wide and narrow, and the samples of four measured cases.
+        assert_eq!(count("svg"), 2 * (4 + 4));
+        assert_eq!(count("table"), 2);
+        let charts: Vec<_> = report.charts.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(charts.len(), 4, "{charts:?}");
+        assert!(charts[0].starts_with("01-roofline") && charts[1].contains("time"), "{charts:?}");
+        assert!(report.html.contains("f32 arithmetic 10.00 GFLOP/s") && !report.html.contains("f64 arithmetic"));
+        assert!(
+            report.html.contains("memory 1.000 GB/s (64 MiB)") && report.html.contains("cache 4.000 GB/s (64 KiB)")
+        );
+        for (name, chart) in &report.charts {
+            assert!(chart.contains("viewBox") && !chart.contains("NaN") && !chart.contains("inf"), "{name}\n{chart}");
+            document(chart);
+        }
+    }
+
+    #[test]
+    fn without_limits_there_is_no_roofline() {
+        let report = report(&[run(record())]);
+        assert!(!report.html.contains("oofline"), "{}", report.html);
+    }
+
+    #[test]
+    fn several_runs_are_side_by_side() {
+        let mut other = full();
+        other.devices[0].name = "another".into();
+        let runs = [run(full()), run(other), run(full())];
+        let report = report(&runs);
+        document(&report.html);
+        assert!(report.html.contains("software (run.json)") && report.html.contains(">another<"));
+        assert!(report.html.contains("side by side with software (run.json)"));
+    }
+
+    #[test]
+    fn hostile_names_are_text_and_run_nothing() {
+        let mut hostile = hostile();
+        for case in &mut hostile.cases {
+            case.share = Some(Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 2.0 });
+        }
+        let mut other = hostile.clone();
+        other.cases.truncate(2);
+        other.cases[0].size = "8".into();
+        let report =
+            report(&[Run { name: HOSTILE.into(), record: hostile }, Run { name: HOSTILE.into(), record: other }]);
+        let page = document(&report.html);
+        let scripts: Vec<_> =
+            page.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", "script"))).collect();
+        assert_eq!(scripts.len(), 1);
+        assert_eq!(scripts[0].text(), Some(SCRIPT));
+        assert!(!report.html.contains("<script>alert"));
+        // Attributes that run something exist nowhere.
+        let handlers = page.descendants().flat_map(|node| node.attributes()).filter(|a| a.name().starts_with("on"));
+        assert_eq!(handlers.count(), 0);
+        assert!(
+            page.descendants().any(|node| node.text().is_some_and(|text| text.contains("<script>alert(1)</script>\"")))
+        );
+        for (name, chart) in &report.charts {
+            assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c)), "{name}");
+            document(chart);
+        }
+    }
+
+    #[test]
+    fn figures_that_no_run_has_leave_the_page_whole() {
+        for (median, sample, chain, fraction) in [
+            (1e300, 1.0, None, 1e300),
+            (0.0, 0.0, None, 0.0),
+            (-5.0, -1e300, None, -1.0),
+            (1.0, 1e-300, Some(0), f64::NAN),
+            (f64::MIN_POSITIVE, f64::MAX, Some(u64::MAX), f64::MIN_POSITIVE),
+        ] {
+            let mut record = full();
+            for (at, case) in record.cases.iter_mut().enumerate() {
+                case.chain = chain;
+                case.share = Some(Share { limit: Limit::Memory, least: Nanos(sample), fraction });
+                if let (Outcome::Measured(m), true) = (&mut case.outcome, at % 2 == 0) {
+                    m.summary.median = Nanos(median);
+                    m.summary.interval = Some([Nanos(sample), Nanos(1e250)]);
+                    m.samples[0].device = Nanos(sample);
+                }
+            }
+            let report = report(&[run(record.clone())]);
+            document(&report.html);
+            record.cases.retain(|case| case.size == "64");
+            document(&super::report(&[run(record.clone())]).html);
+            for format in crate::export::Format::ALL {
+                let _ = format.export(&record);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_taken_from_elsewhere() {
+        let html = report(&[run(full())]).html;
+        let outside = html.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xhtml", "");
+        for reference in ["http:", "https:", "src=", "url(", "@import", "<link"] {
+            assert!(!outside.contains(reference), "{reference}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `export` and `report`: files from a record, without a device.
+
+use super::{expect_exit, gpukern, stderr, stdout};
+use gpukern::export::Format;
+use std::path::Path;
+use std::process::Command;
+
+/// The binary where no Vulkan is.
+fn without_device(arguments: &[&str]) -> Command {
+    let mut command = gpukern(arguments);
+    command.env("GPUKERN_LOADER", "/nonexistent");
+    command
+}
+
+/// A record of two cases in `folder`.
+fn measured(folder: &Path) -> String {
+    let path = folder.join("run.json").to_str().expect("UTF-8").to_string();
+    let arguments = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--max-time", "10ms", "--json", &path];
+    expect_exit(&mut gpukern(&arguments), 0);
+    path
+}
+
+#[test]
+fn a_record_is_exported_to_every_format_and_drawn_as_a_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = measured(folder.path());
+    for format in Format::ALL {
+        let text = stdout(&expect_exit(&mut without_device(&["export", &run, "--to", format.name()]), 0));
+        assert!(text.contains("matmul"), "{format:?}:\n{text}");
+        let path = folder.path().join(format.name());
+        let output = expect_exit(without_device(&["export", &run, "--to", format.name(), "-o"]).arg(&path), 0);
+        assert_eq!((stdout(&output).as_str(), std::fs::read_to_string(&path).expect("written")), ("", text));
+    }
+    let [page, charts] = ["report.html", "charts"].map(|name| folder.path().join(name));
+    expect_exit(without_device(&["report", &run, &run]).arg("-o").arg(&page).arg("--svg").arg(&charts), 0);
+    let html = std::fs::read_to_string(page).expect("written");
+    assert!(html.contains("<svg") && html.contains("matmul/naive/f32/8x8x8"), "{html}");
+    let files: Vec<_> = std::fs::read_dir(charts).expect("a folder").map(|file| file.expect("a file").path()).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert!(files.iter().all(|file| file.extension().is_some_and(|extension| extension == "svg")), "{files:?}");
+}
+
+#[test]
+fn what_cannot_be_exported_or_drawn_is_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = folder.path().join("other.json").to_str().expect("UTF-8").to_string();
+    std::fs::write(&other, "{}").expect("written");
+    for (arguments, expected) in [
+        (&["export", &other, "--to", "markdwon"][..], "unknown format 'markdwon'; did you mean 'markdown'?"),
+        (&["export", "missing.json", "--to", "csv"], "'missing.json'"),
+        (&["export", &other, "--to", "csv"], "gpukern bench"),
+        (&["report", &other, "-o", "-"], "gpukern bench"),
+    ] {
+        let output = expect_exit(&mut without_device(arguments), 2);
+        let message = stderr(&output);
+        assert!(message.contains(expected) && stdout(&output).is_empty(), "{arguments:?}:\n{message}");
+    }
+}
