@@ -1,6 +1,7 @@
 //! The variants of matmul. To add one: a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
 use super::Dims;
+use super::tile::{Choice, Tile};
 use crate::algorithms::{CaseSpec, Variant};
 use crate::capability::DeviceInfo;
 use crate::program::{BufferId, Dispatch, Program, Value, fold};
@@ -75,7 +76,43 @@ pub(super) static VARIANTS: &[Variant] = &[
             Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         },
     },
+    Variant {
+        name: "tile-2d",
+        aliases: &[],
+        summary: "a 2-D tile of C in the registers of each invocation: far fewer reads of shared memory a product",
+        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
+        kernels: &["matmul/tile-2d"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let tile = TILE_2D.of(dims, device);
+            let loops = dims.k.next_multiple_of(u64::from(tile.bk)) + dims.k.div_ceil(u64::from(tile.bk)) + UNROLLED;
+            Program::single(block_of(shaders[0], tile, dims, device).constant("TN", tile.tn).loops(loops))
+        },
+    },
 ];
+
+/// Tiles of `tile-2d`.
+const TILE_2D: Choice = Choice {
+    gpu: &[
+        Tile::flat([128, 128, 8], [8, 8]),
+        Tile::flat([64, 64, 8], [8, 8]),
+        Tile::flat([64, 64, 8], [4, 4]),
+        Tile::flat([32, 32, 8], [4, 4]),
+    ],
+    software: Tile::flat([32, 32, 8], [8, 8]),
+};
+
+/// Iterations, at most, of the loops that `[[unroll]]` unrolls, outside the loop over K, should a driver not do so.
+const UNROLLED: u64 = 2048;
+
+/// A dispatch in which each work-group computes a block of C, with the constants that every tiled kernel has.
+fn block_of(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
+    let grid = Grid { across: dims.n, down: dims.m, group: [tile.bn, tile.bm] };
+    let dispatch = grid.dispatch_blocks(shader, dims, device).group_size([tile.invocations(), 1, 1]);
+    [("BM", tile.bm), ("BN", tile.bn), ("BK", tile.bk), ("TM", tile.tm)]
+        .into_iter()
+        .fold(dispatch, |dispatch, (name, value)| dispatch.constant(name, value))
+}
 
 /// Work-groups of one sub-group's width, each for neighbouring elements of one row of C.
 ///
@@ -88,7 +125,7 @@ fn one_row(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Dis
     grid.dispatch(shader, dims, device).loops(dims.k + dims.k.div_ceil(u64::from(width)))
 }
 
-/// One invocation for each of `across`×`down` elements, in groups of `group` invocations.
+/// `across`×`down` elements, in groups that compute `group` elements each.
 struct Grid {
     across: u64,
     down: u64,
@@ -96,15 +133,24 @@ struct Grid {
 }
 
 impl Grid {
+    /// Groups with an invocation for each element.
     fn dispatch(&self, shader: &'static Shader, dims: Dims, device: &DeviceInfo) -> Dispatch {
+        let [width, height] = self.group;
+        self.dispatch_blocks(shader, dims, device).group_size([width, height, 1])
+    }
+
+    /// Groups whose invocations are not yet known.
+    fn dispatch_blocks(&self, shader: &'static Shader, dims: Dims, device: &DeviceInfo) -> Dispatch {
         let [width, height] = self.group;
         let [y, z] = fold(self.down.div_ceil(u64::from(height)), device.limits.group_count[1]);
         let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
         // `Dims` come from sizes below 2^31.
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
-        Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)])
-            .group_size([width, height, 1])
-            .groups([self.across.div_ceil(u64::from(width)), y, z])
+        Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)]).groups([
+            self.across.div_ceil(u64::from(width)),
+            y,
+            z,
+        ])
     }
 }
 
