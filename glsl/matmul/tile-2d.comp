@@ -10,6 +10,7 @@
 // Source: S. Boehm, "How to optimize a CUDA matmul kernel", 2022, kernel 5.
 #version 460
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_null_initializer : require
 #pragma dtypes f32 f64 f16 bf16 i32
 #include "matmul.glsl"
 
@@ -33,8 +34,7 @@ void main() {
     uint first_column = gl_WorkGroupID.x * BN;
     uint y = lane / ACROSS, x = lane % ACROSS;
 
-    ACC sums[TM * TN];
-    [[unroll]] for (uint i = 0; i < TM * TN; ++i) sums[i] = ACC(0);
+    ACC sums[TM * TN] = {};
 
     for (uint k = 0; k < K; k += BK) {
         // Zeros beyond the edges add nothing to the sums.
