@@ -99,7 +99,7 @@ impl Workbench {
     /// When it cannot make the staging buffers.
     pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
         Ok(Self {
-            pipelines: Pipelines::new(device)?,
+            pipelines: Pipelines::new(device),
             staging: Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?,
             landing: Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?,
             device: Rc::clone(device),

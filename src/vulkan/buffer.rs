@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// What a buffer is for, which decides where its memory lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Kernels read and write it, by address.
+    /// Kernels read and write it, by address, or read it through texel views.
     Kernel,
     /// The host writes it, the device copies from it.
     Upload,
@@ -39,6 +39,7 @@ impl Buffer {
             Use::Kernel => (
                 vk::BufferUsageFlags::STORAGE_BUFFER
                     | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+                    | vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER
                     | vk::BufferUsageFlags::TRANSFER_SRC
                     | vk::BufferUsageFlags::TRANSFER_DST,
                 MemoryLocation::GpuOnly,

@@ -5,6 +5,7 @@ use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
 use super::timestamps::Timestamps;
+use super::views::TexelViews;
 use crate::program::{BufferId, Dispatch, Step};
 use crate::units::Nanos;
 use ash::vk;
@@ -32,6 +33,8 @@ pub struct Commands {
     fence: vk::Fence,
     /// Keeps the pipelines alive that the commands refer to.
     pipelines: Vec<Rc<Pipeline>>,
+    /// The texel views that they read through.
+    views: Vec<TexelViews>,
     device: Rc<Device>,
 }
 
@@ -60,6 +63,7 @@ impl Recorder {
             pool,
             fence: vk::Fence::null(),
             pipelines: vec![],
+            views: vec![],
             device: Rc::clone(device),
         };
         let info = vk::CommandBufferAllocateInfo::default()
@@ -154,7 +158,7 @@ impl Recorder {
             }
             touched.extend(step.buffers());
             match step {
-                Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, &addresses)?,
+                Step::Dispatch(dispatch) => self.dispatch(dispatch, pipelines, &addresses, buffers)?,
                 Step::Fill { buffer, word } => self.fill_data(&buffers[buffer.0], *word),
                 Step::Copy { from, to } => {
                     let (from, to) = (&buffers[from.0], &buffers[to.0]);
@@ -170,8 +174,12 @@ impl Recorder {
         dispatch: &Dispatch,
         pipelines: &mut Pipelines,
         addresses: &[u64],
+        buffers: &[Region<'_>],
     ) -> Result<(), VulkanError> {
         let pipeline = pipelines.get(dispatch)?;
+        if !dispatch.views.is_empty() {
+            self.bind_views(&pipeline, &dispatch.views.iter().map(|id| buffers[id.0]).collect::<Vec<_>>())?;
+        }
         let block = dispatch.argument_block(addresses);
         // Within 32 bits: `Program::unsupported` has compared the grid with the device's limits.
         let [x, y, z] = dispatch.groups.map(|count| count as u32);
@@ -179,10 +187,35 @@ impl Recorder {
         // SAFETY: the pipeline is kept alive below; the addresses are those of buffers that outlive the submission.
         unsafe {
             device.handle.cmd_bind_pipeline(*handle, vk::PipelineBindPoint::COMPUTE, pipeline.handle);
-            device.handle.cmd_push_constants(*handle, pipeline.layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
+            device.handle.cmd_push_constants(*handle, pipeline.layout.handle, vk::ShaderStageFlags::COMPUTE, 0, &block);
             device.handle.cmd_dispatch(*handle, x, y, z);
         }
         self.0.pipelines.push(pipeline);
+        Ok(())
+    }
+
+    /// Lets the next dispatch of `pipeline` read `regions` through texel views, made once for all that read the same.
+    fn bind_views(&mut self, pipeline: &Pipeline, regions: &[Region<'_>]) -> Result<(), VulkanError> {
+        let Commands { handle, views, device, .. } = &mut self.0;
+        let made = views.iter().position(|views| views.are_of(regions));
+        let index = made.map_or_else(
+            || {
+                views.push(TexelViews::new(device, &pipeline.layout, regions)?);
+                Ok(views.len() - 1)
+            },
+            Ok,
+        )?;
+        // SAFETY: the set was made for this layout and is kept alive by the commands.
+        unsafe {
+            device.handle.cmd_bind_descriptor_sets(
+                *handle,
+                vk::PipelineBindPoint::COMPUTE,
+                pipeline.layout.handle,
+                0,
+                &[views[index].set],
+                &[],
+            );
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::Dims;
 use super::tile::{Choice, Tile};
 use crate::algorithms::{CaseSpec, Variant};
-use crate::capability::DeviceInfo;
+use crate::capability::{DeviceInfo, DeviceKind};
 use crate::program::{BufferId, Dispatch, Program, Value, fold};
 use crate::shaders::Shader;
 
@@ -85,8 +85,33 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.of(dims, device);
-            let loops = dims.k.next_multiple_of(u64::from(tile.bk)) + dims.k.div_ceil(u64::from(tile.bk)) + UNROLLED;
+            // A slab's own iteration, and one more of its inner loop: that which finds the end.
+            let loops = dims.k.div_ceil(u64::from(tile.bk)) * u64::from(tile.bk + 2);
             Program::single(block_of(shaders[0], tile, dims, device).constant("TN", tile.tn).loops(loops))
+        },
+    },
+    Variant {
+        name: "texel",
+        aliases: &[],
+        summary: "for software devices: operands through texel views, a column of rows in registers, A by shuffle",
+        source: "measured on llvmpipe; see docs/matmul.md",
+        kernels: &["matmul/texel"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let lanes = case.subgroup_size(device);
+            // A GPU has its registers and no cheap spills.
+            let (rows, quads) = if device.kind == DeviceKind::Cpu { (32, 2) } else { (16, 1) };
+            let grid = Grid { across: dims.n, down: dims.m, group: [lanes * quads * 4, rows] };
+            let dispatch = grid
+                .dispatch_with(shaders[0], dims, device, &[("A4", BufferId(0)), ("B4", BufferId(1))])
+                .group_size([lanes, 1, 1])
+                .subgroups_of(lanes)
+                .constant("ROWS", rows)
+                .constant("QUADS", quads)
+                .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(4)))
+                .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(4)))
+                .loops(dims.k.div_ceil(4));
+            Program::single(dispatch)
         },
     },
 ];
@@ -101,9 +126,6 @@ const TILE_2D: Choice = Choice {
     ],
     software: Tile::flat([32, 32, 8], [8, 8]),
 };
-
-/// Iterations, at most, of the loops that `[[unroll]]` unrolls, outside the loop over K, should a driver not do so.
-const UNROLLED: u64 = 2048;
 
 /// A dispatch in which each work-group computes a block of C, with the constants that every tiled kernel has.
 fn block_of(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
@@ -141,12 +163,25 @@ impl Grid {
 
     /// Groups whose invocations are not yet known.
     fn dispatch_blocks(&self, shader: &'static Shader, dims: Dims, device: &DeviceInfo) -> Dispatch {
+        self.dispatch_with(shader, dims, device, &[])
+    }
+
+    /// The same with texel views of some operands.
+    fn dispatch_with(
+        &self,
+        shader: &'static Shader,
+        dims: Dims,
+        device: &DeviceInfo,
+        views: &[(&str, BufferId)],
+    ) -> Dispatch {
         let [width, height] = self.group;
         let [y, z] = fold(self.down.div_ceil(u64::from(height)), device.limits.group_count[1]);
         let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
         // `Dims` come from sizes below 2^31.
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
-        Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)]).groups([
+        let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+        let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
+        Dispatch::new(shader, &arguments.into_iter().chain(views).collect::<Vec<_>>()).groups([
             self.across.div_ceil(u64::from(width)),
             y,
             z,
