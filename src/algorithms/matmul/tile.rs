@@ -40,10 +40,10 @@ impl Tile {
         (self.bm / self.tm.max(1)) * (self.bn / self.tn.max(1))
     }
 
-    /// Shared memory of a work-group for elements of 4 bytes, without the padding of a kernel.
+    /// Shared memory of a work-group for elements of 4 bytes: a slab of A, padded by a quad as in `tiled`, and one of B.
     #[must_use]
     pub fn shared_bytes(&self) -> Bytes {
-        Bytes(4 * u64::from(self.bk) * (u64::from(self.bm) + u64::from(self.bn)))
+        Bytes(4 * u64::from(self.bk) * (u64::from(self.bm) + 4 + u64::from(self.bn)))
     }
 
     /// Work-groups for a product of these extents, along the columns and the rows of C.
@@ -52,7 +52,7 @@ impl Tile {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
     }
 
-    /// Whether the kernels can be cut up like this on `device`.
+    /// Whether `tiled`, whose demands include those of the other kernels in quads, can be cut up like this on `device`.
     ///
     /// # Errors
     /// What does not divide, or which limit of the device is exceeded.
@@ -60,12 +60,15 @@ impl Tile {
         let Self { bm, bn, bk, wm, wn, tm, tn } = *self;
         let fits = |part: u32, whole: u32| part > 0 && whole.is_multiple_of(part);
         for (part, whole, what) in [
+            (4, tm, "invocations compute quads of rows"),
+            (4, tn, "invocations compute quads of columns"),
+            (8, bk, "slabs of A are fetched in pairs of quads"),
             (tm, wm, "the rows of an invocation must divide those of its warp"),
             (tn, wn, "the columns of an invocation must divide those of its warp"),
             (wm, bm, "the rows of a warp must divide those of the work-group"),
             (wn, bn, "the columns of a warp must divide those of the work-group"),
-            (self.invocations(), bm * bk, "the invocations must divide a slab of A"),
-            (self.invocations(), bk * bn, "the invocations must divide a slab of B"),
+            (self.invocations(), bm * bk / 4, "the invocations must divide the quads of a slab of A"),
+            (self.invocations(), bk * bn / 4, "the invocations must divide the quads of a slab of B"),
         ] {
             if !fits(part, whole) {
                 return Err(format!("{what}: {part} does not divide {whole}"));
@@ -102,16 +105,72 @@ pub(super) struct Choice {
 const CORES: u64 = 132;
 
 impl Choice {
-    /// The largest legal tile that still gives every two cores three work-groups, so that no core idles for long when
-    /// the work-groups run out; else the smallest legal one. Where none is legal the last, which the check of the
-    /// program's limits then refuses.
+    /// The largest tile within the device's limits that still gives every two cores three work-groups, so that no core
+    /// idles for long when the work-groups run out; else the smallest. Where none is within them the last, which the
+    /// check of the program then refuses.
     pub(super) fn of(&self, dims: Dims, device: &DeviceInfo) -> Tile {
         if device.kind == DeviceKind::Cpu {
             return self.software;
         }
-        let legal: Vec<_> = self.gpu.iter().filter(|tile| tile.legal(device).is_ok()).collect();
+        let fits = |tile: &&Tile| {
+            let limits = &device.limits;
+            tile.invocations() <= limits.group_invocations && tile.shared_bytes() <= limits.shared_memory
+        };
         let busy = |tile: &Tile| tile.blocks(dims).iter().product::<u64>() >= CORES * 3 / 2;
-        let chosen = legal.iter().copied().find(|tile| busy(tile)).or(legal.last().copied());
-        *chosen.unwrap_or(&self.gpu[self.gpu.len() - 1])
+        let fitting = || self.gpu.iter().filter(fits);
+        *fitting().find(|tile| busy(tile)).or(fitting().last()).unwrap_or(&self.gpu[self.gpu.len() - 1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::tests::software_device;
+
+    const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 };
+    const CHOICE: Choice = Choice {
+        gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
+        software: Tile::flat([16, 16, 8], [8, 8]),
+    };
+
+    fn chosen(n: u64, change: impl Fn(&mut DeviceInfo)) -> u32 {
+        let mut device = software_device();
+        device.kind = DeviceKind::DiscreteGpu;
+        change(&mut device);
+        CHOICE.of(Dims { m: n, n, k: n }, &device).bm
+    }
+
+    #[test]
+    fn small_products_get_small_tiles_so_that_every_core_has_work() {
+        for (n, bm) in [(8192, 128), (2048, 128), (1024, 64), (512, 32), (1, 32)] {
+            assert_eq!(chosen(n, |_| ()), bm, "{n}");
+        }
+        assert_eq!(chosen(8192, |device| device.kind = DeviceKind::Cpu), 16);
+    }
+
+    #[test]
+    fn a_device_with_little_room_gets_a_smaller_tile() {
+        assert_eq!(chosen(8192, |device| device.limits.shared_memory = Bytes(16 << 10)), 64);
+        assert_eq!(chosen(8192, |device| device.limits.group_invocations = 128), 64);
+        assert_eq!(chosen(8192, |device| device.limits.group_invocations = 1), 32);
+    }
+
+    #[test]
+    fn a_tile_that_does_not_divide_or_fit_says_why() {
+        let mut device = software_device();
+        assert_eq!(LARGE.legal(&device), Ok(()));
+        assert_eq!((LARGE.invocations(), LARGE.shared_bytes()), (256, Bytes(16 * (132 + 128) * 4)));
+        let error = |tile: Tile, device: &DeviceInfo| tile.legal(device).expect_err("it is illegal");
+        let message = error(Tile { wm: 48, ..LARGE }, &device);
+        assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");
+        assert!(error(Tile { bk: 12, ..LARGE }, &device).contains("8 does not divide 12"));
+        assert!(error(Tile { tm: 0, ..LARGE }, &device).contains("the rows of an invocation"));
+        assert!(error(Tile { tm: 2, ..LARGE }, &device).contains("quads of rows"));
+        assert!(error(Tile { bk: 8, tm: 4, tn: 4, ..LARGE }, &device).contains("1024 does not divide 256"));
+        device.limits.group_invocations = 128;
+        assert!(error(LARGE, &device).contains("needs 256 invocations"));
+        device.limits.group_invocations = 256;
+        device.limits.shared_memory = Bytes(1 << 14);
+        assert!(error(LARGE, &device).contains("of shared memory"));
     }
 }
