@@ -97,28 +97,29 @@ impl Tile {
 pub(super) struct Choice {
     /// For GPUs.
     pub(super) gpu: &'static [Tile],
-    /// For software devices, whose shared memory is ordinary memory: only registers count.
-    pub(super) software: Tile,
+    /// For software devices, whose shared memory is ordinary memory: the larger the tile of an invocation, the better,
+    /// but compiling it takes seconds.
+    pub(super) software: &'static [Tile],
 }
 
-/// Cores (streaming multiprocessors, compute units) that a GPU is assumed to have: Vulkan does not tell.
-const CORES: u64 = 132;
+/// Cores (streaming multiprocessors, compute units) that a GPU and a software device are assumed to have: Vulkan does
+/// not tell.
+const CORES: [u64; 2] = [132, 8];
 
 impl Choice {
     /// The largest tile within the device's limits that still gives every two cores three work-groups, so that no core
     /// idles for long when the work-groups run out; else the smallest. Where none is within them the last, which the
     /// check of the program then refuses.
     pub(super) fn of(&self, dims: Dims, device: &DeviceInfo) -> Tile {
-        if device.kind == DeviceKind::Cpu {
-            return self.software;
-        }
+        let [gpu, software] = CORES;
+        let (tiles, cores) = if device.kind == DeviceKind::Cpu { (self.software, software) } else { (self.gpu, gpu) };
         let fits = |tile: &&Tile| {
             let limits = &device.limits;
             tile.invocations() <= limits.group_invocations && tile.shared_bytes() <= limits.shared_memory
         };
-        let busy = |tile: &Tile| tile.blocks(dims).iter().product::<u64>() >= CORES * 3 / 2;
-        let fitting = || self.gpu.iter().filter(fits);
-        *fitting().find(|tile| busy(tile)).or(fitting().last()).unwrap_or(&self.gpu[self.gpu.len() - 1])
+        let busy = |tile: &Tile| tile.blocks(dims).iter().product::<u64>() >= cores * 3 / 2;
+        let fitting = || tiles.iter().filter(fits);
+        *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1])
     }
 }
 
@@ -130,7 +131,7 @@ mod tests {
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 };
     const CHOICE: Choice = Choice {
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
-        software: Tile::flat([16, 16, 8], [8, 8]),
+        software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
     };
 
     fn chosen(n: u64, change: impl Fn(&mut DeviceInfo)) -> u32 {
@@ -145,7 +146,9 @@ mod tests {
         for (n, bm) in [(8192, 128), (2048, 128), (1024, 64), (512, 32), (1, 32)] {
             assert_eq!(chosen(n, |_| ()), bm, "{n}");
         }
-        assert_eq!(chosen(8192, |device| device.kind = DeviceKind::Cpu), 16);
+        for (n, bm) in [(256, 64), (128, 16)] {
+            assert_eq!(chosen(n, |device| device.kind = DeviceKind::Cpu), bm, "{n}");
+        }
     }
 
     #[test]

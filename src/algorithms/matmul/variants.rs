@@ -152,7 +152,7 @@ pub(super) static VARIANTS: &[Variant] = &[
 /// Tiles of `tile-1d`. Its invocations compute one column each.
 const TILE_1D: Choice = Choice {
     gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
-    software: Tile::flat([32, 8, 8], [32, 1]),
+    software: &[Tile::flat([32, 32, 8], [16, 1])],
 };
 
 /// Tiles of `tile-2d` and `vectorised`.
@@ -163,7 +163,7 @@ const TILE_2D: Choice = Choice {
         Tile::flat([64, 64, 16], [4, 4]),
         Tile::flat([32, 32, 8], [4, 4]),
     ],
-    software: Tile::flat([64, 64, 16], [16, 16]),
+    software: &[Tile::flat([64, 64, 16], [16, 16]), Tile::flat([32, 32, 8], [8, 8])],
 };
 
 /// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
@@ -173,7 +173,10 @@ const TILED: Choice = Choice {
         Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4 },
         Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4 },
     ],
-    software: Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16 },
+    software: &[
+        Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16 },
+        Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 },
+    ],
 };
 
 /// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a
@@ -302,7 +305,7 @@ mod tests {
     fn the_strips_of_tiled_cover_every_block_row_once() {
         let device = software_device();
         let shader = Shader::find("matmul/tiled", DType::F32).expect("it is in glsl/matmul");
-        let tile = TILED.software;
+        let tile = TILED.software[0];
         for m in [1, 64, 65, 512, 513, 100_000, 10_000_000] {
             let dims = Dims { m, n: 200, k: 8 };
             let [strip, across, strips] = tiled(shader, tile, dims, &device).groups;
@@ -340,7 +343,7 @@ mod tests {
         device.limits.shared_memory = Bytes(48 << 10);
         let shader = Shader::find("matmul/tiled", DType::F32).expect("it is in glsl/matmul");
         for table in [&TILE_2D, &TILED] {
-            for tile in table.gpu.iter().chain([&table.software]) {
+            for tile in table.gpu.iter().chain(table.software) {
                 assert_eq!(tile.legal(&device), Ok(()), "{tile:?}");
                 let dispatch = tiled(shader, *tile, Dims { m: 1, n: 1, k: 1 }, &device);
                 assert_eq!(Bytes(shader.shared_bytes(&dispatch.constants)), tile.shared_bytes(), "{tile:?}");
