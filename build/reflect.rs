@@ -1,18 +1,19 @@
 //! Reads from SPIR-V what a host needs to run the kernel: work-group size, specialization constants, arguments
-//! (the push-constant block), shared memory and the capabilities it declares.
+//! (the push-constant block), texel views, shared memory and the capabilities it declares.
 
 use rspirv::dr::{Instruction, Module, Operand};
-use rspirv::spirv::{BuiltIn, Decoration, ExecutionMode, Op, StorageClass};
+use rspirv::spirv::{BuiltIn, Decoration, Dim, ExecutionMode, Op, StorageClass};
 
 /// The fields of a `Shader` literal that reflection finds, as Rust source text.
 pub(crate) fn interface(binary: &[u8]) -> Result<String, String> {
     let module = rspirv::dr::load_bytes(binary).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
     let reflector = Reflector { module: &module };
     Ok(format!(
-        "local_size: [{}], constants: &[{}], arguments: &[{}], shared: &[{}], capabilities: &[{}]",
+        "local_size: [{}], constants: &[{}], arguments: &[{}], views: &[{}], shared: &[{}], capabilities: &[{}]",
         reflector.local_size()?.join(", "),
         reflector.constants().join(", "),
         reflector.arguments()?.join(", "),
+        reflector.views()?.join(", "),
         reflector.shared()?.join(", "),
         reflector.capabilities().join(", "),
     ))
@@ -143,6 +144,41 @@ impl<'a> Reflector<'a> {
             arguments.push(format!("Argument {{ name: {name:?}, offset: {offset}, kind: ArgumentKind::{kind} }}"));
         }
         Ok(arguments)
+    }
+
+    /// The names of the texel views (`samplerBuffer`), in the order of their bindings 0, 1, … of set 0.
+    fn views(&self) -> Result<Vec<String>, String> {
+        let mut views = vec![];
+        for variable in self.variables(StorageClass::UniformConstant) {
+            let id = variable.result_id.ok_or("a variable has no id")?;
+            let name = self.name(id, None);
+            let image = self.definition(self.pointee(variable)?)?;
+            let image = match image.class.opcode {
+                Op::TypeSampledImage => self.definition(ids(image).next().ok_or("a sampled image has no type")?)?,
+                _ => image,
+            };
+            let [Operand::IdRef(texel), Operand::Dim(Dim::DimBuffer), ..] = image.operands.as_slice() else {
+                return Err(format!("{name} is neither an argument nor a texel view (samplerBuffer)"));
+            };
+            if self.definition(*texel)?.class.opcode != Op::TypeFloat {
+                return Err(format!("{name} has texels of integers; views are made of four f32 (samplerBuffer)"));
+            }
+            let literal = |decoration| match self.decoration(id, None, decoration) {
+                Some([Operand::LiteralBit32(value)]) => Ok(*value),
+                _ => Err(format!("{name} has no {decoration:?}")),
+            };
+            if literal(Decoration::DescriptorSet)? != 0 {
+                return Err(format!("{name} is not in set 0"));
+            }
+            views.push((literal(Decoration::Binding)?, name));
+        }
+        views.sort();
+        match (0..).zip(&views).find(|(expected, (binding, _))| expected != binding) {
+            Some((expected, (_, name))) => {
+                Err(format!("{name} must have binding {expected}: they are numbered from 0"))
+            }
+            None => Ok(views.into_iter().map(|(_, name)| format!("{name:?}")).collect()),
+        }
     }
 
     fn variables(&self, class: StorageClass) -> impl Iterator<Item = &'a Instruction> {

@@ -135,6 +135,9 @@ pub struct Limits {
     pub push_constants: Bytes,
     /// Range of one storage-buffer descriptor.
     pub storage_buffer_range: Bytes,
+    /// Texels of one view of a buffer; 0 in records of versions that did not ask.
+    #[serde(default)]
+    pub texel_buffer_elements: u32,
     /// Largest buffer (`maxBufferSize`, or `maxMemoryAllocationSize` where that is smaller).
     pub buffer: Bytes,
     /// Loop iterations of one invocation, summed over its loops, after which the driver silently stops it.
@@ -268,7 +271,7 @@ pub enum Requirement {
 pub fn requirement(name: &str) -> Option<Requirement> {
     use Requirement::{Feature as F, Nothing, Subgroup as S};
     Some(match name {
-        "Shader" => Nothing,
+        "Shader" | "SampledBuffer" => Nothing,
         "PhysicalStorageBufferAddresses" => F(Feature::BufferDeviceAddress),
         "Float64" => F(Feature::ShaderFloat64),
         "Float16" => F(Feature::ShaderFloat16),
@@ -377,6 +380,7 @@ pub(crate) mod tests {
                 shared_memory: Bytes(32 << 10),
                 push_constants: Bytes(256),
                 storage_buffer_range: Bytes(128 << 20),
+                texel_buffer_elements: 1 << 27,
                 buffer: Bytes(2 << 30),
                 loop_iterations: Some(65_535),
             },

@@ -1,6 +1,7 @@
 //! A variant's work on a device as data: a list of steps over numbered buffers. Built by pure functions, checked
 //! against a device's limits without a device, and replayed by the `vulkan` module.
 
+use crate::algorithms::BufferSpec;
 use crate::capability::{DeviceInfo, MatrixShape};
 use crate::shaders::{ArgumentKind, Shader, SpecValues, Word};
 use crate::units::Bytes;
@@ -78,6 +79,8 @@ pub struct Dispatch {
     pub groups: [u64; 3],
     /// The argument values, in the order of the shader's push-constant block.
     pub values: Vec<Value>,
+    /// The buffers behind the shader's texel views, in their order.
+    pub views: Vec<BufferId>,
     /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::capability::Limits`]).
     pub loop_iterations: u64,
     /// A buffer whose first three words are the numbers of work-groups, in place of `groups`.
@@ -98,16 +101,19 @@ pub enum Value {
 }
 
 impl Dispatch {
-    /// `shader` on no grid yet, with `arguments` by name.
+    /// `shader` on no grid yet, with `arguments` by name: those of its push-constant block and its texel views.
     ///
     /// # Panics
-    /// When the names or kinds are not those of the kernel's push-constant block: an error of the registry, found by
-    /// the test that builds every program.
+    /// When the names or kinds are not those of the kernel: an error of the registry, found by the test that builds
+    /// every program.
     #[must_use]
     pub fn new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Self {
+        let find = |wanted: &str| {
+            let value = arguments.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
+            value.unwrap_or_else(|| panic!("{}: no value for argument {wanted}", shader.name))
+        };
         let values = shader.arguments.iter().map(|argument| {
-            let value = arguments.iter().find(|(name, _)| *name == argument.name).map(|(_, value)| *value);
-            let value = value.unwrap_or_else(|| panic!("{}: no value for argument {}", shader.name, argument.name));
+            let value = find(argument.name);
             let kind = match value {
                 Value::Buffer(_) => ArgumentKind::Address,
                 Value::U32(_) => ArgumentKind::U32,
@@ -117,13 +123,20 @@ impl Dispatch {
             value
         });
         let values: Vec<_> = values.collect();
-        assert_eq!(values.len(), arguments.len(), "{}: a value for an argument that it does not have", shader.name);
+        let views = shader.views.iter().map(|name| match find(name) {
+            Value::Buffer(id) => id,
+            other => panic!("{}: view {name} of {other:?}", shader.name),
+        });
+        let views: Vec<_> = views.collect();
+        let taken = values.len() + views.len();
+        assert_eq!(taken, arguments.len(), "{}: a value for an argument that it does not have", shader.name);
         Self {
             shader,
             constants: vec![],
             subgroup_size: None,
             groups: [1; 3],
             values,
+            views,
             loop_iterations: 0,
             indirect: None,
             matrix: None,
@@ -193,11 +206,11 @@ impl Dispatch {
     }
 
     fn buffers(&self) -> impl Iterator<Item = BufferId> {
-        let arguments = self.values.iter().filter_map(|value| match value {
+        let addressed = self.values.iter().filter_map(|value| match value {
             Value::Buffer(id) => Some(*id),
             Value::U32(_) | Value::F32(_) => None,
         });
-        arguments.chain(self.indirect)
+        addressed.chain(self.views.iter().copied()).chain(self.indirect)
     }
 
     fn set(&mut self, id: u32, value: u32) {
@@ -330,12 +343,27 @@ impl Program {
         })
     }
 
+    /// Why `device` cannot give the program texel views of buffers of these sizes, if so.
+    #[must_use]
+    pub fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
+        let most = u64::from(device.limits.texel_buffer_elements);
+        let viewed = self.dispatches().flat_map(|dispatch| &dispatch.views).map(|id| &buffers[id.0]);
+        viewed.map(|buffer| (buffer, buffer.bytes().0.div_ceil(TEXEL))).find(|(_, texels)| *texels > most).map(
+            |(buffer, texels)| {
+                format!("needs a texel view of {texels} elements of {}; the device allows {most}", buffer.name)
+            },
+        )
+    }
+
     /// Why `device` cannot run this program, if so: the missing feature, operation or limit.
     #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         device.unusable().or_else(|| self.dispatches().find_map(|dispatch| dispatch.unsupported(device)))
     }
 }
+
+/// Bytes of one texel of a view: four f32.
+pub const TEXEL: u64 = 16;
 
 /// Folds `count` work-groups into y and z, so that neither exceeds `limit`; the kernel computes
 /// `z * gl_NumWorkGroups.y + y` and skips what lies beyond `count`.
@@ -348,6 +376,7 @@ pub fn fold(count: u64, limit: u32) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Role;
     use crate::capability::tests::software_device;
     use crate::dtype::DType;
 
@@ -379,6 +408,24 @@ mod tests {
         let reason = program.unsupported(&software_device()).expect("too many iterations");
         assert!(reason.contains("65536 loop iterations"), "{reason}");
         assert_eq!(Program::single(naive().loops(65_535)).unsupported(&software_device()), None);
+    }
+
+    #[test]
+    fn a_view_of_more_texels_than_the_device_allows_is_refused() {
+        let shader = Shader::find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
+        let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
+        let n = Value::U32(7);
+        let arguments = [("A", a), ("B", b), ("C", c), ("A4", a), ("B4", b), ("M", n), ("N", n), ("K", n)];
+        let program = Program::single(Dispatch::new(shader, &arguments));
+        assert_eq!(program.all_steps().next().expect("one step").buffers(), [0, 1, 2, 0, 1].map(BufferId));
+        let buffer = |name, len| BufferSpec { name, role: Role::Input, dtype: DType::F32, len };
+        let mut device = software_device();
+        device.limits.texel_buffer_elements = 1 << 16;
+        let fits = [buffer("A", 4 << 16), buffer("B", 1), buffer("C", 1 << 20)];
+        assert_eq!(program.unviewable(&fits, &device), None);
+        let reason = program.unviewable(&[buffer("A", 1), buffer("B", (4 << 16) + 1), buffer("C", 1)], &device);
+        let expected = "needs a texel view of 65537 elements of B; the device allows 65536";
+        assert_eq!(reason.as_deref(), Some(expected));
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct Shader {
     pub constants: &'static [SpecConstant],
     /// The members of the push-constant block.
     pub arguments: &'static [Argument],
+    /// The names of its texel views (`samplerBuffer`): bindings 0, 1, … of descriptor set 0, each a buffer seen as
+    /// texels of four f32.
+    pub views: &'static [&'static str],
     /// Bytes of shared memory, in reverse Polish notation over the specialization constants.
     pub shared: &'static [SizeOp],
     /// The SPIR-V capabilities that the kernel declares.

@@ -111,7 +111,7 @@ impl<'a> Runner<'a> {
         if footprint > info.memory() {
             return Err(format!("needs {footprint} of device memory; the device has {}", info.memory()));
         }
-        Ok(program)
+        program.unviewable(&problem.buffers(), info).map_or(Ok(program), Err)
     }
 
     /// Runs every case of `run`.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// What a buffer is for, which decides where its memory lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Kernels read and write it, by address.
+    /// Kernels read and write it, by address, or read it through texel views.
     Kernel,
     /// The host writes it, the device copies from it.
     Upload,
@@ -40,6 +40,7 @@ impl Buffer {
                 vk::BufferUsageFlags::STORAGE_BUFFER
                     | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
                     | vk::BufferUsageFlags::INDIRECT_BUFFER
+                    | vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER
                     | vk::BufferUsageFlags::TRANSFER_SRC
                     | vk::BufferUsageFlags::TRANSFER_DST,
                 MemoryLocation::GpuOnly,

@@ -5,6 +5,7 @@ use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
 use super::timestamps::Timestamps;
+use super::views::TexelViews;
 use crate::program::{Dispatch, Step, waits};
 use crate::units::Nanos;
 use ash::vk;
@@ -32,6 +33,8 @@ pub struct Commands {
     fence: vk::Fence,
     /// Keeps the pipelines alive that the commands refer to.
     pipelines: Vec<Rc<Pipeline>>,
+    /// The texel views that they read through.
+    views: Vec<TexelViews>,
     device: Rc<Device>,
 }
 
@@ -65,6 +68,7 @@ impl Recorder {
             pool,
             fence: vk::Fence::null(),
             pipelines: vec![],
+            views: vec![],
             device: Rc::clone(device),
         };
         let info = vk::CommandBufferAllocateInfo::default()
@@ -175,6 +179,9 @@ impl Recorder {
         addresses: &[u64],
     ) -> Result<(), VulkanError> {
         let pipeline = pipelines.get(dispatch)?;
+        if !dispatch.views.is_empty() {
+            self.bind_views(&pipeline, &dispatch.views.iter().map(|id| buffers[id.0]).collect::<Vec<_>>())?;
+        }
         let block = dispatch.argument_block(addresses);
         // Within 32 bits: `Program::unsupported` has compared the grid with the device's limits.
         let [x, y, z] = dispatch.groups.map(|count| count as u32);
@@ -182,8 +189,9 @@ impl Recorder {
         // SAFETY: the pipeline is kept alive below; the addresses are those of buffers that outlive the submission.
         unsafe {
             device.handle.cmd_bind_pipeline(*handle, vk::PipelineBindPoint::COMPUTE, pipeline.handle);
+            let layout = pipeline.layout.handle;
             if !block.is_empty() {
-                device.handle.cmd_push_constants(*handle, pipeline.layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
+                device.handle.cmd_push_constants(*handle, layout, vk::ShaderStageFlags::COMPUTE, 0, &block);
             }
             match dispatch.indirect.map(|counts| &buffers[counts.0]) {
                 Some(counts) => device.handle.cmd_dispatch_indirect(*handle, counts.buffer.handle, counts.offset),
@@ -191,6 +199,31 @@ impl Recorder {
             }
         }
         self.0.pipelines.push(pipeline);
+        Ok(())
+    }
+
+    /// Lets the next dispatch of `pipeline` read `regions` through texel views, made once for all that read the same.
+    fn bind_views(&mut self, pipeline: &Pipeline, regions: &[Region<'_>]) -> Result<(), VulkanError> {
+        let Commands { handle, views, device, .. } = &mut self.0;
+        let made = views.iter().position(|views| views.are_of(regions));
+        let index = made.map_or_else(
+            || {
+                views.push(TexelViews::new(device, &pipeline.layout, regions)?);
+                Ok(views.len() - 1)
+            },
+            Ok,
+        )?;
+        // SAFETY: the set was made for this layout and is kept alive by the commands.
+        unsafe {
+            device.handle.cmd_bind_descriptor_sets(
+                *handle,
+                vk::PipelineBindPoint::COMPUTE,
+                pipeline.layout.handle,
+                0,
+                &[views[index].set],
+                &[],
+            );
+        }
         Ok(())
     }
 

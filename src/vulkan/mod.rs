@@ -11,6 +11,7 @@ mod instance;
 mod pipeline;
 mod query;
 mod timestamps;
+mod views;
 
 pub use buffer::{Buffer, Use};
 pub use command::{Commands, Recorder, Region};

@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// A compute pipeline.
 pub struct Pipeline {
     pub(super) handle: vk::Pipeline,
-    pub(super) layout: vk::PipelineLayout,
+    pub(super) layout: Rc<Layout>,
     /// What the driver tells of its compilation: registers, spills, instructions, ….
     statistics: Vec<Metric>,
     device: Rc<Device>,
@@ -48,10 +48,57 @@ impl Key {
     }
 }
 
-/// The pipelines of a device. All share one layout: kernels get everything through push constants, of the size that
-/// the device allows.
+/// The layout of the pipelines whose kernels have a given number of texel views. Everything else a kernel gets
+/// through push constants, of the size that the device allows.
+pub(super) struct Layout {
+    pub(super) handle: vk::PipelineLayout,
+    /// The layout of set 0: the views.
+    pub(super) set: vk::DescriptorSetLayout,
+    device: Rc<Device>,
+}
+
+impl Layout {
+    fn new(device: &Rc<Device>, views: usize) -> Result<Self, VulkanError> {
+        let bindings: Vec<_> = (0..views as u32)
+            .map(|binding| {
+                vk::DescriptorSetLayoutBinding::default()
+                    .binding(binding)
+                    .descriptor_type(vk::DescriptorType::UNIFORM_TEXEL_BUFFER)
+                    .descriptor_count(1)
+                    .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            })
+            .collect();
+        let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+        // SAFETY: the device is alive.
+        let set = unsafe { device.handle.create_descriptor_set_layout(&info, None) };
+        let set = set.call("vkCreateDescriptorSetLayout")?;
+        // Owned from here on, so an early return destroys the set's layout.
+        let mut layout = Self { handle: vk::PipelineLayout::null(), set, device: Rc::clone(device) };
+        let range = vk::PushConstantRange::default()
+            .stage_flags(vk::ShaderStageFlags::COMPUTE)
+            .size(device.info.limits.push_constants.0 as u32);
+        let info = vk::PipelineLayoutCreateInfo::default()
+            .set_layouts(std::slice::from_ref(&layout.set))
+            .push_constant_ranges(std::slice::from_ref(&range));
+        // SAFETY: the device and the set's layout are alive.
+        layout.handle = unsafe { device.handle.create_pipeline_layout(&info, None) }.call("vkCreatePipelineLayout")?;
+        Ok(layout)
+    }
+}
+
+impl Drop for Layout {
+    fn drop(&mut self) {
+        // SAFETY: pipelines and descriptor sets made from the layout keep it alive; destroying null is allowed.
+        unsafe {
+            self.device.handle.destroy_pipeline_layout(self.handle, None);
+            self.device.handle.destroy_descriptor_set_layout(self.set, None);
+        }
+    }
+}
+
+/// The pipelines of a device, and their layouts by the number of texel views.
 pub struct Pipelines {
-    layout: vk::PipelineLayout,
+    layouts: HashMap<usize, Rc<Layout>>,
     /// What the driver keeps of compiled kernels, between runs on disk.
     kept: vk::PipelineCache,
     disk: Cache,
@@ -64,28 +111,14 @@ impl Pipelines {
     /// No pipelines yet, but what `disk` has kept of earlier ones.
     ///
     /// # Errors
-    /// When the layout cannot be made.
+    /// When the driver cannot keep any.
     pub fn new(device: &Rc<Device>, disk: &Cache) -> Result<Self, VulkanError> {
-        let range = vk::PushConstantRange::default()
-            .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            .size(device.info.limits.push_constants.0 as u32);
-        let info = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(std::slice::from_ref(&range));
-        // SAFETY: the device is alive.
-        let layout = unsafe { device.handle.create_pipeline_layout(&info, None) }.call("vkCreatePipelineLayout")?;
-        // Owned from here on, so an early return destroys the layout.
-        let mut pipelines = Self {
-            layout,
-            kept: vk::PipelineCache::null(),
-            disk: disk.clone(),
-            made: HashMap::new(),
-            substitutes: HashMap::new(),
-            device: Rc::clone(device),
-        };
         let data = disk.get(KEPT, &device.info).unwrap_or_default();
         let info = vk::PipelineCacheCreateInfo::default().initial_data(&data);
         // SAFETY: the device is alive; the data is whole, as its checksum says, and drivers refuse that of others.
-        pipelines.kept = unsafe { device.handle.create_pipeline_cache(&info, None) }.call("vkCreatePipelineCache")?;
-        Ok(pipelines)
+        let kept = unsafe { device.handle.create_pipeline_cache(&info, None) }.call("vkCreatePipelineCache")?;
+        let (layouts, made, substitutes) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Ok(Self { layouts, kept, disk: disk.clone(), made, substitutes, device: Rc::clone(device) })
     }
 
     /// Keeps what the driver knows of the pipelines made so far, for later runs.
@@ -119,6 +152,15 @@ impl Pipelines {
         Ok(kernels)
     }
 
+    fn layout(&mut self, views: usize) -> Result<Rc<Layout>, VulkanError> {
+        if let Some(layout) = self.layouts.get(&views) {
+            return Ok(Rc::clone(layout));
+        }
+        let layout = Rc::new(Layout::new(&self.device, views)?);
+        self.layouts.insert(views, Rc::clone(&layout));
+        Ok(layout)
+    }
+
     /// From now on runs `spirv` wherever `shader` is asked for: how the conformance tests swap in a broken kernel.
     pub fn substitute(&mut self, shader: &Shader, spirv: Vec<u8>) {
         self.made.retain(|key, _| key.shader != shader.label());
@@ -148,13 +190,14 @@ impl Pipelines {
         if let Some(pipeline) = self.made.get(&key) {
             return Ok(Rc::clone(pipeline));
         }
+        let layout = self.layout(dispatch.shader.views.len())?;
         let spirv = self.substitutes.get(&key.shader).map_or(dispatch.shader.spirv, Vec::as_slice);
-        let pipeline = Rc::new(self.make(dispatch, spirv)?);
+        let pipeline = Rc::new(self.make(dispatch, spirv, layout)?);
         self.made.insert(key, Rc::clone(&pipeline));
         Ok(pipeline)
     }
 
-    fn make(&self, dispatch: &Dispatch, spirv: &[u8]) -> Result<Pipeline, VulkanError> {
+    fn make(&self, dispatch: &Dispatch, spirv: &[u8], layout: Rc<Layout>) -> Result<Pipeline, VulkanError> {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are SPIR-V from build.rs, or a test's variation of it.
@@ -183,14 +226,13 @@ impl Pipelines {
         let tells = self.device.statistics.is_some();
         let flags =
             if tells { vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR } else { vk::PipelineCreateFlags::empty() };
-        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout).flags(flags);
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.handle).flags(flags);
         // SAFETY: the module, the layout and everything `info` points to are alive until the call returns.
         let made = unsafe { self.device.handle.create_compute_pipelines(self.kept, &[info], None) };
         // SAFETY: a pipeline does not need its module once made.
         unsafe { self.device.handle.destroy_shader_module(module, None) };
         let handles = made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?;
-        let mut pipeline =
-            Pipeline { handle: handles[0], layout: self.layout, statistics: vec![], device: Rc::clone(&self.device) };
+        let mut pipeline = Pipeline { handle: handles[0], layout, statistics: vec![], device: Rc::clone(&self.device) };
         pipeline.statistics = self.statistics(pipeline.handle);
         Ok(pipeline)
     }
@@ -226,11 +268,7 @@ impl Pipelines {
 
 impl Drop for Pipelines {
     fn drop(&mut self) {
-        self.made.clear();
-        // SAFETY: submissions are waited for before their pipelines and layout are dropped.
-        unsafe {
-            self.device.handle.destroy_pipeline_cache(self.kept, None);
-            self.device.handle.destroy_pipeline_layout(self.layout, None);
-        }
+        // SAFETY: the cache is used by this owner alone, and pipelines do not need it once made.
+        unsafe { self.device.handle.destroy_pipeline_cache(self.kept, None) };
     }
 }

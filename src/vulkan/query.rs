@@ -269,6 +269,7 @@ pub(super) fn device_info(
             shared_memory: Bytes(u64::from(limits.max_compute_shared_memory_size)),
             push_constants: Bytes(u64::from(limits.max_push_constants_size)),
             storage_buffer_range: Bytes(u64::from(limits.max_storage_buffer_range)),
+            texel_buffer_elements: limits.max_texel_buffer_elements,
             buffer: Bytes(buffer_limit.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
             loop_iterations: (driver.driver_id == vk::DriverId::MESA_LLVMPIPE).then_some(LLVMPIPE_LOOP_ITERATIONS),
         },

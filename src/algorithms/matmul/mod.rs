@@ -3,6 +3,7 @@
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
 mod oracle;
+mod tile;
 mod variants;
 
 use super::input::{Input, generator, random};
@@ -10,6 +11,7 @@ use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps};
 use crate::dtype::{DType, HostArray};
 use crate::size::Size;
 use crate::units::{Bytes, Work};
+pub use tile::Tile;
 
 /// Matrix product.
 pub static MATMUL: Algorithm = Algorithm {

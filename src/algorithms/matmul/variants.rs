@@ -1,8 +1,9 @@
 //! The variants of matmul. To add one: a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
 use super::Dims;
+use super::tile::{Choice, Tile};
 use crate::algorithms::{CaseSpec, Variant};
-use crate::capability::DeviceInfo;
+use crate::capability::{DeviceInfo, DeviceKind};
 use crate::program::{BufferId, Dispatch, Program, Value, fold};
 use crate::shaders::Shader;
 
@@ -75,7 +76,149 @@ pub(super) static VARIANTS: &[Variant] = &[
             Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         },
     },
+    Variant {
+        name: "tile-1d",
+        aliases: &[],
+        summary: "a 1-D tile of C in the registers of each invocation: a value of B serves several products",
+        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
+        kernels: &["matmul/tile-1d"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let tile = TILE_1D.of(dims, device);
+            Program::single(block_of(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
+        },
+    },
+    Variant {
+        name: "tile-2d",
+        aliases: &[],
+        summary: "a 2-D tile of C in the registers of each invocation: far fewer reads of shared memory a product",
+        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
+        kernels: &["matmul/tile-2d"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let tile = TILE_2D.of(dims, device);
+            let dispatch = block_of(shaders[0], tile, dims, device).constant("TN", tile.tn);
+            Program::single(dispatch.loops(iterations(dims, tile)))
+        },
+    },
+    Variant {
+        name: "vectorised",
+        aliases: &[],
+        summary: "the 2-D register tile with loads and stores of 16 bytes, A transposed in shared memory",
+        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
+        kernels: &["matmul/vectorised"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let tile = TILE_2D.of(dims, device);
+            let dispatch = in_quads(block_of(shaders[0], tile, dims, device), dims).constant("TN", tile.tn);
+            Program::single(dispatch.loops(iterations(dims, tile)))
+        },
+    },
+    Variant {
+        name: "tiled",
+        aliases: &[],
+        summary: "register tiles in warp tiles, the next slab prefetched, no bank conflicts, a grid that suits the cache",
+        source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
+        kernels: &["matmul/tiled"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            Program::single(tiled(shaders[0], TILED.of(dims, device), dims, device))
+        },
+    },
+    Variant {
+        name: "texel",
+        aliases: &[],
+        summary: "for software devices: operands through texel views, a column of rows in registers, A by shuffle",
+        source: "measured on llvmpipe; see docs/matmul.md",
+        kernels: &["matmul/texel"],
+        program: |shaders, case, device| {
+            let dims = Dims::from(case.size);
+            let lanes = case.subgroup_size(device);
+            // A GPU has its registers and no cheap spills.
+            let (rows, quads) = if device.kind == DeviceKind::Cpu { (32, 2) } else { (16, 1) };
+            let grid = Grid { across: dims.n, down: dims.m, group: [lanes * quads * 4, rows] };
+            let dispatch = grid
+                .dispatch_with(shaders[0], dims, device, &[("A4", BufferId(0)), ("B4", BufferId(1))])
+                .group_size([lanes, 1, 1])
+                .subgroups_of(lanes)
+                .constant("ROWS", rows)
+                .constant("QUADS", quads)
+                .loops(dims.k.div_ceil(4));
+            Program::single(in_quads(dispatch, dims))
+        },
+    },
 ];
+
+/// Tiles of `tile-1d`. Its invocations compute one column each.
+const TILE_1D: Choice = Choice {
+    gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
+    software: &[Tile::flat([32, 32, 8], [16, 1])],
+};
+
+/// Tiles of `tile-2d` and `vectorised`.
+const TILE_2D: Choice = Choice {
+    gpu: &[
+        Tile::flat([128, 128, 8], [8, 8]),
+        Tile::flat([64, 64, 8], [8, 8]),
+        Tile::flat([64, 64, 16], [4, 4]),
+        Tile::flat([32, 32, 8], [4, 4]),
+    ],
+    software: &[Tile::flat([64, 64, 16], [16, 16]), Tile::flat([32, 32, 8], [8, 8])],
+};
+
+/// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
+const TILED: Choice = Choice {
+    gpu: &[
+        Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
+        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4 },
+        Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4 },
+    ],
+    software: &[
+        Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16 },
+        Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 },
+    ],
+};
+
+/// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a
+/// large GPU (some 264) then cover about 1024 rows and 4096 columns.
+const STRIP: u64 = 8;
+
+/// Iterations of an invocation that goes through K in slabs: of each slab itself and of its inner loop, of which one
+/// more finds the end.
+fn iterations(dims: Dims, tile: Tile) -> u64 {
+    dims.k.div_ceil(u64::from(tile.bk)) * u64::from(tile.bk + 2)
+}
+
+/// The dispatch of `tiled` with this tile: what a search for the best tile varies.
+fn tiled(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
+    let [across, down] = tile.blocks(dims);
+    // No wider than there are rows, and with as many strips as an axis of the grid takes.
+    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]));
+    let strip = down.div_ceil(strips);
+    in_quads(block_of(shader, tile, dims, device), dims)
+        .constant("WM", tile.wm)
+        .constant("WN", tile.wn)
+        .constant("TN", tile.tn)
+        .groups([strip, across, strips])
+        // Only the loop over slabs is not unrolled.
+        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+}
+
+/// Tells a kernel which operands it can access four elements at a time: see `matmul-quads.glsl`.
+fn in_quads(dispatch: Dispatch, dims: Dims) -> Dispatch {
+    dispatch
+        .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(4)))
+        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(4)))
+}
+
+/// A dispatch in which each work-group computes a block of C, with the constants that every tiled kernel has.
+fn block_of(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
+    let grid = Grid { across: dims.n, down: dims.m, group: [tile.bn, tile.bm] };
+    let dispatch = grid.dispatch_blocks(shader, dims, device).group_size([tile.invocations(), 1, 1]);
+    [("BM", tile.bm), ("BN", tile.bn), ("BK", tile.bk), ("TM", tile.tm)]
+        .into_iter()
+        .fold(dispatch, |dispatch, (name, value)| dispatch.constant(name, value))
+}
 
 /// Work-groups of one sub-group's width, each for neighbouring elements of one row of C.
 ///
@@ -88,7 +231,7 @@ fn one_row(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Dis
     grid.dispatch(shader, dims, device).loops(dims.k + dims.k.div_ceil(u64::from(width)))
 }
 
-/// One invocation for each of `across`×`down` elements, in groups of `group` invocations.
+/// `across`×`down` elements, in groups that compute `group` elements each.
 struct Grid {
     across: u64,
     down: u64,
@@ -96,15 +239,37 @@ struct Grid {
 }
 
 impl Grid {
+    /// Groups with an invocation for each element.
     fn dispatch(&self, shader: &'static Shader, dims: Dims, device: &DeviceInfo) -> Dispatch {
+        let [width, height] = self.group;
+        self.dispatch_blocks(shader, dims, device).group_size([width, height, 1])
+    }
+
+    /// Groups whose invocations are not yet known.
+    fn dispatch_blocks(&self, shader: &'static Shader, dims: Dims, device: &DeviceInfo) -> Dispatch {
+        self.dispatch_with(shader, dims, device, &[])
+    }
+
+    /// The same with texel views of some operands.
+    fn dispatch_with(
+        &self,
+        shader: &'static Shader,
+        dims: Dims,
+        device: &DeviceInfo,
+        views: &[(&str, BufferId)],
+    ) -> Dispatch {
         let [width, height] = self.group;
         let [y, z] = fold(self.down.div_ceil(u64::from(height)), device.limits.group_count[1]);
         let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
         // `Dims` come from sizes below 2^31.
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
-        Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)])
-            .group_size([width, height, 1])
-            .groups([self.across.div_ceil(u64::from(width)), y, z])
+        let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+        let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
+        Dispatch::new(shader, &arguments.into_iter().chain(views).collect::<Vec<_>>()).groups([
+            self.across.div_ceil(u64::from(width)),
+            y,
+            z,
+        ])
     }
 }
 
@@ -115,6 +280,7 @@ mod tests {
     use crate::capability::tests::software_device;
     use crate::dtype::DType;
     use crate::size::Size;
+    use crate::units::Bytes;
 
     fn groups(variant: &str, size: Size) -> [u64; 3] {
         let case = CaseSpec::new(&MATMUL, size, DType::F32);
@@ -133,6 +299,60 @@ mod tests {
     #[test]
     fn rows_beyond_the_group_limit_are_folded() {
         assert_eq!(groups("local", Size::Three(100_000, 1, 1)), [1, 50_000, 2]);
+    }
+
+    #[test]
+    fn the_strips_of_tiled_cover_every_block_row_once() {
+        let device = software_device();
+        let shader = Shader::find("matmul/tiled", DType::F32).expect("it is in glsl/matmul");
+        let tile = TILED.software[0];
+        for m in [1, 64, 65, 512, 513, 100_000, 10_000_000] {
+            let dims = Dims { m, n: 200, k: 8 };
+            let [strip, across, strips] = tiled(shader, tile, dims, &device).groups;
+            let rows = m.div_ceil(u64::from(tile.bm));
+            assert_eq!(across, 4);
+            assert!(strip * strips >= rows && strip * strips - rows < strips, "{m}: {strips} strips of {strip}");
+            assert!(strip <= STRIP || strips == 65_535, "{m}: {strips} strips of {strip}");
+        }
+    }
+
+    #[test]
+    fn quads_are_used_only_where_every_row_starts_at_one() {
+        let device = software_device();
+        for (size, expected) in
+            [([8, 8, 8], [1, 1]), ([7, 8, 8], [1, 1]), ([8, 7, 8], [1, 0]), ([8, 8, 7], [0, 1]), ([8, 6, 6], [0, 0])]
+        {
+            for name in ["vectorised", "tiled", "texel"] {
+                let case = CaseSpec::new(&MATMUL, Size::Three(size[0], size[1], size[2]), DType::F32);
+                let program = MATMUL.variant(name).and_then(|variant| variant.program(&case, &device));
+                let program = program.expect("it runs on the software device");
+                let dispatch = program.dispatches().next().expect("one dispatch");
+                let constant = |wanted: &str| {
+                    let constant = dispatch.shader.constants.iter().find(|constant| constant.name == wanted);
+                    let id = constant.expect("the kernel has it").id;
+                    dispatch.constants.iter().find(|(constant, _)| *constant == id).expect("it is set").1
+                };
+                assert_eq!(["A_ALIGNED", "B_ALIGNED"].map(constant), expected, "{name} {size:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_tile_of_the_tables_is_legal_and_takes_the_shared_memory_that_it_says() {
+        let mut device = software_device();
+        device.limits.shared_memory = Bytes(48 << 10);
+        let shader = Shader::find("matmul/tiled", DType::F32).expect("it is in glsl/matmul");
+        for table in [&TILE_2D, &TILED] {
+            for tile in table.gpu.iter().chain(table.software) {
+                assert_eq!(tile.legal(&device), Ok(()), "{tile:?}");
+                let dispatch = tiled(shader, *tile, Dims { m: 1, n: 1, k: 1 }, &device);
+                assert_eq!(Bytes(shader.shared_bytes(&dispatch.constants)), tile.shared_bytes(), "{tile:?}");
+            }
+        }
+        // The warps of a GPU's tiles are its sub-groups.
+        for tile in TILED.gpu {
+            assert_eq!(tile.wm / tile.tm * (tile.wn / tile.tn), 32, "{tile:?}");
+        }
     }
 
     #[test]

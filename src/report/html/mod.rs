@@ -478,7 +478,6 @@ mod tests {
             ],
             missing: vec![],
             levels: vec![],
-            metrics: vec![],
         }];
         record
     }
