@@ -15,21 +15,24 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint STREAM = 0;
-const uint UNROLL = 8;
+layout(constant_id = 2) const uint UNROLL = 8;
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Source { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Target { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Sums { uint at[]; };
 
+// Work-groups are numbered along x, then along y.
+uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+
 // The element that step j of this invocation touches.
 uint place(uint j, uint count, uint mask) {
     if (STREAM != 0) {
-        uint piece = gl_WorkGroupID.x * count + j;
+        uint piece = group * count + j;
         return (piece * gl_WorkGroupSize.x + gl_LocalInvocationID.x) & mask;
     }
-    uint groups = gl_NumWorkGroups.x;
+    uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
     uint steps = max((mask + 1) / (gl_WorkGroupSize.x * groups), 1u);  // of a pass
     uint pass = j >> findMSB(steps);
-    uint piece = (j & (steps - 1)) * groups + ((gl_WorkGroupID.x + 37u * pass) & (groups - 1));
+    uint piece = (j & (steps - 1)) * groups + ((group + 37u * pass) & (groups - 1));
     return (piece * gl_WorkGroupSize.x + gl_LocalInvocationID.x) & mask;
 }

@@ -17,5 +17,5 @@ void main() {
     for (uint j = 0; j < COUNT; j += UNROLL) {
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) sum += X.at[place(j + u, COUNT, MASK)];
     }
-    S.at[gl_GlobalInvocationID.x] = sum.x + sum.y + sum.z + sum.w;
+    S.at[group * gl_WorkGroupSize.x + gl_LocalInvocationID.x] = sum.x + sum.y + sum.z + sum.w;
 }
