@@ -19,6 +19,8 @@ pub enum DeviceKind {
     VirtualGpu,
     /// A software device that runs on the host's cores.
     Cpu,
+    /// The host's own processor, without Vulkan.
+    Host,
     /// Anything else.
     Other,
 }
@@ -38,6 +40,7 @@ impl fmt::Display for DeviceKind {
             Self::IntegratedGpu => "integrated GPU",
             Self::VirtualGpu => "virtual GPU",
             Self::Cpu => "CPU",
+            Self::Host => "host",
             Self::Other => "other",
         })
     }

@@ -104,6 +104,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
+    /// `--device host` measures that alone, without Vulkan.
+    #[arg(long, value_name = "WHAT")]
+    pub baseline: Option<BaselineChoice>,
+
     /// Do not hold cases against the limits of the device.
     #[arg(long)]
     pub no_peak: bool,
@@ -111,6 +116,13 @@ pub struct BenchArgs {
     /// The table: sizes by variants as in the posts, a line for each case, or both.
     #[arg(long, value_name = "FORM", default_value = "both")]
     pub table: TableForm,
+}
+
+/// What variants are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BaselineChoice {
+    /// The host's cores: faer for matrices, parallel loops for vectors.
+    Host,
 }
 
 /// How results are shown.

@@ -36,8 +36,8 @@ pub struct Selection {
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
 
-    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all` [default: the best GPU, else the
-    /// software device].
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu`, `all` or `host` (its cores, without Vulkan)
+    /// [default: the best GPU, else the software device].
     #[arg(
         long,
         short,

@@ -57,11 +57,13 @@ pub enum On {
 }
 
 impl On {
-    fn suits(self, kind: DeviceKind) -> bool {
+    /// Whether a device of this kind is one of them.
+    #[must_use]
+    pub fn suits(self, kind: DeviceKind) -> bool {
         match self {
             Self::Any => true,
-            Self::Cpu => kind == DeviceKind::Cpu,
-            Self::Gpu => kind != DeviceKind::Cpu,
+            Self::Cpu => matches!(kind, DeviceKind::Cpu | DeviceKind::Host),
+            Self::Gpu => !Self::Cpu.suits(kind),
         }
     }
 }
@@ -112,8 +114,14 @@ impl Group {
     /// kind of input, a required sub-group size, the stop rule of an iterative algorithm.
     #[must_use]
     pub fn id(&self, variant: &Variant) -> CaseId {
+        self.id_of(variant.name)
+    }
+
+    /// The id of the case of a variant, or a baseline, of this name.
+    #[must_use]
+    pub fn id_of(&self, variant: &str) -> CaseId {
         let extents = (self.algorithm.problem)(&self.spec).map_or_else(|_| self.spec.size.to_string(), |p| p.extents());
-        let mut id = format!("{}/{}/{}/{extents}", self.algorithm.name, variant.name, self.spec.dtype);
+        let mut id = format!("{}/{variant}/{}/{extents}", self.algorithm.name, self.spec.dtype);
         if self.spec.input != self.algorithm.inputs[0] {
             id = format!("{id}/{}", self.spec.input);
         }

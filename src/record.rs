@@ -369,19 +369,13 @@ impl Case {
         Nanos(time.0 / self.chain.unwrap_or(1) as f64)
     }
 
-    /// The record of `variant` in `group` on device `device`.
+    /// The record of the variant, or the baseline, of this name in `group` on device `device`.
     #[must_use]
-    pub fn new(
-        group: &Group,
-        variant: &crate::algorithms::Variant,
-        problem: &dyn Problem,
-        device: usize,
-        outcome: Outcome,
-    ) -> Self {
+    pub fn new(group: &Group, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Self {
         Self {
-            id: group.id(variant).to_string(),
+            id: group.id_of(variant).to_string(),
             algorithm: group.algorithm.name.into(),
-            variant: variant.name.into(),
+            variant: variant.into(),
             dtype: group.spec.dtype,
             size: group.spec.size.to_string(),
             input: group.spec.input,

@@ -30,7 +30,7 @@ fn default(devices: &[DeviceInfo]) -> Option<usize> {
             DeviceKind::IntegratedGpu => 1,
             DeviceKind::VirtualGpu => 2,
             DeviceKind::Cpu => 3,
-            DeviceKind::Other => 4,
+            DeviceKind::Host | DeviceKind::Other => 4,
         };
         (device.unusable().is_some(), kind, device.index)
     };

@@ -83,7 +83,7 @@ impl Sweeps {
     #[must_use]
     pub fn on(&self, kind: DeviceKind) -> &'static str {
         match kind {
-            DeviceKind::Cpu => self.cpu,
+            DeviceKind::Cpu | DeviceKind::Host => self.cpu,
             _ => self.gpu,
         }
     }

@@ -2,14 +2,16 @@
 
 use super::json_file::JsonTarget;
 use super::{Answer, Session, Vulkan, interrupt};
+use crate::capability::DeviceKind;
 use crate::cli::{BenchArgs, TableForm};
 use crate::error::{Error, Exit};
+use crate::host;
 use crate::peak::Peak;
-use crate::plan::{Plan, Sampling};
+use crate::plan::{Group, Plan, Run, Sampling};
 use crate::progress::{Progress, Silent};
 use crate::record::{Case, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::report;
-use crate::runner::{Runner, Timing};
+use crate::runner::{Observer, Runner, Timing};
 use crate::units::Nanos;
 use crate::vulkan::{Device, Validation};
 use std::time::Instant;
@@ -19,7 +21,7 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     let limits = if args.no_peak { Limits::Ignore } else { Limits::Hold };
-    let record = measure(&plan, vulkan, Timing::Sample, limits)?;
+    let record = measure(&plan, vulkan, Timing::Sample, limits, args.baseline.is_some())?;
     let exit = exit(&record);
     let notes = report::bench::notes(&record);
 
@@ -29,7 +31,7 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         TableForm::Both => format!("{}\n{}", report::bench::compact(&record), report::bench::long(&record)),
     };
     let mut table = table;
-    if record.devices.len() > 1 {
+    if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
         table = format!("{table}\n{}", report::side_by_side::text(&record));
     }
     for run in plan.runs.iter().filter(|run| !run.published.is_empty()) {
@@ -41,6 +43,9 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     Ok(Answer { output, notes, exit })
 }
 
+/// The name of the host's cores among devices.
+const HOST: &str = "host";
+
 /// Whether cases are held against the limits of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limits {
@@ -49,23 +54,45 @@ pub(super) enum Limits {
 }
 
 /// Takes every run of the plan through every device it names.
-pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing, limits: Limits) -> Result<Record, Error> {
+///
+/// `baseline` adds the host's cores; a device `host` is these alone, for which no Vulkan is needed.
+pub(super) fn measure(
+    plan: &Plan,
+    vulkan: &Vulkan,
+    timing: Timing,
+    limits: Limits,
+    baseline: bool,
+) -> Result<Record, Error> {
     let begun = Instant::now();
     let started = jiff::Timestamp::now().to_string();
-    let session = Session::open(vulkan)?;
-    let mut todo = vec![];
+    let needs_vulkan = |run: &Run| run.devices.is_empty() || run.devices.iter().any(|device| device != HOST);
+    let session = plan.runs.iter().any(needs_vulkan).then(|| Session::open(vulkan)).transpose()?;
+    let (mut todo, mut on_host) = (vec![], vec![]);
     for run in &plan.runs {
-        for physical in session.select_usable(&run.devices)? {
-            todo.push((run, physical));
+        let mut kinds = vec![];
+        if let Some(session) = session.as_ref().filter(|_| needs_vulkan(run)) {
+            let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
+            for physical in session.select_usable(&others)? {
+                todo.push((session, run, physical));
+                kinds.push(physical.info.kind);
+            }
+        }
+        if baseline || run.devices.iter().any(|device| device == HOST) {
+            // The sizes that the devices beside it take, or its own.
+            let suits = |group: &&Group| match kinds[..] {
+                [] => group.on.suits(DeviceKind::Host),
+                _ => kinds.iter().any(|kind| group.on.suits(*kind)),
+            };
+            on_host.extend(run.groups.iter().filter(suits).map(|group| (group, &run.sampling)));
         }
     }
     let interrupted = interrupt::listen()?;
-    let groups = todo.iter().flat_map(|(run, physical)| run.groups_on(physical.info.kind));
-    let count = groups.map(|group| group.variants.len()).sum();
-    let mut progress = Progress::new(count);
+    let groups = todo.iter().flat_map(|(_, run, physical)| run.groups_on(physical.info.kind));
+    let count: usize = groups.map(|group| group.variants.len()).sum();
+    let mut progress = Progress::new(count + on_host.len());
     let mut devices: Vec<crate::capability::DeviceInfo> = vec![];
     let (mut cases, mut peaks) = (vec![], vec![]);
-    for (run, physical) in todo {
+    for (session, run, physical) in todo {
         let device = Device::open(&session.instance, physical)?;
         if !devices.iter().any(|known| known.index == physical.info.index) {
             devices.push(physical.info.clone());
@@ -85,8 +112,20 @@ pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing, limits: Limi
         }
         cases.extend(measured);
     }
+    if !on_host.is_empty() {
+        let device = host::sampler::device(session.as_ref().map_or(0, |session| session.devices.len()));
+        progress.line(&format!("host: {}, {}", device.name, device.driver.info));
+        for (group, sampling) in on_host {
+            progress.begin(&group.id_of("host").to_string());
+            let case = host::sampler::measure(group, device.index, sampling, interrupted);
+            progress.end(&case);
+            cases.push(case);
+        }
+        speed_up(&mut cases, device.index);
+        devices.push(device);
+    }
     progress.finish();
-    session.check_validation()?;
+    session.as_ref().map_or(Ok(()), Session::check_validation)?;
     if cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
         return Err(Error::Usage("nothing to measure: the device can run none of these cases (reasons above)".into()));
     }
@@ -107,6 +146,25 @@ pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing, limits: Limi
         device_time,
         overhead: Nanos(wall_time.0 - device_time.0),
     })
+}
+
+/// Notes how much faster than the host's cases those of the same problem are.
+fn speed_up(cases: &mut [Case], host: usize) {
+    let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
+    // What remains of an id without the variant is the problem.
+    let problem = |case: &Case| case.id.replacen(&format!("/{}/", case.variant), "/", 1);
+    let known: Vec<_> = cases
+        .iter()
+        .filter(|case| case.device == host)
+        .filter_map(|case| Some((problem(case), median(case)?)))
+        .collect();
+    for case in cases.iter_mut().filter(|case| case.device != host) {
+        // A required sub-group size makes another case of the same problem.
+        let name = problem(case);
+        let name = name.split("/subgroup-").next().unwrap_or(&name);
+        let host = known.iter().find(|(other, _)| other.split("/subgroup-").next() == Some(name));
+        case.speedup = host.zip(median(case)).map(|((_, host), own)| host / own);
+    }
 }
 
 /// Holds the cases against the limits of the device. One that beats them shows an error of ours: the limits are

@@ -10,7 +10,7 @@ use crate::runner::Timing;
 
 pub(super) fn run(args: VerifyArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let run = Run::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
-    let record = bench::measure(&Plan { runs: vec![run] }, vulkan, Timing::VerifyOnly, bench::Limits::Ignore)?;
+    let record = bench::measure(&Plan { runs: vec![run] }, vulkan, Timing::VerifyOnly, bench::Limits::Ignore, false)?;
     let output = format!("{}\n{}", report::verify::table(&record), report::verify::summary(&record));
     Ok(Answer { output, notes: report::bench::notes(&record), exit: bench::exit(&record) })
 }

@@ -9,6 +9,7 @@ mod eigen;
 mod kernels;
 mod lu;
 mod matmul;
+pub mod sampler;
 
 use crate::algorithms::{Algorithm, CaseSpec, Check, Problem};
 use crate::dtype::{DType, HostArray};

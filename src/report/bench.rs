@@ -1,9 +1,9 @@
 //! The tables of `bench`.
 
 use super::table;
-use crate::capability::DeviceInfo;
+use crate::capability::{DeviceInfo, DeviceKind};
 use crate::record::{Case, Limit, Measured, Outcome, Record, Share};
-use crate::units::{Nanos, TimeUnit};
+use crate::units::{Nanos, TimeUnit, significant};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -17,9 +17,16 @@ struct Section<'a> {
 /// one operation, the forms of an operation beside one another.
 #[must_use]
 pub fn compact(record: &Record) -> String {
+    let devices = record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count();
     render(record, |section, out| {
+        if devices > 0 && section.device.kind == DeviceKind::Host {
+            out.push_str("beside the variants above\n");
+            return;
+        }
         let columns = distinct(section.cases.iter().map(|case| place(case).1));
-        let headings = ["size", ""].into_iter().chain(columns.iter().copied());
+        let host = hosts(record, section);
+        let beside = host.first().map(|case| format!("{} (host)", case.variant));
+        let headings = ["size", ""].into_iter().chain(columns.iter().copied()).chain(beside.as_deref());
         let mut table = table::new(headings);
         let labels: Vec<_> = section.cases.iter().map(|case| place(case).0).collect();
         for size in distinct(labels.iter().map(String::as_str)) {
@@ -29,8 +36,10 @@ pub fn compact(record: &Record) -> String {
             let best = medians.min_by(|a, b| a.0.total_cmp(&b.0));
             let unit = best.map(TimeUnit::for_value);
             let cells = row.iter().map(|case| case.map_or_else(String::new, |case| compact_cell(case, best, unit)));
+            let same = host.iter().find(|case| place(case).0 == size).copied();
+            let beside = beside.is_some().then(|| same.map_or_else(String::new, |case| compact_cell(case, None, unit)));
             let unit = unit.map_or_else(String::new, |unit| unit.to_string());
-            table.add_row(table::row([size.to_string(), unit].into_iter().chain(cells), 2));
+            table.add_row(table::row([size.to_string(), unit].into_iter().chain(cells).chain(beside), 2));
         }
         out.push_str(match section.cases[0].chain {
             None => "median kernel time, ★ fastest of its row\n\n",
@@ -38,6 +47,19 @@ pub fn compact(record: &Record) -> String {
         });
         out.push_str(&table::text(&table));
     })
+}
+
+/// The host's cases of the problems of a section on another device.
+fn hosts<'a>(record: &'a Record, section: &Section<'_>) -> Vec<&'a Case> {
+    let is_host = |case: &Case| record.devices.iter().any(|d| d.index == case.device && d.kind == DeviceKind::Host);
+    let first = section.cases[0];
+    let same = |case: &&Case| {
+        (&case.algorithm, case.dtype, case.input) == (&first.algorithm, first.dtype, first.input)
+            && section.device.kind != DeviceKind::Host
+            && is_host(case)
+            && case.measured().is_some()
+    };
+    record.cases.iter().filter(same).collect()
 }
 
 /// A line for each case: median, its interval, minimum, rate, samples and residual.
@@ -50,7 +72,9 @@ pub fn long(record: &Record) -> String {
         let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
         let chains = section.cases.iter().any(|case| case.chain.is_some());
         let per_operation = chains.then_some("per operation");
-        let mut table = table::new(headings.into_iter().chain(per_operation).chain(metrics.iter().copied()));
+        let over_host = section.cases.iter().any(|case| case.speedup.is_some());
+        let more = per_operation.into_iter().chain(over_host.then_some("× host"));
+        let mut table = table::new(headings.into_iter().chain(more).chain(metrics.iter().copied()));
         for case in &section.cases {
             let cells = match &case.outcome {
                 Outcome::Measured(m) => {
@@ -80,7 +104,9 @@ pub fn long(record: &Record) -> String {
             let name = [case.row(), case.variant.clone()];
             let figures = metrics.iter().map(|name| metric(case, name));
             let per_operation = chains.then(|| median(case).map_or_else(String::new, |time| time.to_string()));
-            table.add_row(table::row(name.into_iter().chain(cells).chain(per_operation).chain(figures), 2));
+            let over_host = over_host.then(|| case.speedup.map_or_else(String::new, significant));
+            let more = per_operation.into_iter().chain(over_host);
+            table.add_row(table::row(name.into_iter().chain(cells).chain(more).chain(figures), 2));
         }
         out.push_str(&table::text(&table));
     })

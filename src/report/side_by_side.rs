@@ -2,6 +2,7 @@
 
 use super::bench::{distinct, status};
 use super::table;
+use crate::capability::DeviceKind;
 use crate::record::{Case, Record};
 use crate::units::TimeUnit;
 use std::fmt::Write;
@@ -10,14 +11,16 @@ use std::fmt::Write;
 #[must_use]
 pub fn text(record: &Record) -> String {
     let mut out = String::from("devices side by side, median kernel time\n");
-    for device in &record.devices {
+    let devices = || record.devices.iter().filter(|device| device.kind != DeviceKind::Host);
+    for device in devices() {
         let _ = writeln!(out, "  [{}] {} ({})", device.index, device.name, device.kind);
     }
     let kind = |case: &Case| format!("{} {}, {} input", case.algorithm, case.dtype, case.input);
     let kinds: Vec<_> = record.cases.iter().map(kind).collect();
     for title in distinct(kinds.iter().map(String::as_str)) {
-        let cases: Vec<_> = record.cases.iter().filter(|case| kind(case) == title).collect();
-        let columns = record.devices.iter().map(|device| format!("[{}]", device.index));
+        let cases = record.cases.iter().filter(|case| kind(case) == title);
+        let cases: Vec<_> = cases.filter(|case| devices().any(|device| device.index == case.device)).collect();
+        let columns = devices().map(|device| format!("[{}]", device.index));
         let headings = ["size", "variant", ""].map(String::from).into_iter().chain(columns);
         let mut table = table::new(headings);
         let mut done: Vec<(String, &str)> = vec![];
@@ -26,9 +29,7 @@ pub fn text(record: &Record) -> String {
             if done.contains(&name) {
                 continue;
             }
-            let row: Vec<_> = record
-                .devices
-                .iter()
+            let row: Vec<_> = devices()
                 .map(|device| {
                     cases.iter().find(|c| c.device == device.index && (c.row(), c.variant.as_str()) == name).copied()
                 })

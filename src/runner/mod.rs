@@ -170,7 +170,7 @@ impl<'a> Runner<'a> {
         self.sample(&mut states, sampling);
         let index = self.device.info.index;
         let finished = group.variants.iter().zip(states).zip(launches).map(|((variant, (state, notes)), launches)| {
-            let mut case = Case::new(group, variant, problem.as_ref(), index, Outcome::Interrupted);
+            let mut case = Case::new(group, variant.name, problem.as_ref(), index, Outcome::Interrupted);
             case.notes = notes;
             case.launches = launches;
             match state {
