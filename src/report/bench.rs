@@ -17,12 +17,10 @@ struct Section<'a> {
 /// one operation, the forms of an operation beside one another.
 #[must_use]
 pub fn compact(record: &Record) -> String {
-    let devices = record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count();
-    render(record, |section, out| {
-        if devices > 0 && section.device.kind == DeviceKind::Host {
-            out.push_str("beside the variants above\n");
-            return;
-        }
+    // Beside other devices, the host is a column of theirs.
+    let alone = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
+    let sections = sections(record).into_iter().filter(|section| alone || section.device.kind != DeviceKind::Host);
+    render(sections, |section, out| {
         let columns = distinct(section.cases.iter().map(|case| place(case).1));
         let host = hosts(record, section);
         let beside = host.first().map(|case| format!("{} (host)", case.variant));
@@ -65,7 +63,7 @@ fn hosts<'a>(record: &'a Record, section: &Section<'_>) -> Vec<&'a Case> {
 /// A line for each case: median, its interval, minimum, rate, samples and residual.
 #[must_use]
 pub fn long(record: &Record) -> String {
-    render(record, |section, out| {
+    render(sections(record), |section, out| {
         let headings =
             ["size", "variant", "median", "±", "min", "GFLOP/s", "GB/s", "of limit", "samples", "residual", "allowed"];
         let answers = section.cases.iter().filter_map(|case| case.measured()).map(|m| &m.verification);
@@ -137,9 +135,9 @@ pub fn notes(record: &Record) -> String {
     out
 }
 
-fn render(record: &Record, body: impl Fn(&Section<'_>, &mut String)) -> String {
+fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Section<'_>, &mut String)) -> String {
     let mut out = String::new();
-    for section in sections(record) {
+    for section in sections {
         let case = section.cases[0];
         if !out.is_empty() {
             out.push('\n');
