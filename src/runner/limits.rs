@@ -17,6 +17,8 @@ const TRANSFERRED: Bytes = Bytes(64 << 20);
 
 /// What peaks are kept as on disk.
 const KEPT: &str = "peak.json";
+/// The same under validation layers, which slow the host side down: such figures are nobody's limits.
+const KEPT_VALIDATED: &str = "peak-validated.json";
 
 impl Runner<'_> {
     /// Measures the limits of the device and keeps them for later runs.
@@ -33,7 +35,7 @@ impl Runner<'_> {
 
     /// The limits kept of earlier runs, or a quick measurement of them.
     pub fn peak(&mut self, observer: &mut dyn Observer) -> Peak {
-        let kept = self.cache.get(KEPT, &self.device.info);
+        let kept = self.cache.get(self.kept_as(), &self.device.info);
         let kept = kept.and_then(|json| serde_json::from_slice::<Peak>(&json).ok());
         match kept.filter(|peak| peak.schema == crate::peak::SCHEMA) {
             Some(peak) => peak,
@@ -61,10 +63,13 @@ impl Runner<'_> {
         self.keep_peak(peak);
     }
 
+    fn kept_as(&self) -> &'static str {
+        if self.device.validated() { KEPT_VALIDATED } else { KEPT }
+    }
+
     fn keep_peak(&self, peak: &Peak) {
-        // Validation layers slow the host side down: such figures are nobody's limits.
-        if let (false, Ok(json)) = (self.device.validated(), serde_json::to_vec(peak)) {
-            self.cache.put(KEPT, &self.device.info, &json);
+        if let Ok(json) = serde_json::to_vec(peak) {
+            self.cache.put(self.kept_as(), &self.device.info, &json);
         }
     }
 

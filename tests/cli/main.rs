@@ -9,6 +9,7 @@ mod compare;
 mod exports;
 mod factorisations;
 mod failures;
+mod limits;
 mod listings;
 mod mistakes;
 
@@ -18,6 +19,8 @@ use std::process::{Command, Output};
 fn gpukern(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpukern"));
     command.args(arguments).env("GPUKERN_DEVICE", "cpu");
+    // Not the user's: what is kept there is none of the tests' business.
+    command.env("GPUKERN_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command
 }
 

@@ -1,0 +1,96 @@
+//! `peak`, shares of limits, the host baseline and the clocks and caches of `bench`.
+
+use super::{gpukern, run, stderr, stdout};
+use serde_json::Value;
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(&mut gpukern(arguments));
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).expect("JSON")
+}
+
+fn case(record: &Value) -> &Value {
+    let case = &record["cases"][0];
+    assert_eq!(case["outcome"]["status"], "measured", "{case}");
+    case
+}
+
+const QUICK: [&str; 8] = ["bench", "matmul", "-V", "subgroup", "-s", "32", "--max-time", "20ms"];
+
+fn quick(more: &[&str]) -> Value {
+    json(&[&QUICK, more, &["--json", "-"]].concat())
+}
+
+#[test]
+fn peak_measures_verified_limits_and_bench_holds_its_cases_against_them() {
+    let cache = tempfile::tempdir().expect("a folder");
+    let cache = cache.path().to_str().expect("UTF-8");
+    let peaks = json(&["peak", "--quick", "--cache-dir", cache, "--json", "-"]);
+    let figures = peaks[0]["figures"].as_array().expect("figures");
+    let best = |kind: &str| {
+        let figure = figures.iter().find(|figure| figure["quantity"]["kind"] == kind);
+        figure.unwrap_or_else(|| panic!("no {kind} in {figures:?}"))["best"].as_f64().expect("a number")
+    };
+    // Between what any processor of this century does and what none does.
+    assert!((1e8..1e14).contains(&best("arithmetic")), "{figures:?}");
+    assert!((1e7..1e13).contains(&best("bandwidth")) && (1.0..1e7).contains(&best("latency")), "{figures:?}");
+    let record = quick(&["--cache-dir", cache]);
+    assert_eq!(record["peaks"][0]["measured"], peaks[0]["measured"], "what was kept is used");
+    let share = &case(&record)["share"];
+    assert!(share["fraction"].as_f64().is_some_and(|fraction| fraction > 0.0), "{share}");
+    let record = quick(&["--cache-dir", cache, "--no-peak"]);
+    assert!(case(&record)["share"].is_null() && record["peaks"].as_array().is_some_and(Vec::is_empty));
+}
+
+#[test]
+fn the_host_is_measured_without_any_vulkan() {
+    let nowhere = ["--loader", "/nonexistent/libvulkan.so", "--device", "host", "--json", "-"];
+    let record = json(&[&["bench", "matmul", "row-sum", "-s", "33", "--max-time", "20ms"][..], &nowhere].concat());
+    assert_eq!(record["devices"][0]["kind"], "host");
+    assert_eq!(case(&record)["id"], "matmul/faer/f32/33x33x33");
+    assert_eq!(record["cases"][1]["id"], "row-sum/rayon/f32/33");
+}
+
+#[test]
+fn a_baseline_tells_how_much_faster_a_variant_is() {
+    let record = quick(&["--baseline", "host"]);
+    let [own, host] = [0, 1].map(|i| record["cases"][i]["outcome"]["summary"]["median"].as_f64().expect("a time"));
+    let speedup = case(&record)["speedup"].as_f64().expect("a ratio");
+    assert!((speedup - host / own).abs() < 1e-9 * speedup, "{speedup}");
+    assert!(record["cases"][1]["speedup"].is_null());
+    let output = run(&mut gpukern(&[&QUICK[..], &["--baseline", "host"]].concat()));
+    let table = stdout(&output);
+    assert!(table.contains("faer (host)") && table.contains("× host"), "{table}");
+}
+
+#[test]
+fn the_record_says_which_clock_and_which_caches() {
+    let record = quick(&[]);
+    assert_eq!([&record["method"]["clock"], &record["method"]["cache"]], ["device-timestamps", "hot"]);
+    let record = quick(&["--clock", "host"]);
+    assert_eq!(record["method"]["clock"], "host");
+    let outcome = &case(&record)["outcome"];
+    let repeats = outcome["repeats"].as_f64().expect("a count");
+    let sample = &outcome["samples"][0];
+    let [device, host] = ["device", "host"].map(|clock| sample[clock].as_f64().expect("a time"));
+    assert!((device * repeats - host).abs() < 1e-6 * host, "{sample}");
+    let output = run(&mut gpukern(&["bench", "matmul", "--clock", "sundial"]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("unknown clock 'sundial'"), "{}", stderr(&output));
+}
+
+#[test]
+fn cold_caches_are_emptied_before_every_run() {
+    let cold = json(&["bench", "row-sum", "-V", "local", "-s", "64", "--cache", "cold", "--no-peak", "--json", "-"]);
+    assert_eq!((&cold["method"]["cache"], &case(&cold)["outcome"]["repeats"]), (&"cold".into(), &1.into()));
+}
+
+#[test]
+fn the_record_accounts_for_its_time() {
+    let record = quick(&[]);
+    let [wall, device, overhead] =
+        ["wall_time", "device_time", "overhead"].map(|field| record[field].as_f64().expect("a time"));
+    assert!(device > 0.0 && overhead > 0.0 && (wall - device - overhead).abs() < 1.0, "{wall} {device} {overhead}");
+    assert!(case(&record)["outcome"]["conditions"]["canary"].is_array());
+    assert_eq!(case(&record)["kernels"][0]["name"], "matmul/subgroup.f32");
+}
