@@ -42,8 +42,9 @@ pub struct Cli {
     pub cache_dir: Option<PathBuf>,
 }
 
-/// The commands.
+/// The commands. There is one of them a process: its size is nothing.
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant)]
 pub enum Command {
     /// List the Vulkan devices, what they can do, and which variants run on them.
     Devices(DevicesArgs),

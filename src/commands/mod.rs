@@ -17,6 +17,7 @@ use crate::error::{Error, Exit};
 use crate::reader::{self, Loaded};
 use crate::selector;
 use crate::vulkan::{Instance, PhysicalDevice, Validation};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -60,7 +61,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
 fn read(path: &Path, notes: &mut String) -> Result<Loaded, Error> {
     let loaded = reader::read(path)?;
     for note in &loaded.notes {
-        notes.push_str(&format!("note: {note}\n"));
+        let _ = writeln!(notes, "note: {note}");
     }
     Ok(loaded)
 }

@@ -58,6 +58,9 @@ fn processor() -> String {
 }
 
 /// Measures the baseline of a group; a case that is skipped where it has none.
+///
+/// # Panics
+/// When the group's size makes no sense: plans refuse such.
 #[must_use]
 pub fn measure(group: &Group, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");

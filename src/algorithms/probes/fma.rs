@@ -179,9 +179,9 @@ impl Oracle for Sums {
         for i in 0..output.len() {
             let (got, expected) = (output.get(i), self.sums[i % STARTS]);
             let residual = (got - expected).abs();
-            // Written so that a NaN is worse than anything.
-            if !(residual <= check.residual) {
-                check.residual = if residual.is_finite() { residual } else { f64::INFINITY };
+            let residual = if residual.is_finite() { residual } else { f64::INFINITY };
+            if residual > check.residual {
+                check.residual = residual;
                 check.worst = format!("Y[{i}] is {got}, expected {expected}");
             }
         }

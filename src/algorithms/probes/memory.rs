@@ -194,7 +194,9 @@ impl Problem for Traffic {
         let mut words = vec![0i32; self.buffer() as usize];
         generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
         // The bits of numbers from 1 to 2, which whatever takes them for floats keeps.
-        words.iter_mut().for_each(|word| *word = *word & 0x007f_ffff | 0x3f80_0000);
+        for word in &mut words {
+            *word = *word & 0x007f_ffff | 0x3f80_0000;
+        }
         vec![HostArray::I32(words)]
     }
 
@@ -261,9 +263,10 @@ mod tests {
     fn place(traffic: &Traffic, group: u64, lane: u64, j: u64) -> u64 {
         let groups = traffic.invocations() / GROUP;
         let steps = (traffic.buffer() / ELEMENT / GROUP / groups).max(1);
-        let piece = match traffic.stream() {
-            true => group * traffic.count() + j,
-            false => (j % steps) * groups + (group + 37 * (j / steps)) % groups,
+        let piece = if traffic.stream() {
+            group * traffic.count() + j
+        } else {
+            (j % steps) * groups + (group + 37 * (j / steps)) % groups
         };
         (piece * GROUP + lane) % (traffic.buffer() / ELEMENT)
     }
