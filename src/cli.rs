@@ -18,6 +18,7 @@ use std::path::PathBuf;
         gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
         gpukern verify                                       is every kernel right on this device?\n  \
         gpukern compare before.json after.json               what got slower, and is that noise?\n  \
+        gpukern bench matmul --baseline-run before.json      measure until that is known\n  \
         gpukern export run.json --to markdown                a record for a pull-request comment\n  \
         gpukern report run.json -o report.html               charts, in one page without a network\n  \
         gpukern peak                                         how fast this device is at best\n\n\
@@ -50,7 +51,13 @@ pub enum Command {
     /// List algorithms and variants: what each one shows, what it needs, where it comes from.
     List(ListArgs),
     /// Measure variants of algorithms; every answer is verified before it is timed.
-    Bench(BenchArgs),
+    #[command(after_help = "With --baseline-run the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
+        undecided) unless measuring itself went wrong.\n\n\
+        Examples:\n  \
+        gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
+        gpukern bench matmul -s 512 -t f32,f16 --baseline-run run.json --budget 60s\n  \
+        gpukern bench lu --baseline-run old-1.json --baseline-run old-2.json --baseline-run old-3.json")]
+    Bench(Box<BenchArgs>),
     /// Measure the limits of a device: arithmetic, bandwidths, launches. `bench` holds its cases against them.
     #[command(
         after_help = "Figures are the best of the samples of the best kernel, each verified. They are kept per device and \
@@ -111,6 +118,44 @@ pub struct BenchArgs {
     /// The table: sizes by variants as in the posts, a line for each case, or both.
     #[arg(long, value_name = "FORM", default_value = "both")]
     pub table: TableForm,
+
+    /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
+    /// record where the baseline has several.
+    #[arg(long, value_name = "RUN.json")]
+    pub baseline_run: Vec<PathBuf>,
+
+    /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
+    #[arg(long, value_name = "TIME", requires = "baseline_run")]
+    pub budget: Option<String>,
+
+    /// Keep the records of further rounds in this folder, as round-2.json and so on; it must be empty or new.
+    #[arg(long, value_name = "DIR", requires = "baseline_run")]
+    pub rounds: Option<PathBuf>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Only the case with this id: how further rounds name theirs.
+    #[arg(long, value_name = "ID", hide = true)]
+    pub only: Vec<String>,
+}
+
+/// How two sides are compared.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Judging {
+    /// The smallest change that matters [default: 2%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// How far the medians of two processes lie apart by chance, in 95 of 100 cases [default: 1%; 20% where fewer than
+    /// three processes ran on a CPU device].
+    #[arg(long, value_name = "PERCENT")]
+    pub noise: Option<String>,
+
+    /// Compare although device, driver, validation layers, clock, cache, seed or work differ.
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// How results are shown.
@@ -252,18 +297,9 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub candidate: Vec<PathBuf>,
 
-    /// The smallest change that matters.
-    #[arg(long, value_name = "PERCENT", default_value = "2%")]
-    pub min_effect: String,
-
-    /// How far the medians of two processes lie apart by chance, in 95 of 100 cases [default: 1%; 20% where fewer than
-    /// three processes ran on a CPU device].
-    #[arg(long, value_name = "PERCENT")]
-    pub noise: Option<String>,
-
-    /// Compare although device, driver, validation layers, clock, cache, seed or work differ.
-    #[arg(long)]
-    pub force: bool,
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
 
     /// Limits that the candidate must keep: a TOML file of `[[limit]]` tables.
     #[arg(long, value_name = "FILE")]

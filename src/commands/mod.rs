@@ -1,14 +1,17 @@
 //! The commands: each takes its parsed options and returns what to print and how the process ends.
 
 mod bench;
+mod child;
 mod compare;
 mod devices;
 mod export;
 mod interrupt;
 mod json_file;
+mod judging;
 mod list;
 mod peak;
 mod report;
+mod rounds;
 mod verify;
 
 use crate::cache::Cache;
@@ -17,6 +20,7 @@ use crate::error::{Error, Exit};
 use crate::reader::{self, Loaded};
 use crate::selector;
 use crate::vulkan::{Instance, PhysicalDevice, Validation};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -43,7 +47,8 @@ impl Answer {
 /// What ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
-    let vulkan = Vulkan { validation, loader: cli.loader, cache: Cache::new(cli.cache_dir.as_deref()) };
+    let cache = Cache::new(cli.cache_dir.as_deref());
+    let vulkan = Vulkan { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &vulkan),
         Command::List(args) => list::run(&args),
@@ -60,7 +65,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
 fn read(path: &Path, notes: &mut String) -> Result<Loaded, Error> {
     let loaded = reader::read(path)?;
     for note in &loaded.notes {
-        notes.push_str(&format!("note: {note}\n"));
+        let _ = writeln!(notes, "note: {note}");
     }
     Ok(loaded)
 }
@@ -71,6 +76,8 @@ struct Vulkan {
     loader: Option<PathBuf>,
     /// What is kept between runs.
     cache: Cache,
+    /// Where, if that was said.
+    cache_dir: Option<PathBuf>,
 }
 
 /// Vulkan and the devices it shows.
