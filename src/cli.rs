@@ -19,6 +19,7 @@ use std::path::PathBuf;
         gpukern verify                                       is every kernel right on this device?\n  \
         gpukern compare before.json after.json               what got slower, and is that noise?\n  \
         gpukern bench matmul --baseline-run before.json      measure until that is known\n  \
+        gpukern ab matmul --a local --b tiled -s 512         two variants in turns, one verdict\n  \
         gpukern export run.json --to markdown                a record for a pull-request comment\n  \
         gpukern report run.json -o report.html               charts, in one page without a network\n  \
         gpukern peak                                         how fast this device is at best\n\n\
@@ -71,6 +72,17 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Did it change? A verdict for each case of two records; the exit code gates CI. See docs/compare.md.
     Compare(CompareArgs),
+    /// Which of two is faster? Two variants, two SPIR-V files or two drivers, in turns, and one verdict.
+    #[command(
+        after_help = "Exit codes: 0 B is the same or faster · 1 B is slower, or an answer is wrong · 2 usage · 3 the \
+        device or the system failed · 4 undecided\n\n\
+        Examples:\n  \
+        gpukern ab matmul --a local-2d --b tiled -s 512                      two variants\n  \
+        gpukern ab matmul -V naive --b-spirv mine.spv -s 512                 a kernel of yours in place of naive's\n  \
+        gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
+        gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
+    )]
+    Ab(Box<AbArgs>),
     /// Write a record in a format that dashboards and tools read.
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
@@ -306,6 +318,78 @@ pub struct CompareArgs {
     pub gate: Option<PathBuf>,
 
     /// Write the comparison as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// Options of `ab`.
+#[derive(Debug, clap::Args)]
+pub struct AbArgs {
+    /// The algorithm; `gpukern list` names them.
+    pub algorithm: String,
+
+    /// A variant by name or alias.
+    #[arg(long, value_name = "VARIANT")]
+    pub a: Option<String>,
+
+    /// The variant that is judged.
+    #[arg(long, value_name = "VARIANT")]
+    pub b: Option<String>,
+
+    /// SPIR-V that runs in place of the kernel of --variant [default: the kernel itself]. Its entry point is `main`; push
+    /// constants, specialization constants and work-group size must be those of the kernel in glsl/.
+    #[arg(long, value_name = "FILE")]
+    pub a_spirv: Option<PathBuf>,
+
+    /// The SPIR-V that is judged [default: the kernel itself].
+    #[arg(long, value_name = "FILE")]
+    pub b_spirv: Option<PathBuf>,
+
+    /// The manifest of a Vulkan driver; each round runs in a process of its own with `VK_DRIVER_FILES` set to it.
+    #[arg(long, value_name = "MANIFEST.json")]
+    pub a_driver: Option<PathBuf>,
+
+    /// The driver that is judged.
+    #[arg(long, value_name = "MANIFEST.json")]
+    pub b_driver: Option<PathBuf>,
+
+    /// The variant that both SPIR-V files or both drivers run.
+    #[arg(long, short = 'V', value_name = "VARIANT")]
+    pub variant: Option<String>,
+
+    /// The size: 1024, or 1000x70x130 (M×N×K).
+    #[arg(long, short, value_name = "SIZE")]
+    pub size: String,
+
+    /// The element type: f32, f64, f16, bf16 or i32 [default: f32].
+    #[arg(long, short = 't', value_name = "TYPE")]
+    pub dtype: Option<String>,
+
+    /// Kind of input data; `gpukern list` names those of each algorithm.
+    #[arg(long, value_name = "KIND")]
+    pub input: Option<String>,
+
+    /// The device: an index, a part of the name, a UUID, `gpu` or `cpu`.
+    #[arg(long, short, value_name = "DEVICE", env = "GPUKERN_DEVICE", hide_env_values = true)]
+    pub device: Option<String>,
+
+    /// Seed of the input data [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Sub-group size to require of the device [default: the device's own].
+    #[arg(long, value_name = "N")]
+    pub subgroup_size: Option<String>,
+
+    /// The smallest difference that matters [default: 2%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// Stop after this time even if undecided [default: 10s; 60s for drivers].
+    #[arg(long, value_name = "TIME")]
+    pub max_time: Option<String>,
+
+    /// Write what was measured as JSON to this file, or to standard output (`-`) in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 }

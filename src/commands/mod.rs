@@ -1,5 +1,6 @@
 //! The commands: each takes its parsed options and returns what to print and how the process ends.
 
+mod ab;
 mod bench;
 mod child;
 mod compare;
@@ -56,6 +57,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Peak(args) => peak::run(&args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
         Command::Compare(args) => compare::run(&args),
+        Command::Ab(args) => ab::run(&args, &vulkan),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
     }

@@ -4,6 +4,7 @@
 mod differences;
 pub mod gate;
 mod pair;
+pub mod paired;
 mod side;
 mod why;
 
