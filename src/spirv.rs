@@ -13,6 +13,7 @@ pub const MOST_BYTES: usize = 16 << 20;
 // Opcodes and enumerants of the SPIR-V specification, sections 3.3, 3.20 and 3.42.
 const OP_ENTRY_POINT: u16 = 15;
 const OP_CAPABILITY: u16 = 17;
+const OP_FUNCTION_END: u16 = 56;
 const OP_DECORATE: u16 = 71;
 const GL_COMPUTE: u32 = 5;
 const SPEC_ID: u32 = 1;
@@ -93,7 +94,7 @@ fn read(bytes: &[u8]) -> Result<Interface, String> {
         return Err("it is not SPIR-V: its first word is not the magic number; compile it, as with `glslc`".into());
     }
     let mut interface = Interface { version: words[1], ..Interface::default() };
-    let mut at = HEADER;
+    let (mut at, mut last) = (HEADER, 0);
     while at < words.len() {
         let (length, opcode) = ((words[at] >> 16) as usize, words[at] as u16);
         let operands = if length == 0 { None } else { words.get(at + 1..at + length) };
@@ -107,7 +108,11 @@ fn read(bytes: &[u8]) -> Result<Interface, String> {
             (OP_DECORATE, [_, BINDING, binding]) => drop(interface.bindings.insert(*binding)),
             _ => {}
         }
+        last = opcode;
         at += length;
+    }
+    if last != OP_FUNCTION_END && !interface.entry_points.is_empty() {
+        return Err("it is damaged: it does not end with the end of a function".into());
     }
     Ok(interface)
 }
@@ -146,7 +151,9 @@ mod tests {
         assert!(error(b"#version 460 void main() {}!").contains("it is not SPIR-V"));
         assert!(error(&bytes(&[MAGIC.swap_bytes(), 0, 0, 0, 0])).contains("order of another machine"));
         assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0])).contains("no entry point"));
-        assert!(error(&naive.spirv[..naive.spirv.len() - 4]).contains("is damaged at word"));
+        assert!(error(&naive.spirv[..naive.spirv.len() - 4]).contains("does not end with the end of a function"));
+        let at = entry_point(naive.spirv);
+        assert!(error(&naive.spirv[..4 * (at + 2)]).contains(&format!("is damaged at word {at}")));
         assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0, 0])).contains("is damaged at word 5"));
         assert!(error(kernel("matmul/texel").spirv).contains("; "), "it has views");
         let mut newer = naive.spirv.to_vec();
@@ -154,10 +161,9 @@ mod tests {
         newer[5] = 9;
         assert!(error(&newer).contains("it is SPIR-V 1.9"), "{}", error(&newer));
         let mut vertex = naive.spirv.to_vec();
-        let at = entry_point(naive.spirv);
         vertex[4 * (at + 1)] = 0;
         assert!(error(&vertex).contains("execution model 0"), "{}", error(&vertex));
-        assert!(check(naive.spirv, kernel("matmul/local-2d")).is_err(), "it has other specialization constants");
+        assert!(error(kernel("matmul/naive-column").spirv).contains("lacks specialization constants of the kernel"));
     }
 
     /// The word at which the entry point is declared.

@@ -73,7 +73,10 @@ fn a_kernel_of_the_user_s_runs_in_place_of_a_variant_s() {
     assert_eq!(same["a"]["label"], "matmul/naive.f32");
     assert_eq!(same["b"]["label"], own);
     assert_eq!(hash(&same, "a"), hash(&same, "b"));
-    let other = write(&folder, "other.spv", &spirv("matmul/naive-column"));
+    // The number of the compiler in the header is another: the same kernel with another hash.
+    let mut other = spirv("matmul/naive");
+    other[8] ^= 1;
+    let other = write(&folder, "other.spv", &other);
     let output = run(ab(&options).arg(&other));
     let other = document(&output);
     assert!(hash(&other, "b").is_string() && hash(&other, "a") != hash(&other, "b"), "{}", stderr(&output));
@@ -116,7 +119,7 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         (vec!["-V", "naive", "--b-spirv", "/nonexistent.spv"], "cannot run '/nonexistent.spv'"),
         (vec!["-V", "naive", "--a-driver", &empty], "one side is missing; give both --a-driver and --b-driver"),
         (vec!["-V", "naive", "--a-driver", &empty, "--b-driver", &empty], "it names no ICD.library_path"),
-        (vec!["--a", "naive", "--b", "local", "--subgroup-size", "4,8"], "ab judges one case, these are 2"),
+        (vec!["--a", "naive", "--b", "local", "-t", "f32,f16"], "unknown dtype 'f32,f16'"),
         (vec!["--a", "naive", "--b", "local", "--max-time", "soon"], "--max-time: malformed time 'soon'"),
         (vec!["--a", "naive", "--b", "local", "--min-effect", "x"], "--min-effect: malformed share 'x'"),
     ] {
@@ -124,6 +127,8 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty() && !stderr(&output).contains("panicked"));
     }
+    let output = expect_exit(&mut gpukern(&["ab", "matmul", "-s", "32,64", "--a", "naive", "--b", "local"]), 2);
+    assert!(stderr(&output).contains("ab judges one case, these are 2"), "{}", stderr(&output));
 }
 
 /// The manifest of a software driver, where one is installed in a usual place.
