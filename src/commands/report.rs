@@ -5,6 +5,7 @@ use super::{Answer, read};
 use crate::cli::ReportArgs;
 use crate::error::{Error, Exit};
 use crate::report::html::{Run, report};
+use std::fmt::Write;
 
 const REPORT: Document = Document { name: "a report", option: "--output" };
 const CHART: Document = Document { name: "a chart", option: "--svg" };
@@ -31,6 +32,6 @@ pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
         }
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
-    notes.push_str(&format!("{} records, {} charts\n", runs.len(), report.charts.len()));
+    let _ = writeln!(notes, "{} records, {} charts", runs.len(), report.charts.len());
     Ok(Answer { output, notes, exit: Exit::Success })
 }

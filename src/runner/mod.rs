@@ -134,7 +134,9 @@ impl<'a> Runner<'a> {
             run.groups_on(kind).flat_map(|group| self.run_group(group, &run.sampling, observer)).collect();
         self.workbench.pipelines.keep();
         if let Some(canary) = &self.canary {
-            cases.iter_mut().for_each(|case| warn_of_clock(case, canary.best()));
+            for case in &mut cases {
+                warn_of_clock(case, canary.best());
+            }
         }
         cases
     }

@@ -94,7 +94,7 @@ fn a_kernel_with_a_wrong_answer_has_no_time() {
         at += (words[at] >> 16) as usize;
     }
     // OpFMul becomes OpFAdd.
-    words[at] = words[at] & 0xffff_0000 | 129;
+    words[at] = words[at] & 0xffff_0000 | 0x81;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let wrong = write(&folder, "wrong.spv", &bytes);
     let text = stdout(&expect_exit(&mut ab(&["-V", "naive", "--b-spirv", &wrong]), 1));

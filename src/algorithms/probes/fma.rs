@@ -179,8 +179,8 @@ impl Oracle for Sums {
         for i in 0..output.len() {
             let (got, expected) = (output.get(i), self.sums[i % STARTS]);
             let residual = (got - expected).abs();
-            // Written so that a NaN is worse than anything.
-            if !(residual <= check.residual) {
+            // A NaN is worse than anything.
+            if residual.is_nan() || residual > check.residual {
                 check.residual = if residual.is_finite() { residual } else { f64::INFINITY };
                 check.worst = format!("Y[{i}] is {got}, expected {expected}");
             }

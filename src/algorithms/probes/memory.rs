@@ -233,9 +233,10 @@ mod tests {
     fn place(traffic: &Traffic, group: u64, lane: u64, j: u64) -> u64 {
         let groups = traffic.invocations() / GROUP;
         let steps = (traffic.buffer() / ELEMENT / GROUP / groups).max(1);
-        let piece = match traffic.stream() {
-            true => group * traffic.count() + j,
-            false => (j % steps) * groups + (group + 37 * (j / steps)) % groups,
+        let piece = if traffic.stream() {
+            group * traffic.count() + j
+        } else {
+            (j % steps) * groups + (group + 37 * (j / steps)) % groups
         };
         (piece * GROUP + lane) % (traffic.buffer() / ELEMENT)
     }
