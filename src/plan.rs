@@ -155,6 +155,13 @@ impl Plan {
         Ok(Self { runs })
     }
 
+    /// The ids of its cases.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        let groups = self.runs.iter().flat_map(|run| &run.groups);
+        groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant).0)).collect()
+    }
+
     /// This plan with only the cases of these ids; all of them where none is given.
     ///
     /// # Errors
@@ -415,6 +422,7 @@ mod tests {
         let plan = |ids: &[&str]| plan()?.only(&ids.iter().map(ToString::to_string).collect::<Vec<_>>());
         let ids = |plan: &Plan| format!("{:?}", plan.runs.iter().map(|run| &run.groups).collect::<Vec<_>>());
         let cut = plan(&["matmul/local/f32/16x16x16"]).expect("it is there");
+        assert_eq!(cut.ids(), ["matmul/local/f32/16x16x16"]);
         assert_eq!(ids(&cut), "[[[\"matmul/local/f32/16x16x16\"]]]");
         assert_eq!(plan(&[]).expect("all").runs[0].groups.len(), 2);
         let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();

@@ -49,7 +49,7 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         instead = target.deliver(&json)?;
     }
     if let Some(request) = request {
-        match request.judge(record, args, vulkan) {
+        match request.judge(record, &plan, args, vulkan) {
             Ok(judged) => {
                 answer.exit = worse(answer.exit, judged.exit);
                 // Standard output is for the record alone when that goes there.

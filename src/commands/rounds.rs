@@ -11,6 +11,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Looks, Settings, Verdict};
 use crate::error::{Error, Exit};
 use crate::options;
+use crate::plan::Plan;
 use crate::progress;
 use crate::record::{Case, Record};
 use crate::report;
@@ -72,7 +73,8 @@ impl Request {
     }
 
     /// Compares `first` with the baseline, and measures undecided cases again while there is time.
-    pub(super) fn judge(&self, first: Record, args: &BenchArgs, vulkan: &Vulkan) -> Result<Judged, Error> {
+    pub(super) fn judge(&self, first: Record, plan: &Plan, args: &BenchArgs, vulkan: &Vulkan) -> Result<Judged, Error> {
+        let planned = plan.ids();
         let mut candidate = vec![first];
         judging::check_alike(&self.baseline, &candidate, &self.judging)?;
         let mut comparison = self.compare(&candidate);
@@ -80,7 +82,7 @@ impl Request {
         let begun = Instant::now();
         let mut last = None;
         let mut trouble = None;
-        while let Some(ids) = undecided(&comparison) {
+        while let Some(ids) = undecided(&comparison, &planned) {
             let left = self.budget.saturating_sub(begun.elapsed());
             let expected = last.unwrap_or_else(|| time_of(&candidate[0], &ids));
             if interrupt::flagged() || left.is_zero() || left < expected {
@@ -165,11 +167,11 @@ impl Request {
 }
 
 /// The ids of the cases that further rounds may decide; `None` where there are none.
-fn undecided(comparison: &Comparison) -> Option<Vec<&str>> {
+fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&'a str>> {
     let mut ids: Vec<&str> = vec![];
     for case in comparison.cases.iter().filter(|case| case.wants_more()) {
-        // Of several devices with this case a round takes all.
-        if !ids.contains(&case.id.as_str()) {
+        // What is no case of the plan cannot be asked for; of several devices with this case a round takes all.
+        if planned.contains(&case.id) && !ids.contains(&case.id.as_str()) {
             ids.push(&case.id);
         }
     }
