@@ -18,6 +18,8 @@ use std::path::PathBuf;
         gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
         gpukern verify                                       is every kernel right on this device?\n  \
         gpukern compare before.json after.json               what got slower, and is that noise?\n  \
+        gpukern bench matmul --baseline-run before.json      measure until that is known\n  \
+        gpukern ab matmul --a local --b tiled -s 512         two variants in turns, one verdict\n  \
         gpukern export run.json --to markdown                a record for a pull-request comment\n  \
         gpukern report run.json -o report.html               charts, in one page without a network\n  \
         gpukern peak                                         how fast this device is at best\n\n\
@@ -51,7 +53,13 @@ pub enum Command {
     /// List algorithms and variants: what each one shows, what it needs, where it comes from.
     List(ListArgs),
     /// Measure variants of algorithms; every answer is verified before it is timed.
-    Bench(BenchArgs),
+    #[command(after_help = "With --baseline-run the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
+        undecided) unless measuring itself went wrong.\n\n\
+        Examples:\n  \
+        gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
+        gpukern bench matmul -s 512 -t f32,f16 --baseline-run run.json --budget 60s\n  \
+        gpukern bench lu --baseline-run old-1.json --baseline-run old-2.json --baseline-run old-3.json")]
+    Bench(Box<BenchArgs>),
     /// Measure the limits of a device: arithmetic, bandwidths, launches. `bench` holds its cases against them.
     #[command(
         after_help = "Figures are the best of the samples of the best kernel, each verified. They are kept per device and \
@@ -65,6 +73,17 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Did it change? A verdict for each case of two records; the exit code gates CI. See docs/compare.md.
     Compare(CompareArgs),
+    /// Which of two is faster? Two variants, two SPIR-V files or two drivers, in turns, and one verdict.
+    #[command(
+        after_help = "Exit codes: 0 B is the same or faster · 1 B is slower, or an answer is wrong · 2 usage · 3 the \
+        device or the system failed · 4 undecided\n\n\
+        Examples:\n  \
+        gpukern ab matmul --a local-2d --b tiled -s 512                      two variants\n  \
+        gpukern ab matmul -V naive --b-spirv mine.spv -s 512                 a kernel of yours in place of naive's\n  \
+        gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
+        gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
+    )]
+    Ab(Box<AbArgs>),
     /// Write a record in a format that dashboards and tools read.
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
@@ -117,6 +136,44 @@ pub struct BenchArgs {
     /// The table: sizes by variants as in the posts, a line for each case, or both.
     #[arg(long, value_name = "FORM", default_value = "both")]
     pub table: TableForm,
+
+    /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
+    /// record where the baseline has several.
+    #[arg(long, value_name = "RUN.json")]
+    pub baseline_run: Vec<PathBuf>,
+
+    /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
+    #[arg(long, value_name = "TIME", requires = "baseline_run")]
+    pub budget: Option<String>,
+
+    /// Keep the records of further rounds in this folder, as round-2.json and so on; it must be empty or new.
+    #[arg(long, value_name = "DIR", requires = "baseline_run")]
+    pub rounds: Option<PathBuf>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Only the case with this id: how further rounds name theirs.
+    #[arg(long, value_name = "ID", hide = true)]
+    pub only: Vec<String>,
+}
+
+/// How two sides are compared.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Judging {
+    /// The smallest change that matters [default: 2%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// How far the medians of two processes lie apart by chance, in 95 of 100 cases [default: 1%; 20% where fewer than
+    /// three processes ran on a CPU device].
+    #[arg(long, value_name = "PERCENT")]
+    pub noise: Option<String>,
+
+    /// Compare although device, driver, validation layers, clock, cache, seed or work differ.
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// What variants are compared with.
@@ -265,24 +322,87 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub candidate: Vec<PathBuf>,
 
-    /// The smallest change that matters.
-    #[arg(long, value_name = "PERCENT", default_value = "2%")]
-    pub min_effect: String,
-
-    /// How far the medians of two processes lie apart by chance, in 95 of 100 cases [default: 1%; 20% where fewer than
-    /// three processes ran on a CPU device].
-    #[arg(long, value_name = "PERCENT")]
-    pub noise: Option<String>,
-
-    /// Compare although device, driver, validation layers, clock, cache, seed or work differ.
-    #[arg(long)]
-    pub force: bool,
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
 
     /// Limits that the candidate must keep: a TOML file of `[[limit]]` tables.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 
     /// Write the comparison as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// Options of `ab`.
+#[derive(Debug, clap::Args)]
+pub struct AbArgs {
+    /// The algorithm; `gpukern list` names them.
+    pub algorithm: String,
+
+    /// A variant by name or alias.
+    #[arg(long, value_name = "VARIANT")]
+    pub a: Option<String>,
+
+    /// The variant that is judged.
+    #[arg(long, value_name = "VARIANT")]
+    pub b: Option<String>,
+
+    /// SPIR-V that runs in place of the kernel of --variant [default: the kernel itself]. Its entry point is `main`; push
+    /// constants, specialization constants and work-group size must be those of the kernel in glsl/.
+    #[arg(long, value_name = "FILE")]
+    pub a_spirv: Option<PathBuf>,
+
+    /// The SPIR-V that is judged [default: the kernel itself].
+    #[arg(long, value_name = "FILE")]
+    pub b_spirv: Option<PathBuf>,
+
+    /// The manifest of a Vulkan driver; each round runs in a process of its own with `VK_DRIVER_FILES` set to it.
+    #[arg(long, value_name = "MANIFEST.json")]
+    pub a_driver: Option<PathBuf>,
+
+    /// The driver that is judged.
+    #[arg(long, value_name = "MANIFEST.json")]
+    pub b_driver: Option<PathBuf>,
+
+    /// The variant that both SPIR-V files or both drivers run.
+    #[arg(long, short = 'V', value_name = "VARIANT")]
+    pub variant: Option<String>,
+
+    /// The size: 1024, or 1000x70x130 (M×N×K).
+    #[arg(long, short, value_name = "SIZE")]
+    pub size: String,
+
+    /// The element type: f32, f64, f16, bf16 or i32 [default: f32].
+    #[arg(long, short = 't', value_name = "TYPE")]
+    pub dtype: Option<String>,
+
+    /// Kind of input data; `gpukern list` names those of each algorithm.
+    #[arg(long, value_name = "KIND")]
+    pub input: Option<String>,
+
+    /// The device: an index, a part of the name, a UUID, `gpu` or `cpu`.
+    #[arg(long, short, value_name = "DEVICE", env = "GPUKERN_DEVICE", hide_env_values = true)]
+    pub device: Option<String>,
+
+    /// Seed of the input data [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Sub-group size to require of the device [default: the device's own].
+    #[arg(long, value_name = "N")]
+    pub subgroup_size: Option<String>,
+
+    /// The smallest difference that matters [default: 2%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// Stop after this time even if undecided [default: 10s; 60s for drivers].
+    #[arg(long, value_name = "TIME")]
+    pub max_time: Option<String>,
+
+    /// Write what was measured as JSON to this file, or to standard output (`-`) in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 }

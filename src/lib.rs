@@ -26,6 +26,7 @@ pub mod sampling;
 pub mod selector;
 pub mod shaders;
 pub mod size;
+pub mod spirv;
 pub mod stats;
 pub mod units;
 pub mod vulkan;

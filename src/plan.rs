@@ -162,6 +162,44 @@ impl Plan {
         }
         Ok(Self { runs })
     }
+
+    /// The ids of its cases.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        let groups = self.runs.iter().flat_map(|run| &run.groups);
+        groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant).0)).collect()
+    }
+
+    /// This plan with only the cases of these ids; all of them where none is given.
+    ///
+    /// # Errors
+    /// When an id is that of no case.
+    pub fn only(mut self, ids: &[String]) -> Result<Self, Error> {
+        if ids.is_empty() {
+            return Ok(self);
+        }
+        let mut found = vec![];
+        for run in &mut self.runs {
+            for group in &mut run.groups {
+                let mut variants = std::mem::take(&mut group.variants);
+                variants.retain(|variant| {
+                    let id = group.id(variant).0;
+                    let wanted = ids.contains(&id);
+                    found.push(id);
+                    wanted
+                });
+                group.variants = variants;
+            }
+            run.groups.retain(|group| !group.variants.is_empty());
+        }
+        self.runs.retain(|run| !run.groups.is_empty());
+        match ids.iter().find(|id| !found.contains(id)) {
+            Some(id) => {
+                Err(Error::Usage(format!("no case '{id}' among those chosen; choose its variant, dtype and size")))
+            }
+            None => Ok(self),
+        }
+    }
 }
 
 /// Nominal work up to which `verify` takes every kind of input, not only the default.
@@ -383,6 +421,20 @@ mod tests {
         let signed = Selection { input: Some("signed".into()), ..selection("v0", "8") };
         let plan = Run::new(&signed, Purpose::Bench).expect("a plan");
         assert_eq!(plan.groups[0].id(plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
+    }
+
+    #[test]
+    fn a_plan_can_be_cut_down_to_cases_by_id() {
+        let plan =
+            || Plan::new(&Selection { variant: vec!["naive".into(), "local".into()], ..selection("", "8,16") }, None);
+        let plan = |ids: &[&str]| plan()?.only(&ids.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let ids = |plan: &Plan| format!("{:?}", plan.runs.iter().map(|run| &run.groups).collect::<Vec<_>>());
+        let cut = plan(&["matmul/local/f32/16x16x16"]).expect("it is there");
+        assert_eq!(cut.ids(), ["matmul/local/f32/16x16x16"]);
+        assert_eq!(ids(&cut), "[[[\"matmul/local/f32/16x16x16\"]]]");
+        assert_eq!(plan(&[]).expect("all").runs[0].groups.len(), 2);
+        let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();
+        assert!(error.contains("no case 'matmul/local/f32/9x9x9'"), "{error}");
     }
 
     #[test]

@@ -30,6 +30,11 @@ impl Progress {
     }
 }
 
+/// Writes a line where there is no bar.
+pub fn line(text: &str) {
+    eprintln!("{text}");
+}
+
 /// Shows nothing.
 pub struct Silent;
 

@@ -1,6 +1,7 @@
 //! `gpukern bench`.
 
 use super::json_file::JsonTarget;
+use super::rounds::Request;
 use super::{Answer, Session, Vulkan, interrupt};
 use crate::capability::DeviceKind;
 use crate::cli::{BenchArgs, TableForm};
@@ -9,21 +10,26 @@ use crate::host;
 use crate::peak::Peak;
 use crate::plan::{Group, Plan, Run, Sampling};
 use crate::progress::{Progress, Silent};
+use crate::reader::printable;
 use crate::record::{Case, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::report;
 use crate::runner::{Observer, Runner, Timing};
 use crate::units::Nanos;
 use crate::vulkan::{Device, Validation};
+use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Instant;
 
 pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
-    let plan = Plan::new(&args.selection, args.config.as_deref())?;
+    let plan = Plan::new(&args.selection, args.config.as_deref())?.only(&args.only)?;
+    let mut notes = String::new();
+    let request = Request::new(args, &mut notes)?;
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     let limits = if args.no_peak { Limits::Ignore } else { Limits::Hold };
     let record = measure(&plan, vulkan, Timing::Sample, limits, args.baseline.is_some())?;
     let exit = exit(&record);
-    let notes = report::bench::notes(&record);
+    notes.push_str(&report::bench::notes(&record));
 
     let table = match args.table {
         TableForm::Compact => report::bench::compact(&record),
@@ -37,10 +43,44 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     for run in plan.runs.iter().filter(|run| !run.published.is_empty()) {
         table = format!("{table}\n{}", report::published::text(&record, run));
     }
-    let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
-    let json = serde_json::to_string(&record).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-    let output = target.deliver(&json)?.unwrap_or(table);
-    Ok(Answer { output, notes, exit })
+    // The record is written before anything else can go wrong.
+    let mut answer = Answer { output: table, notes, exit };
+    let mut instead = None;
+    if let Some(target) = target {
+        let json = serde_json::to_string(&record).map_err(|e| Error::Failure(e.to_string()))? + "\n";
+        instead = target.deliver(&json)?;
+    }
+    if let Some(request) = request {
+        match request.judge(record, &plan, args, vulkan) {
+            Ok(judged) => {
+                answer.exit = worse(answer.exit, judged.exit);
+                // Standard output is for the record alone when that goes there.
+                let text = if instead.is_some() { &mut answer.notes } else { &mut answer.output };
+                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.baseline_run), judged.text);
+            }
+            Err(error) => {
+                answer.exit = worse(answer.exit, error.exit());
+                let _ = writeln!(answer.notes, "error: {error}");
+            }
+        }
+    }
+    answer.output = instead.unwrap_or(answer.output);
+    Ok(answer)
+}
+
+/// Which of the exit codes of measuring and of comparing the process ends with: a regression before what kept a case
+/// from being measured, and that before what could not be decided.
+fn worse(measuring: Exit, comparing: Exit) -> Exit {
+    match (measuring, comparing) {
+        (_, Exit::Rejected) => Exit::Rejected,
+        (Exit::Success, comparing) => comparing,
+        (measuring, _) => measuring,
+    }
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    let names: Vec<_> = paths.iter().map(|path| printable(&path.display().to_string()).into_owned()).collect();
+    names.join(", ")
 }
 
 /// The name of the host's cores among devices.

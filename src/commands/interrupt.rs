@@ -15,3 +15,8 @@ pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
     .map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
     Ok(&INTERRUPTED)
 }
+
+/// Whether there was a Ctrl-C since.
+pub(super) fn flagged() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}

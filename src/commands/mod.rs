@@ -1,14 +1,18 @@
 //! The commands: each takes its parsed options and returns what to print and how the process ends.
 
+mod ab;
 mod bench;
+mod child;
 mod compare;
 mod devices;
 mod export;
 mod interrupt;
 mod json_file;
+mod judging;
 mod list;
 mod peak;
 mod report;
+mod rounds;
 mod verify;
 
 use crate::cache::Cache;
@@ -44,7 +48,8 @@ impl Answer {
 /// What ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
-    let vulkan = Vulkan { validation, loader: cli.loader, cache: Cache::new(cli.cache_dir.as_deref()) };
+    let cache = Cache::new(cli.cache_dir.as_deref());
+    let vulkan = Vulkan { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &vulkan),
         Command::List(args) => list::run(&args),
@@ -52,6 +57,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Peak(args) => peak::run(&args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
         Command::Compare(args) => compare::run(&args),
+        Command::Ab(args) => ab::run(&args, &vulkan),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
     }
@@ -72,6 +78,8 @@ struct Vulkan {
     loader: Option<PathBuf>,
     /// What is kept between runs.
     cache: Cache,
+    /// Where, if that was said.
+    cache_dir: Option<PathBuf>,
 }
 
 /// Vulkan and the devices it shows.

@@ -4,6 +4,7 @@
 mod differences;
 pub mod gate;
 mod pair;
+pub mod paired;
 mod side;
 mod why;
 
@@ -58,6 +59,34 @@ impl Default for Settings {
     fn default() -> Self {
         Self { min_effect: 0.02, noise: None }
     }
+}
+
+/// How often a case is looked at before its verdict is final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looks {
+    /// Once.
+    Once,
+    /// After each process of the candidate, more of which follow while it is undecided.
+    EachProcess,
+}
+
+impl Looks {
+    /// What the p of a case is multiplied with after `processes` of the candidate. Who looks until something shows finds
+    /// something: the p of look k counts k(k + 1)-fold, and because 1/2 + 1/6 + 1/12 + … = 1, all looks together
+    /// are wrong no more often than one.
+    fn penalty(self, processes: usize) -> f64 {
+        match self {
+            Self::Once => 1.0,
+            Self::EachProcess => spent(processes),
+        }
+    }
+}
+
+/// The factor of p at the `look`-th look at growing data: see [`Looks`].
+#[must_use]
+pub fn spent(look: usize) -> f64 {
+    let k = look.max(1) as f64;
+    k * (k + 1.0)
 }
 
 /// What became of a case that was measured on both sides.
@@ -116,7 +145,7 @@ pub struct Compared {
     pub ratio: Option<f64>,
     /// Its 95 % confidence interval.
     pub interval: Option<[f64; 2]>,
-    /// Probability of such a ratio when nothing changed, adjusted for the number of cases.
+    /// Probability of such a ratio when nothing changed, adjusted for the number of cases and of looks at them.
     pub p: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
@@ -168,6 +197,16 @@ pub struct Comparison {
     pub unmatched: Vec<Unmatched>,
 }
 
+impl Compared {
+    /// Whether it is undecided and further processes of the candidate may change that: not where the baseline alone has
+    /// too few samples.
+    #[must_use]
+    pub fn wants_more(&self) -> bool {
+        let Sighting { median, samples, .. } = self.baseline;
+        self.verdict == Verdict::Undecided && samples >= LEAST_SAMPLES && median.0 > 0.0
+    }
+}
+
 impl Comparison {
     /// How many cases have `verdict`.
     #[must_use]
@@ -185,6 +224,12 @@ pub fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference>
 /// Compares the records of two sides, each of at least one process.
 #[must_use]
 pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
+    compare_at(Looks::Once, baseline, candidate, settings)
+}
+
+/// As [`compare`], where the verdict is asked for again after each process of the candidate.
+#[must_use]
+pub fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
     let matching = Matching::of(baseline, candidate);
@@ -203,7 +248,10 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         .enumerate()
         .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
         .collect();
-    let p: Vec<f64> = ratios.iter().flatten().map(|ratio| ratio.p).collect();
+    let penalised = |(pair, ratio): (&pair::Pair<'_>, &Option<bootstrap::Ratio>)| {
+        Some((ratio.as_ref()?.p * looks.penalty(pair.candidate.len())).min(1.0))
+    };
+    let p: Vec<f64> = pairs.iter().zip(&ratios).filter_map(penalised).collect();
     let mut adjusted = benjamini_hochberg(&p).into_iter();
     let cases = pairs.iter().zip(ratios).map(|(pair, ratio)| {
         let judged = ratio.map(|ratio| (ratio, adjusted.next().unwrap_or(1.0)));

@@ -221,3 +221,22 @@ fn five_percent_is_found_in_ninety_five_of_a_hundred() {
         assert!(rate >= 0.95, "{runs} processes a side that differ by {between}: {rate}");
     }
 }
+
+#[test]
+fn a_case_that_is_looked_at_again_needs_more_each_time() {
+    let all: f64 = (1..10_000).map(|look| 1.0 / spent(look)).sum();
+    assert!((0.999..1.0).contains(&all), "{all}");
+    let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.03e6, 0.01, 50, 2))];
+    let p = |looks| compare_at(looks, std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
+    let [once, growing] = [Looks::Once, Looks::EachProcess].map(|looks| p(looks).cases[0].p.expect("a ratio"));
+    assert!((growing / once - 2.0).abs() < 1e-9, "{once} {growing}");
+}
+
+#[test]
+fn only_cases_that_the_candidate_can_decide_want_more() {
+    let wants = |baseline: usize, candidate: usize| {
+        let [a, b] = [record("a", &times(1e6, 0.3, baseline, 1)), record("b", &times(1e6, 0.3, candidate, 2))];
+        compare(&[a], &[b], &Settings::default()).cases[0].wants_more()
+    };
+    assert!(wants(12, 12) && wants(12, 3) && !wants(5, 12));
+}

@@ -1,5 +1,6 @@
 //! What a person reads on the terminal.
 
+pub mod ab;
 pub mod bench;
 pub mod compare;
 pub mod devices;

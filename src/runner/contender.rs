@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
 const TURN: Duration = Duration::from_millis(20);
+/// Most samples of one turn of a round: more of them say little more, and records stay small.
+const MOST_OF_A_ROUND: usize = 20;
 /// A sample at least this long is not disturbed by what ran before it.
 const LONG: Nanos = Nanos(5e6);
 
@@ -93,10 +95,8 @@ impl Contender {
         sampling: &Sampling,
         interrupted: &AtomicBool,
     ) -> Result<(), VulkanError> {
-        let short = self.times.first().is_none_or(|first| first.0 * f64::from(self.sampler.repeats) < LONG.0);
-        if others && short && sampling.pause.is_none() {
-            let (_, total) = self.sampler.sample()?;
-            self.measured.phases.device = self.measured.phases.device + total;
+        if others && sampling.pause.is_none() {
+            self.settle()?;
         }
         let start = Instant::now();
         while !self.done && start.elapsed() < TURN {
@@ -108,10 +108,7 @@ impl Contender {
             if let Some(pause) = sampling.pause {
                 std::thread::sleep(pause);
             }
-            let (sample, total) = self.sampler.sample()?;
-            self.measured.phases.device = self.measured.phases.device + total;
-            self.samples.push(sample);
-            self.times.push(sample.device);
+            self.take()?;
             match sampling::judge(&self.times, self.spent + start.elapsed(), sampling) {
                 Verdict::Continue => {}
                 Verdict::Precise => self.done = true,
@@ -122,6 +119,38 @@ impl Contender {
             }
         }
         self.spent += start.elapsed();
+        Ok(())
+    }
+
+    /// Takes the samples of one turn, at least one, and returns their median; `None` when interrupted.
+    pub(super) fn round(&mut self, interrupted: &AtomicBool) -> Result<Option<Nanos>, VulkanError> {
+        self.settle()?;
+        let (start, first) = (Instant::now(), self.times.len());
+        while self.times.len() - first < MOST_OF_A_ROUND && (self.times.len() == first || start.elapsed() < TURN) {
+            if interrupted.load(Ordering::Relaxed) {
+                self.measured.warnings.push(Warning::Interrupted);
+                return Ok(None);
+            }
+            self.take()?;
+        }
+        self.spent += start.elapsed();
+        Ok(Summary::of(&self.times[first..]).map(|summary| summary.median))
+    }
+
+    /// Takes a sample for nothing where one is short enough to be disturbed by what others left in the caches.
+    fn settle(&mut self) -> Result<(), VulkanError> {
+        if self.times.first().is_none_or(|first| first.0 * f64::from(self.sampler.repeats) < LONG.0) {
+            let (_, total) = self.sampler.sample()?;
+            self.measured.phases.device = self.measured.phases.device + total;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<(), VulkanError> {
+        let (sample, total) = self.sampler.sample()?;
+        self.measured.phases.device = self.measured.phases.device + total;
+        self.samples.push(sample);
+        self.times.push(sample.device);
         Ok(())
     }
 

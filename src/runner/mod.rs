@@ -2,6 +2,7 @@
 
 mod canary;
 mod contender;
+mod duel;
 mod limits;
 
 use crate::algorithms::{Problem, Variant};
@@ -17,6 +18,7 @@ use crate::vulkan::{Device, VulkanError};
 use crate::workbench::{Loaded, Workbench};
 use canary::Canary;
 use contender::Contender;
+pub use duel::Entrant;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -127,10 +129,7 @@ impl<'a> Runner<'a> {
                 let _ = programs.iter().try_for_each(|program| self.workbench.pipelines.prepare(program));
             }
         }
-        if self.timing == Timing::Sample && self.canary.is_none() {
-            // A device that cannot run it fails the cases too, where the error is recorded.
-            self.canary = Canary::new(&mut self.workbench).unwrap_or_default();
-        }
+        self.wake_canary();
         let mut cases: Vec<_> =
             run.groups_on(kind).flat_map(|group| self.run_group(group, &run.sampling, observer)).collect();
         self.workbench.pipelines.keep();
@@ -140,6 +139,13 @@ impl<'a> Runner<'a> {
             }
         }
         cases
+    }
+
+    fn wake_canary(&mut self) {
+        if self.timing == Timing::Sample && self.canary.is_none() {
+            // A device that cannot run it fails the cases too, where the error is recorded.
+            self.canary = Canary::new(&mut self.workbench).unwrap_or_default();
+        }
     }
 
     fn run_group(&mut self, group: &Group, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {

@@ -143,7 +143,7 @@ impl Pipelines {
                 .flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()])
                 .flatten()
                 .collect();
-            let hash = fingerprint(&[dispatch.shader.spirv, &constants]);
+            let hash = fingerprint(&[self.spirv(dispatch.shader), &constants]);
             if !kernels.iter().any(|kernel| kernel.hash == hash) {
                 let statistics = pipeline.statistics.clone();
                 kernels.push(Kernel { name: dispatch.shader.label(), hash, statistics });
@@ -161,7 +161,13 @@ impl Pipelines {
         Ok(layout)
     }
 
-    /// From now on runs `spirv` wherever `shader` is asked for: how the conformance tests swap in a broken kernel.
+    /// What runs where `shader` is asked for.
+    fn spirv<'a>(&'a self, shader: &'a Shader) -> &'a [u8] {
+        self.substitutes.get(&shader.label()).map_or(shader.spirv, Vec::as_slice)
+    }
+
+    /// From now on runs `spirv` wherever `shader` is asked for: how `ab` tries a kernel of the user's, and the conformance
+    /// tests swap in a broken one. Commands that are recorded keep theirs.
     pub fn substitute(&mut self, shader: &Shader, spirv: Vec<u8>) {
         self.made.retain(|key, _| key.shader != shader.label());
         self.substitutes.insert(shader.label(), spirv);
@@ -191,7 +197,7 @@ impl Pipelines {
             return Ok(Rc::clone(pipeline));
         }
         let layout = self.layout(dispatch.shader.views.len())?;
-        let spirv = self.substitutes.get(&key.shader).map_or(dispatch.shader.spirv, Vec::as_slice);
+        let spirv = self.spirv(dispatch.shader);
         let pipeline = Rc::new(self.make(dispatch, spirv, layout)?);
         self.made.insert(key, Rc::clone(&pipeline));
         Ok(pipeline)
@@ -200,7 +206,7 @@ impl Pipelines {
     fn make(&self, dispatch: &Dispatch, spirv: &[u8], layout: Rc<Layout>) -> Result<Pipeline, VulkanError> {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
-        // SAFETY: the words are SPIR-V from build.rs, or a test's variation of it.
+        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check` let pass.
         let module = unsafe { self.device.handle.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
 
         let entries: Vec<_> = (0u32..)

@@ -243,3 +243,87 @@ fn a_thousand_cases_of_a_thousand_samples_are_compared_in_seconds() {
     assert!(text.contains("\n1000 same"), "{text}");
     assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
 }
+
+/// A short bench of one small case, with more arguments.
+fn short_bench(more: &[&str]) -> std::process::Command {
+    let mut command = gpukern(&["bench", "matmul", "-V", "naive", "-s", "16", "--max-time", "100ms", "--no-peak"]);
+    command.args(more);
+    command
+}
+
+/// A record of that bench with every time multiplied by `factor`, of another process.
+fn baseline(records: &Records, factor: f64) -> String {
+    let path = records.0.path().join("measured.json");
+    let output = expect_exit(short_bench(&["--json"]).arg(&path), 0);
+    assert!(stdout(&output).contains("matmul"), "{}", stdout(&output));
+    let mut record: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON");
+    for sample in record["cases"][0]["outcome"]["samples"].as_array_mut().expect("samples") {
+        sample["device"] = (sample["device"].as_f64().expect("a number") * factor).into();
+    }
+    records.record("baseline.json", &record)
+}
+
+#[test]
+fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
+    let records = Records::new();
+    let same = baseline(&records, 1.0);
+    let path = records.0.path().join("run.json");
+    let path = path.to_str().expect("UTF-8");
+    let output = expect_exit(&mut short_bench(&["--baseline-run", &same, "--min-effect", "900%", "--json", path]), 0);
+    let text = stdout(&output);
+    assert!(text.contains("median kernel time") && text.contains("\n1 same (changes below 900 %"), "{text}");
+    let faster = baseline(&records, 0.02);
+    let text = stdout(&expect_exit(&mut short_bench(&["--baseline-run", &faster, "--json", "-"]), 1));
+    let record: Value = serde_json::from_str(&text).expect("standard output is the record alone");
+    assert_eq!(record["cases"].as_array().map(Vec::len), Some(1));
+    // The record that was written is one like any other.
+    expect_exit(&mut gpukern(&["compare", &faster, path]), 1);
+}
+
+#[test]
+fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept() {
+    let records = Records::new();
+    let baseline = baseline(&records, 1.0);
+    let folder = records.0.path().join("rounds");
+    let options = ["--baseline-run", &baseline, "--noise", "900%", "--budget", "9s", "--rounds"];
+    let output = expect_exit(short_bench(&options).arg(&folder), 4);
+    assert!(stderr(&output).contains("round 2: 1 undecided, 9.000 s of 9.000 s left"), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("1 undecided") && text.contains("a longer --budget, or more records"), "{text}");
+    let round = folder.join("round-2.json");
+    let text = stdout(&run(gpukern(&["compare", "--json", "-", &baseline]).arg(round)));
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(document["cases"][0]["id"], "matmul/naive/f32/16x16x16");
+    let output = expect_exit(short_bench(&options).arg(&folder), 2);
+    assert!(stderr(&output).contains("it is not empty; name a new folder"), "{}", stderr(&output));
+    let output = expect_exit(&mut short_bench(&["--baseline-run", &baseline, "--noise", "900%", "--budget", "0s"]), 4);
+    assert!(!stderr(&output).contains("round 2"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_baseline_that_cannot_be_compared_loses_nothing_that_was_measured() {
+    let records = Records::new();
+    let other = records.record("other.json", &quiet("a", 1e6));
+    let path = records.0.path().join("run.json");
+    let output = expect_exit(short_bench(&["--baseline-run", &other, "--json"]).arg(&path), 2);
+    assert!(stderr(&output).contains("the records differ in more than time"), "{}", stderr(&output));
+    assert!(path.is_file() && stdout(&output).contains("median kernel time"), "{}", stdout(&output));
+}
+
+#[test]
+fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
+    let records = Records::new();
+    let a = records.record("a.json", &quiet("a", 1e6));
+    for (arguments, expected) in [
+        (vec!["--min-effect", "5%"], "--min-effect is about a comparison"),
+        (vec!["--baseline-run", "/nonexistent.json"], "cannot read '/nonexistent.json'"),
+        (vec!["--baseline-run", &a, "--baseline-run", &a], "is the same run as another record of its side"),
+        (vec!["--baseline-run", &a, "--budget", "soon"], "--budget: malformed time 'soon'"),
+        (vec!["--baseline-run", &a, "--noise", "much"], "--noise: malformed share 'much'"),
+        (vec!["--baseline-run", &a, "--only", "none"], "no case 'none' among those chosen"),
+        (vec!["--budget", "1s"], "--baseline-run"),
+    ] {
+        let output = expect_exit(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+    }
+}

@@ -3,6 +3,7 @@
 //! These tests need a Vulkan device; `scripts/test` installs the software device where there is none, and turns the
 //! validation layers on for all of them.
 
+mod ab;
 mod bench;
 mod broken_kernels;
 mod compare;

@@ -1,0 +1,354 @@
+//! `gpukern ab`.
+
+use super::child::Child;
+use super::json_file::JsonTarget;
+use super::{Answer, Session, Vulkan, interrupt, judging};
+use crate::algorithms::{self, Variant};
+use crate::cli::{AbArgs, Judging};
+use crate::compare::Verdict;
+use crate::compare::paired::{AB_SCHEMA, Contestant, Finding, Round, Schedule, Trial, Turns};
+use crate::error::{Error, Exit};
+use crate::options::Selection;
+use crate::plan::{Group, Purpose, Run};
+use crate::reader::printable;
+use crate::record::{Outcome, Record};
+use crate::report;
+use crate::runner::{Entrant, Runner, Timing};
+use crate::shaders::Shader;
+use crate::spirv;
+use crate::stats;
+use crate::units::Nanos;
+use crate::vulkan::{Device, Validation};
+use crate::{options, progress};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time for batches in turns.
+const MOST_TIME: Duration = Duration::from_secs(10);
+/// Time for processes in turns, each of which starts, verifies and warms up.
+const MOST_TIME_OF_PROCESSES: Duration = Duration::from_secs(60);
+/// Rounds of batches before the first look.
+const FIRST_LOOK: usize = 12;
+/// Rounds of processes before the first look: as few as an interval can come from.
+const FIRST_LOOK_AT_PROCESSES: usize = 6;
+/// What each of those processes samples for, unless it is precise before.
+const TIME_OF_A_PROCESS: &str = "500ms";
+
+/// What takes turns.
+enum Contest<'a> {
+    /// In this process.
+    Entrants(Box<[Entrant; 2]>),
+    /// In processes with these drivers.
+    Drivers([&'a Path; 2]),
+}
+
+/// What came of it.
+struct Played {
+    sides: [Contestant; 2],
+    rounds: Vec<Round>,
+    finding: Option<Finding>,
+}
+
+/// The case, who takes turns on it and for how long.
+struct Match<'a> {
+    labels: [String; 2],
+    contest: Contest<'a>,
+    run: Run,
+    selection: Selection,
+    min_effect: f64,
+    max_time: Duration,
+}
+
+pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
+    // Everything that can be wrong with the command is found before a device is opened.
+    let game = Match::new(args)?;
+    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    let started = jiff::Timestamp::now().to_string();
+    let (turns, Played { sides, rounds, finding }) = match &game.contest {
+        Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, vulkan)?),
+        Contest::Drivers(manifests) => (Turns::Processes, game.processes(manifests, vulkan)?),
+    };
+    if let Some((side, reason)) = sides.iter().find_map(|side| match &side.case.outcome {
+        Outcome::Skipped { reason } => Some((side, reason)),
+        _ => None,
+    }) {
+        return Err(Error::Usage(format!("'{}' {reason}; choose what both can run", printable(&side.label))));
+    }
+    let [a, b] = sides;
+    let mut trial = Trial {
+        schema: AB_SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        started,
+        command: std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect(),
+        validation: vulkan.validation == Validation::On,
+        turns,
+        min_effect: game.min_effect,
+        a,
+        b,
+        rounds,
+        finding,
+        exit: 0,
+    };
+    let exit = exit(&trial);
+    trial.exit = exit as u8;
+    let text = report::ab::text(&trial);
+    let Some(target) = target else { return Ok(Answer { output: text, notes: String::new(), exit }) };
+    let json = serde_json::to_string(&trial).map_err(|e| Error::Failure(e.to_string()))? + "\n";
+    let output = target.deliver(&json)?.unwrap_or(text);
+    Ok(Answer { output, notes: String::new(), exit })
+}
+
+fn exit(trial: &Trial) -> Exit {
+    let any = |test: fn(&Outcome) -> bool| trial.sides().iter().any(|(_, side)| test(&side.case.outcome));
+    let verdict = trial.finding.map(|finding| finding.verdict);
+    if any(|outcome| matches!(outcome, Outcome::Rejected(_))) || verdict == Some(Verdict::Slower) {
+        Exit::Rejected
+    } else if any(|outcome| matches!(outcome, Outcome::Failed { .. })) {
+        Exit::Failure
+    } else if matches!(verdict, Some(Verdict::Same | Verdict::Faster)) {
+        Exit::Success
+    } else if interrupt::flagged() {
+        Exit::Interrupted
+    } else {
+        Exit::Undecided
+    }
+}
+
+impl<'a> Match<'a> {
+    fn new(args: &'a AbArgs) -> Result<Self, Error> {
+        let algorithm = algorithms::find(&args.algorithm).map_err(Error::Usage)?;
+        let chosen = |name: &str| algorithm.variant(name).map_err(Error::Usage);
+        let shared = || match &args.variant {
+            Some(name) => chosen(name),
+            None => Err(Error::Usage("no variant given that both run; add --variant NAME".into())),
+        };
+        let spirv = args.a_spirv.is_some() || args.b_spirv.is_some();
+        let (variants, drivers) = ([&args.a, &args.b], [&args.a_driver, &args.b_driver]);
+        let kinds = [variants.iter().any(|side| side.is_some()), spirv, drivers.iter().any(|side| side.is_some())];
+        if kinds.iter().filter(|given| **given).count() != 1 {
+            let what = if kinds.contains(&true) { "more than one kind of thing" } else { "nothing" };
+            return Err(Error::Usage(format!(
+                "{what} to compare; give --a and --b (variants), --a-spirv or --b-spirv, or --a-driver and --b-driver"
+            )));
+        }
+        let both = |name: &str| Error::Usage(format!("one side is missing; give both --a{name} and --b{name}"));
+        let time = if kinds[2] { MOST_TIME_OF_PROCESSES } else { MOST_TIME };
+        let max_time = args.max_time.as_deref().map_or(Ok(time), options::duration);
+        let max_time = max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?;
+        let judging = Judging { min_effect: args.min_effect.clone(), ..Judging::default() };
+        let min_effect = judging::settings(&judging)?.min_effect;
+
+        let pair: [&'static Variant; 2] = match variants {
+            [Some(a), Some(b)] => {
+                if let Some(variant) = &args.variant {
+                    return Err(Error::Usage(format!(
+                        "--variant {variant} is for SPIR-V files and drivers; --a and --b name variants"
+                    )));
+                }
+                [chosen(a)?, chosen(b)?]
+            }
+            [None, None] => [shared()?; 2],
+            _ => return Err(both("")),
+        };
+        let selection = Selection {
+            algorithm: vec![args.algorithm.clone()],
+            variant: pair.iter().map(|variant| variant.name.to_string()).collect(),
+            size: vec![args.size.clone()],
+            dtype: args.dtype.iter().cloned().collect(),
+            input: args.input.clone(),
+            device: args.device.iter().cloned().collect(),
+            seed: args.seed,
+            subgroup_size: args.subgroup_size.iter().cloned().collect(),
+            ..Selection::default()
+        };
+        let run = Run::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
+        let [group] = &run.groups[..] else {
+            return Err(Error::Usage(format!(
+                "ab judges one case, these are {}; give one --size, --dtype and --subgroup-size",
+                run.groups.len()
+            )));
+        };
+        let path = |path: &Path| printable(&path.display().to_string()).into_owned();
+        let (labels, contest) = match drivers {
+            [Some(a), Some(b)] => {
+                let manifests = [a.as_path(), b.as_path()];
+                manifests.iter().try_for_each(|path| check_manifest(path))?;
+                (manifests.map(path), Contest::Drivers(manifests))
+            }
+            [None, None] if spirv => {
+                let [a, b] = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
+                let kernel = only_kernel(pair[0], group)?;
+                let enter = |file: Option<&Path>| {
+                    let substitute = file.map(|file| read_spirv(file, kernel)).transpose()?;
+                    Ok::<_, Error>(Entrant { variant: pair[0], substitute: substitute.map(|spirv| (kernel, spirv)) })
+                };
+                let label = |file: Option<&Path>| file.map_or_else(|| kernel.label(), path);
+                ([label(a), label(b)], Contest::Entrants(Box::new([enter(a)?, enter(b)?])))
+            }
+            [None, None] => {
+                let entrants = pair.map(|variant| Entrant { variant, substitute: None });
+                (pair.map(|variant| variant.name.to_string()), Contest::Entrants(Box::new(entrants)))
+            }
+            _ => return Err(both("-driver")),
+        };
+        Ok(Self { labels, contest, run, selection, min_effect, max_time })
+    }
+
+    /// Batches of samples in this process.
+    fn batches(&self, entrants: &[Entrant; 2], vulkan: &Vulkan) -> Result<Played, Error> {
+        let session = Session::open(vulkan)?;
+        let chosen = session.select_usable(&self.run.devices)?;
+        let [physical] = chosen[..] else {
+            return Err(Error::Usage(format!(
+                "ab runs on one device, --device names {}; name one by its index",
+                chosen.len()
+            )));
+        };
+        let device = Device::open(&session.instance, physical)?;
+        progress::line(&format!("device {}: {}", physical.info.index, physical.info.name));
+        let mut runner = Runner::new(&device, Timing::Sample, &vulkan.cache, interrupt::listen()?)?;
+        let sampling = crate::plan::Sampling { max_time: self.max_time, ..self.run.sampling };
+        let mut schedule = Schedule::from(FIRST_LOOK);
+        let mut finding = None;
+        let mut looked = 0;
+        let mut decided = |rounds: &[Round]| {
+            if schedule.due(rounds.len()) {
+                finding = schedule.look(rounds, self.min_effect);
+                looked = rounds.len();
+            }
+            finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
+        };
+        let (cases, rounds) = runner.duel(&self.run.groups[0], entrants, &sampling, &mut decided);
+        session.check_validation()?;
+        if looked < rounds.len() {
+            finding = schedule.look(&rounds, self.min_effect);
+        }
+        let mut side = 0;
+        let sides = cases.map(|case| {
+            let label = self.labels[side].clone();
+            let median = median(&rounds, side);
+            side += 1;
+            Contestant { label, device: physical.info.clone(), case, median }
+        });
+        Ok(Played { sides, rounds, finding })
+    }
+
+    /// Processes with one driver and the other.
+    fn processes(&self, manifests: &[&Path; 2], vulkan: &Vulkan) -> Result<Played, Error> {
+        interrupt::listen()?;
+        let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
+        selection.variant.truncate(1);
+        let arguments = selection.arguments();
+        let mut schedule = Schedule::from(FIRST_LOOK_AT_PROCESSES);
+        let (mut first, mut rounds, mut finding): ([Option<Contestant>; 2], Vec<Round>, Option<Finding>) =
+            ([None, None], vec![], None);
+        let mut looked = 0;
+        let begun = Instant::now();
+        'rounds: while begun.elapsed() < self.max_time {
+            // As within a process: whatever drifts favours the one and then the other.
+            let order = if rounds.len().is_multiple_of(2) { [0, 1] } else { [1, 0] };
+            let (mut round, mut missing) = (Round::default(), false);
+            for side in order {
+                let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
+                let mut child = Child::bench(name.clone(), &arguments, vulkan)?;
+                // Older loaders know the second name.
+                child.env("VK_DRIVER_FILES", manifests[side].as_os_str());
+                child.env("VK_ICD_FILENAMES", manifests[side].as_os_str());
+                let Some(record) = child.record()? else { break 'rounds };
+                let seen = contestant(record, &self.labels[side], &name)?;
+                let time = seen.case.measured().map(|measured| measured.summary.median);
+                // What has no time now is what counts, also where it had one before.
+                if first[side].is_none() || time.is_none() {
+                    first[side] = Some(seen);
+                }
+                missing |= time.is_none();
+                round[side] = time.unwrap_or_default();
+            }
+            if missing {
+                break;
+            }
+            rounds.push(round);
+            progress::line(&format!("round {}: A {}, B {}", rounds.len(), round[0], round[1]));
+            if schedule.due(rounds.len()) {
+                finding = schedule.look(&rounds, self.min_effect);
+                looked = rounds.len();
+                if finding.is_some_and(|finding| finding.verdict != Verdict::Undecided) {
+                    break;
+                }
+            }
+        }
+        if looked < rounds.len() {
+            finding = schedule.look(&rounds, self.min_effect);
+        }
+        let [Some(a), Some(b)] = first else {
+            return Err(Error::Failure("interrupted before both drivers had measured anything".into()));
+        };
+        let mut sides = [a, b];
+        if sides.iter().any(|side| side.case.measured().is_none()) {
+            finding = None;
+        }
+        for (side, contestant) in sides.iter_mut().enumerate() {
+            contestant.median = median(&rounds, side);
+        }
+        Ok(Played { sides, rounds, finding })
+    }
+}
+
+/// The median of one side's rounds.
+fn median(rounds: &[Round], side: usize) -> Option<Nanos> {
+    stats::median(&rounds.iter().map(|round| round[side].0).collect::<Vec<_>>()).map(Nanos)
+}
+
+/// The one case of a process.
+fn contestant(record: Record, label: &str, name: &str) -> Result<Contestant, Error> {
+    let Record { devices, cases, .. } = record;
+    let ([device], [case]) = (&devices[..], &cases[..]) else {
+        return Err(Error::Usage(format!(
+            "{name}: it shows {} devices that --device names; name one by its index",
+            devices.len()
+        )));
+    };
+    Ok(Contestant { label: label.into(), device: device.clone(), case: case.clone(), median: None })
+}
+
+/// The kernel that a file of the user's takes the place of.
+fn only_kernel(variant: &'static Variant, group: &Group) -> Result<&'static Shader, Error> {
+    let shaders = variant.shaders(group.spec.dtype).unwrap_or_default();
+    match shaders[..] {
+        [kernel] => Ok(kernel),
+        _ => Err(Error::Usage(format!(
+            "variant '{}' has {} kernels for {} ({}); a SPIR-V file can take the place of one: choose a variant with one",
+            variant.name,
+            shaders.len(),
+            group.spec.dtype,
+            variant.kernels.join(", ")
+        ))),
+    }
+}
+
+fn read_spirv(path: &Path, kernel: &Shader) -> Result<Vec<u8>, Error> {
+    let shown = printable(&path.display().to_string()).into_owned();
+    let refuse =
+        |reason: String| Error::Usage(format!("cannot run '{shown}' in place of {}: {reason}", kernel.label()));
+    let length = path.metadata().map_err(|e| refuse(e.to_string()))?.len();
+    if length > spirv::MOST_BYTES as u64 {
+        return Err(refuse(format!("it has {length} bytes, more than any kernel; name a SPIR-V file")));
+    }
+    let bytes = std::fs::read(path).map_err(|e| refuse(e.to_string()))?;
+    spirv::check(&bytes, kernel).map_err(refuse)?;
+    Ok(bytes)
+}
+
+/// Refuses what the Vulkan loader would silently pass over.
+fn check_manifest(path: &Path) -> Result<(), Error> {
+    let shown = printable(&path.display().to_string()).into_owned();
+    let refuse = |reason: String| {
+        Error::Usage(format!("'{shown}' is no driver manifest: {reason}; the loader's own are in vulkan/icd.d/"))
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
+    let manifest: serde_json::Value = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+    match manifest.pointer("/ICD/library_path") {
+        Some(serde_json::Value::String(_)) => Ok(()),
+        _ => Err(refuse("it names no ICD.library_path".into())),
+    }
+}

@@ -1,0 +1,93 @@
+//! This program as a process of its own: what a process has of its own, such as where its memory lies, only another
+//! process has differently.
+
+use super::{Vulkan, interrupt};
+use crate::error::Error;
+use crate::reader::{self, printable};
+use crate::record::Record;
+use crate::vulkan::Validation;
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// How often the parent looks whether it was interrupted: seldom enough not to disturb what is measured.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A `bench` in another process, and what the user calls it.
+pub(super) struct Child {
+    command: Command,
+    name: String,
+}
+
+impl Child {
+    /// `bench` with `arguments`, with Vulkan loaded as here, its record on standard output.
+    pub(super) fn bench(name: String, arguments: &[String], vulkan: &Vulkan) -> Result<Self, Error> {
+        let program = std::env::current_exe()
+            .map_err(|e| Error::Failure(format!("cannot find this program to start it again: {e}")))?;
+        let mut command = Command::new(program);
+        command.arg("bench").args(arguments).args(["--no-peak", "--json=-"]);
+        if vulkan.validation == Validation::On {
+            command.arg("--validation");
+        }
+        let path = |name: &str, path: &Path| {
+            let mut option = OsString::from(name);
+            option.push(path.as_os_str());
+            option
+        };
+        command.args(vulkan.loader.iter().map(|loader| path("--loader=", loader)));
+        command.args(vulkan.cache_dir.iter().map(|folder| path("--cache-dir=", folder)));
+        Ok(Self { command, name })
+    }
+
+    /// Sets a variable of its environment.
+    pub(super) fn env(&mut self, name: &str, value: &OsStr) {
+        self.command.env(name, value);
+    }
+
+    /// Runs it to its end; `None` if this process was interrupted meanwhile.
+    pub(super) fn record(mut self) -> Result<Option<Record>, Error> {
+        let failure = |reason: String| Error::Failure(format!("{}: {reason}", self.name));
+        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().map_err(|e| failure(format!("cannot start this program again: {e}")))?;
+        let (sender, receiver) = mpsc::channel();
+        // Both are read all the while: a pipe that is full would stop the process.
+        let messages = child.stderr.take().map(|source| std::thread::spawn(|| read_all(source)));
+        if let Some(source) = child.stdout.take() {
+            std::thread::spawn(move || sender.send(read_all(source)));
+        }
+        let output = loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(output) => break output,
+                Err(RecvTimeoutError::Disconnected) => break vec![],
+                Err(RecvTimeoutError::Timeout) if interrupt::flagged() => {
+                    // It may have had the same Ctrl-C, and has nothing left to say either way.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Ok(None);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        let status = child.wait().map_err(|e| failure(e.to_string()))?;
+        if interrupt::flagged() {
+            return Ok(None);
+        }
+        let messages = messages.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        if output.is_empty() {
+            let messages = String::from_utf8_lossy(&messages);
+            let said = messages.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            return Err(failure(format!("{} ({status})", printable(said.trim_start_matches("error: ")))));
+        }
+        Ok(Some(reader::parse(&output, &self.name)?.record))
+    }
+}
+
+/// All that a pipe gives; what breaks off early is refused by the reader.
+fn read_all(mut source: impl Read) -> Vec<u8> {
+    let mut bytes = vec![];
+    let _ = source.read_to_end(&mut bytes);
+    bytes
+}

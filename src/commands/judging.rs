@@ -1,0 +1,90 @@
+//! What every command that compares records shares: how its options are read, what it refuses, how it ends.
+
+use super::read;
+use crate::cli::Judging;
+use crate::compare::gate::{self, Ruling};
+use crate::compare::{self, Comparison, Difference, Settings, Unmatched, Verdict};
+use crate::error::{Error, Exit};
+use crate::reader::printable;
+use crate::record::Record;
+use crate::report;
+use std::path::Path;
+
+/// What the options say.
+pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
+    let percentage = |name: &str, text: Option<&str>| {
+        let share = text.map(gate::percentage).transpose();
+        share.map_err(|reason| Error::Usage(format!("--{name}: {reason}")))
+    };
+    let default = Settings::default();
+    Ok(Settings {
+        min_effect: percentage("min-effect", judging.min_effect.as_deref())?.unwrap_or(default.min_effect),
+        noise: percentage("noise", judging.noise.as_deref())?,
+    })
+}
+
+/// The records of a side, each of a process of its own.
+pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>, Error> {
+    let mut records: Vec<Record> = vec![];
+    for path in paths {
+        let loaded = read(path, notes)?;
+        // A file given twice would pass for a second process that agrees to the bit.
+        let again =
+            |record: &&Record| (&record.started, &record.command) == (&loaded.record.started, &loaded.record.command);
+        if records.iter().any(|record| again(&record)) {
+            return Err(Error::Usage(format!(
+                "'{}' is the same run as another record of its side; give each run once",
+                loaded.name
+            )));
+        }
+        records.push(loaded.record);
+    }
+    Ok(records)
+}
+
+/// Refuses records that differ in what makes times incomparable, unless told to compare them.
+pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<(), Error> {
+    let differences = compare::differences(baseline, candidate);
+    if judging.force || differences.iter().all(|difference| !difference.refused) {
+        return Ok(());
+    }
+    let lines = report::compare::differences(&differences);
+    let hint = if differences.iter().filter(|difference| difference.refused).all(Difference::is_driver) {
+        "another driver may be just what is to be judged: --force compares them"
+    } else {
+        "measure both alike, or compare them with --force"
+    };
+    Err(Error::Usage(format!("the records differ in more than time:\n{lines}{hint}")))
+}
+
+/// Refuses a comparison without a case that both sides have.
+pub(super) fn check_any(comparison: &Comparison) -> Result<(), Error> {
+    if !comparison.cases.is_empty() || comparison.unmatched.iter().any(|case| case.newly_wrong) {
+        return Ok(());
+    }
+    let on = |absent: fn(&Unmatched) -> bool| {
+        let case = comparison.unmatched.iter().find(|case| absent(case));
+        case.map_or("none".into(), |case| printable(&case.id).into_owned())
+    };
+    Err(Error::Usage(format!(
+        "no case was measured on both sides; one only in the baseline: {}, one only in the candidate: {}",
+        on(|case| case.candidate == "absent"),
+        on(|case| case.baseline == "absent"),
+    )))
+}
+
+/// The exit code that a comparison asks for.
+pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
+    let open = |verdict: Verdict| {
+        let cases = comparison.cases.iter().enumerate();
+        cases.into_iter().any(|(index, case)| case.verdict == verdict && !ruling.settled.contains(&index))
+    };
+    let wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
+    if wrong || open(Verdict::Slower) || !ruling.violations.is_empty() {
+        Exit::Rejected
+    } else if open(Verdict::Undecided) || comparison.unmatched.iter().any(|case| case.interrupted) {
+        Exit::Undecided
+    } else {
+        Exit::Success
+    }
+}

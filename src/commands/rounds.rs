@@ -1,0 +1,238 @@
+//! `bench --baseline-run`: a comparison, and further rounds of the cases that it leaves undecided.
+//!
+//! Each round is a process of its own, because the medians of two processes differ by more than their samples show.
+//! The record that `--json` writes stays that of the first process; those of the rounds are kept with `--rounds`.
+
+use super::child::Child;
+use super::json_file::JsonTarget;
+use super::{Vulkan, interrupt, judging};
+use crate::cli::{BenchArgs, Judging};
+use crate::compare::gate::Ruling;
+use crate::compare::{self, Comparison, Looks, Settings, Verdict};
+use crate::error::{Error, Exit};
+use crate::options;
+use crate::plan::Plan;
+use crate::progress;
+use crate::record::{Case, Record};
+use crate::report;
+use crate::units::Nanos;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Time for further rounds when none is said.
+const BUDGET: Duration = Duration::from_secs(30);
+
+/// What `bench` was asked to compare with, and how.
+pub(super) struct Request {
+    baseline: Vec<Record>,
+    settings: Settings,
+    judging: Judging,
+    budget: Duration,
+    /// The folder that keeps the records of further rounds.
+    keep: Option<PathBuf>,
+}
+
+/// What came of it.
+pub(super) struct Judged {
+    /// For people.
+    pub(super) text: String,
+    pub(super) exit: Exit,
+}
+
+impl Request {
+    /// What the options ask for, if they do. Everything that can be wrong with them is found here, before a device is
+    /// opened.
+    pub(super) fn new(args: &BenchArgs, notes: &mut String) -> Result<Option<Self>, Error> {
+        let Judging { min_effect, noise, force } = &args.judging;
+        if args.baseline_run.is_empty() {
+            let given = [("min-effect", min_effect.is_some()), ("noise", noise.is_some()), ("force", *force)];
+            return match given.iter().find(|(_, given)| *given) {
+                Some((name, _)) => Err(Error::Usage(format!(
+                    "--{name} is about a comparison; name a record to compare with: --baseline-run RUN.json"
+                ))),
+                None => Ok(None),
+            };
+        }
+        let budget = match args.budget.as_deref() {
+            None => BUDGET,
+            Some("0" | "0s") => Duration::ZERO,
+            Some(text) => options::duration(text).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?,
+        };
+        let paths: Vec<&Path> = args.baseline_run.iter().map(PathBuf::as_path).collect();
+        if paths.iter().filter(|path| **path == Path::new("-")).count() > 1 {
+            return Err(Error::Usage("standard input ('-') is given twice; it holds one record".into()));
+        }
+        Ok(Some(Self {
+            settings: judging::settings(&args.judging)?,
+            keep: args.rounds.as_deref().map(empty_folder).transpose()?,
+            baseline: judging::read_all(&paths, notes)?,
+            judging: args.judging.clone(),
+            budget,
+        }))
+    }
+
+    /// Compares `first` with the baseline, and measures undecided cases again while there is time.
+    pub(super) fn judge(&self, first: Record, plan: &Plan, args: &BenchArgs, vulkan: &Vulkan) -> Result<Judged, Error> {
+        let planned = plan.ids();
+        let mut candidate = vec![first];
+        judging::check_alike(&self.baseline, &candidate, &self.judging)?;
+        let mut comparison = self.compare(&candidate);
+        judging::check_any(&comparison)?;
+        let begun = Instant::now();
+        let mut last = None;
+        let mut trouble = None;
+        while let Some(ids) = undecided(&comparison, &planned) {
+            let left = self.budget.saturating_sub(begun.elapsed());
+            let expected = last.unwrap_or_else(|| time_of(&candidate[0], &ids));
+            if interrupt::flagged() || left.is_zero() || left < expected {
+                break;
+            }
+            let (round, count) = (candidate.len() + 1, ids.len());
+            progress::line(&format!(
+                "round {round}: {count} undecided, {} of {} left",
+                Nanos::from(left),
+                Nanos::from(self.budget)
+            ));
+            let start = Instant::now();
+            // What went wrong in a round must not lose what was measured before it.
+            match self.round(round, &ids, args, vulkan) {
+                Ok(Some(record)) => candidate.push(record),
+                Ok(None) => break,
+                Err(error) => {
+                    trouble = Some(error);
+                    break;
+                }
+            }
+            last = Some(start.elapsed());
+            comparison = self.compare(&candidate);
+        }
+        let ruling = Ruling::default();
+        let exit = match judging::exit(&comparison, &ruling) {
+            Exit::Rejected => Exit::Rejected,
+            _ if interrupt::flagged() => Exit::Interrupted,
+            exit => trouble.as_ref().map_or(exit, Error::exit),
+        };
+        let mut text = report::compare::text(&comparison, &ruling);
+        text.push_str(&self.summary(candidate.len() - 1, begun.elapsed(), &comparison));
+        if let Some(error) = trouble {
+            progress::line(&format!("error: {error}"));
+        }
+        Ok(Judged { text, exit })
+    }
+
+    fn compare(&self, candidate: &[Record]) -> Comparison {
+        // Without a budget the one look is all there is.
+        let looks = if self.budget.is_zero() { Looks::Once } else { Looks::EachProcess };
+        compare::compare_at(looks, &self.baseline, candidate, &self.settings)
+    }
+
+    /// Measures the cases `ids` in another process; `None` when interrupted.
+    fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, vulkan: &Vulkan) -> Result<Option<Record>, Error> {
+        let mut arguments = args.selection.arguments();
+        arguments.extend(args.config.iter().map(|path| format!("--config={}", path.display())));
+        arguments.extend(ids.iter().map(|id| format!("--only={id}")));
+        let Some(record) = Child::bench(format!("round {round}"), &arguments, vulkan)?.record()? else {
+            return Ok(None);
+        };
+        if let Some(folder) = &self.keep {
+            let json = serde_json::to_string(&record).map_err(|e| Error::Failure(e.to_string()))? + "\n";
+            JsonTarget::open(&folder.join(format!("round-{round}.json")))?.deliver(&json)?;
+        }
+        Ok(Some(record))
+    }
+
+    fn summary(&self, rounds: usize, taken: Duration, comparison: &Comparison) -> String {
+        let open = comparison.count(Verdict::Undecided);
+        if rounds == 0 && open == 0 {
+            return String::new();
+        }
+        let kept = match (&self.keep, rounds) {
+            (_, 0) => "",
+            (Some(_), _) => "; their records are in the folder of --rounds",
+            (None, _) => "; their records were not kept (--rounds DIR keeps them)",
+        };
+        let mut text = format!("{rounds} further rounds in {}{kept}\n", Nanos::from(taken));
+        let hopeless =
+            comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more()).count();
+        if hopeless > 0 {
+            let _ = writeln!(text, "{hopeless} have too few samples in the baseline for any verdict: measure it again");
+        } else if open > 0 {
+            text.push_str(
+                "a longer --budget, or more records of the baseline (--baseline-run each), may decide the rest\n",
+            );
+        }
+        text
+    }
+}
+
+/// The ids of the cases that further rounds may decide; `None` where there are none.
+fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&'a str>> {
+    let mut ids: Vec<&str> = vec![];
+    for case in comparison.cases.iter().filter(|case| case.wants_more()) {
+        // What is no case of the plan cannot be asked for; of several devices with this case a round takes all.
+        if planned.contains(&case.id) && !ids.contains(&case.id.as_str()) {
+            ids.push(&case.id);
+        }
+    }
+    (!ids.is_empty()).then_some(ids)
+}
+
+/// Host time that the cases `ids` took in `record`.
+fn time_of(record: &Record, ids: &[&str]) -> Duration {
+    let time = |case: &Case| {
+        let phases = case.measured()?.phases;
+        Some(phases.verification + phases.warm_up + phases.sampling)
+    };
+    let cases = record.cases.iter().filter(|case| ids.contains(&case.id.as_str()));
+    let total: Nanos = cases.filter_map(time).sum();
+    Duration::try_from_secs_f64(total.seconds()).unwrap_or_default()
+}
+
+/// A folder to keep records in, made if need be. One with something in it is refused: rounds of another run would
+/// later be taken for those of this one.
+fn empty_folder(path: &Path) -> Result<PathBuf, Error> {
+    let shown = path.display();
+    let refuse = |reason: &str| Error::Usage(format!("cannot keep rounds in '{shown}': {reason}; name a new folder"));
+    std::fs::create_dir_all(path).map_err(|e| refuse(&e.to_string()))?;
+    let mut entries = std::fs::read_dir(path).map_err(|e| refuse(&e.to_string()))?;
+    if entries.next().is_some() {
+        return Err(refuse("it is not empty"));
+    }
+    Ok(path.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_kept_in_a_new_or_empty_folder_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let new = folder.path().join("below/rounds");
+        assert_eq!(empty_folder(&new).expect("it is made"), new);
+        std::fs::write(new.join("round-2.json"), "{}").expect("written");
+        let error = empty_folder(&new).expect_err("it has a file").to_string();
+        assert!(error.contains("it is not empty; name a new folder"), "{error}");
+    }
+
+    #[test]
+    fn a_round_is_expected_to_take_as_long_as_its_cases_did() {
+        let text = include_bytes!("../../tests/fixtures/run-1.json");
+        let mut record = reader(text);
+        for case in &mut record.cases {
+            if let crate::record::Outcome::Measured(measured) = &mut case.outcome {
+                measured.phases.verification = Nanos(1e9);
+                measured.phases.warm_up = Nanos(2e9);
+                measured.phases.sampling = Nanos(3e9);
+            }
+        }
+        let ids: Vec<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
+        assert_eq!(time_of(&record, &ids[..1]), Duration::from_secs(6));
+        assert_eq!(time_of(&record, &["none"]), Duration::ZERO);
+    }
+
+    fn reader(text: &[u8]) -> Record {
+        crate::reader::parse(text, "fixture").expect("a record").record
+    }
+}

@@ -1,0 +1,185 @@
+//! Two contestants that take turns: the ratio of their rounds, and when to look at it.
+
+use super::{LEAST_SAMPLES, Verdict, judge, spent};
+use crate::algorithms::input::generator;
+use crate::capability::DeviceInfo;
+use crate::record::Case;
+use crate::stats::bootstrap::{self, Ratio};
+use crate::units::Nanos;
+use serde::Serialize;
+
+/// Name and version of the JSON document of `ab`.
+pub const AB_SCHEMA: &str = "gpukern-ab/1";
+
+/// The medians of A and B in one round.
+pub type Round = [Nanos; 2];
+
+/// When growing data are looked at: after so many rounds, and after half as many again each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    next: usize,
+    looks: usize,
+}
+
+impl Schedule {
+    /// The first look comes after `first` rounds, which are at least the six that an interval needs.
+    #[must_use]
+    pub fn from(first: usize) -> Self {
+        Self { next: first.max(LEAST_SAMPLES), looks: 0 }
+    }
+
+    /// Whether to look after so many rounds.
+    #[must_use]
+    pub fn due(&self, rounds: usize) -> bool {
+        rounds >= self.next
+    }
+
+    /// Looks at `rounds`; `None` where they are too few for an interval, or a median is zero.
+    pub fn look(&mut self, rounds: &[Round], min_effect: f64) -> Option<Finding> {
+        self.looks += 1;
+        self.next = rounds.len() + (rounds.len() / 2).max(1);
+        if rounds.len() < LEAST_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
+            return None;
+        }
+        let ratios = rounds.iter().map(|[a, b]| b.0 / a.0).collect();
+        let Ratio { value, interval, p } = bootstrap::paired(ratios, &mut generator(1, 0))?;
+        // Who looks until something shows finds something: see `spent`. Beginning at its second factor spends half of what
+        // may be spent, because p is approximate where rounds are few: simulated, one look too many in a hundred
+        // trials became 1.4.
+        let p = (p * spent(self.looks + 1)).min(1.0);
+        let verdict = judge(&Ratio { value, interval, p }, p, min_effect);
+        Some(Finding { verdict, ratio: value, interval, p, looks: self.looks })
+    }
+}
+
+/// What the rounds say of B beside A.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// B is slower, faster, the same, or that is undecided.
+    pub verdict: Verdict,
+    /// B / A: the median of the ratios of the rounds.
+    pub ratio: f64,
+    /// Its 95 % confidence interval.
+    pub interval: [f64; 2],
+    /// Probability of such a ratio when nothing differs, adjusted for the number of looks.
+    pub p: f64,
+    /// How often the rounds were looked at.
+    pub looks: usize,
+}
+
+/// What takes turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Turns {
+    /// Batches of samples in one process.
+    Batches,
+    /// Processes.
+    Processes,
+}
+
+/// One of the two.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Contestant {
+    /// What tells it from the other: a variant, a file.
+    pub label: String,
+    /// The device that it ran on.
+    pub device: DeviceInfo,
+    /// Its case, that of its first process where it had several.
+    pub case: Case,
+    /// The median of its rounds; `null` without any.
+    pub median: Option<Nanos>,
+}
+
+/// The document of `ab`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trial {
+    /// `gpukern-ab/1`.
+    pub schema: &'static str,
+    /// Version of gpukern.
+    pub version: &'static str,
+    /// When it began (RFC 3339, UTC).
+    pub started: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Whether the validation layers were on.
+    pub validation: bool,
+    /// What took turns.
+    pub turns: Turns,
+    /// The smallest change that matters.
+    pub min_effect: f64,
+    /// The one.
+    pub a: Contestant,
+    /// The other.
+    pub b: Contestant,
+    /// The medians of A and B in each round; in rounds with an odd number B went first.
+    pub rounds: Vec<Round>,
+    /// What they say; `null` where they say nothing.
+    pub finding: Option<Finding>,
+    /// The exit code.
+    pub exit: u8,
+}
+
+impl Trial {
+    /// The two, with their names.
+    #[must_use]
+    pub fn sides(&self) -> [(&'static str, &Contestant); 2] {
+        [("A", &self.a), ("B", &self.b)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::Rng;
+
+    /// Rounds of two things that drift together by a factor of three, B `ratio` times A, each round off by `noise`.
+    fn rounds(count: usize, ratio: f64, noise: f64, seed: u64) -> Vec<Round> {
+        let mut generator = generator(seed, 7);
+        let mut off = || 1.0 + noise * (2.0 * f64::from(generator.next_u32()) / 2f64.powi(32) - 1.0);
+        let round = |i: usize| {
+            let drift = 1e6 * (1.0 + 2.0 * i as f64 / count as f64);
+            [Nanos(drift * off()), Nanos(drift * ratio * off())]
+        };
+        (0..count).map(round).collect()
+    }
+
+    /// The verdict of a trial that goes on until it is decided, or for so many rounds.
+    fn verdict(all: &[Round]) -> Verdict {
+        let mut schedule = Schedule::from(12);
+        for count in 1..=all.len() {
+            if schedule.due(count)
+                && let Some(finding) = schedule.look(&all[..count], 0.02)
+                && finding.verdict != Verdict::Undecided
+            {
+                return finding.verdict;
+            }
+        }
+        Verdict::Undecided
+    }
+
+    #[test]
+    fn what_drifts_together_is_told_apart_by_its_rounds() {
+        assert_eq!(verdict(&rounds(60, 1.05, 0.02, 1)), Verdict::Slower);
+        assert_eq!(verdict(&rounds(60, 1.0 / 1.05, 0.02, 2)), Verdict::Faster);
+        assert_eq!(verdict(&rounds(60, 1.0, 0.02, 3)), Verdict::Same);
+        assert_eq!(verdict(&rounds(5, 2.0, 0.0, 4)), Verdict::Undecided, "five rounds are too few");
+        assert_eq!(verdict(&rounds(13, 1.03, 0.3, 5)), Verdict::Undecided);
+    }
+
+    #[test]
+    fn looking_again_and_again_finds_nothing_where_nothing_is() {
+        for noise in [0.03, 0.1, 0.3] {
+            let changed = |trial: &u64| {
+                !matches!(verdict(&rounds(400, 1.0, noise, 100 + trial)), Verdict::Same | Verdict::Undecided)
+            };
+            let found = (0..400).filter(changed).count();
+            assert!(found <= 4, "noise {noise}: {found} of 400");
+        }
+    }
+
+    #[test]
+    fn five_percent_is_found_through_noise_of_ten() {
+        let found = (0..200).filter(|trial| verdict(&rounds(400, 1.05, 0.1, 900 + trial)) == Verdict::Slower).count();
+        assert!(found >= 190, "{found} of 200");
+    }
+}

@@ -1,0 +1,163 @@
+//! `ab`: two variants, SPIR-V files or drivers in turns.
+
+use super::{expect_exit, gpukern, run, stderr, stdout};
+use gpukern::dtype::DType;
+use gpukern::shaders::Shader;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// `ab` on a small product.
+fn ab(arguments: &[&str]) -> std::process::Command {
+    let mut command = gpukern(&["ab", "matmul", "-s", "32"]);
+    command.args(arguments);
+    command
+}
+
+fn document(output: &std::process::Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|e| panic!("{e}: {}{}", stdout(output), stderr(output)))
+}
+
+fn spirv(kernel: &str) -> Vec<u8> {
+    Shader::find(kernel, DType::F32).expect("it is compiled").spirv.to_vec()
+}
+
+fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).expect("written");
+    path.to_str().expect("UTF-8").to_string()
+}
+
+#[test]
+fn a_difference_of_tens_of_percent_is_found_both_ways() {
+    // Eight-fold work for the host's cores: naive multiplies on one side, the unrolled product on the other.
+    let sides =
+        |a: &str, b: &str| run(&mut gpukern(&["ab", "matmul", "-s", "128", "--a", a, "--b", b, "--min-effect", "5%"]));
+    let output = sides("naive", "tile-2d");
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    assert!(text.contains("B is faster than A: B/A 0.") && text.contains("95 % interval"), "{text}");
+    assert!(text.contains("A  naive ") && text.contains("B  tile-2d"), "{text}");
+    let output = sides("tile-2d", "naive");
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stdout(&output).contains("B is SLOWER than A: B/A "), "{}", stdout(&output));
+}
+
+#[test]
+fn a_variant_is_the_same_as_itself() {
+    let output = expect_exit(&mut ab(&["--a", "v0", "--b", "naive", "--min-effect", "30%", "--json", "-"]), 0);
+    let document = document(&output);
+    assert_eq!((&document["schema"], &document["turns"]), (&json!("gpukern-ab/1"), &json!("batches")));
+    assert_eq!((&document["finding"]["verdict"], &document["exit"]), (&json!("same"), &json!(0)));
+    let rounds = document["rounds"].as_array().expect("rounds");
+    assert!(rounds.len() >= 12 && rounds.iter().all(|round| round.as_array().is_some_and(|r| r.len() == 2)));
+    let samples = document["b"]["case"]["outcome"]["samples"].as_array().expect("samples");
+    assert!(samples.len() >= rounds.len(), "{}", samples.len());
+}
+
+#[test]
+fn what_time_does_not_suffice_for_is_undecided() {
+    let output = expect_exit(&mut ab(&["--a", "naive", "--b", "naive", "--max-time", "1ms", "--json", "-"]), 4);
+    let document = document(&output);
+    assert_eq!(document["finding"], Value::Null);
+    assert!(!document["rounds"].as_array().expect("rounds").is_empty());
+}
+
+#[test]
+fn a_kernel_of_the_user_s_runs_in_place_of_a_variant_s() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = write(&folder, "own.spv", &spirv("matmul/naive"));
+    let options = ["-V", "naive", "--min-effect", "30%", "--json", "-", "--b-spirv"];
+    let same = document(&expect_exit(ab(&options).arg(&own), 0));
+    let hash = |document: &Value, side: &str| document[side]["case"]["kernels"][0]["hash"].clone();
+    assert_eq!(same["a"]["label"], "matmul/naive.f32");
+    assert_eq!(same["b"]["label"], own);
+    assert_eq!(hash(&same, "a"), hash(&same, "b"));
+    // The number of the compiler in the header is another: the same kernel with another hash.
+    let mut other = spirv("matmul/naive");
+    other[8] ^= 1;
+    let other = write(&folder, "other.spv", &other);
+    let output = run(ab(&options).arg(&other));
+    let other = document(&output);
+    assert!(hash(&other, "b").is_string() && hash(&other, "a") != hash(&other, "b"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_kernel_with_a_wrong_answer_has_no_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut words: Vec<u32> = spirv("matmul/naive")
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+        .collect();
+    let mut at = 5;
+    while words[at] as u16 != 133 {
+        at += (words[at] >> 16) as usize;
+    }
+    // OpFMul becomes OpFAdd.
+    words[at] = words[at] & 0xffff_0000 | 0x81;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let wrong = write(&folder, "wrong.spv", &bytes);
+    let text = stdout(&expect_exit(&mut ab(&["-V", "naive", "--b-spirv", &wrong]), 1));
+    assert!(text.contains("B cannot be compared with A") && text.contains("rejected: "), "{text}");
+}
+
+#[test]
+fn mistakes_are_answered_before_a_device_is_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = write(&folder, "text.spv", b"#version 460 void main() {}!");
+    let texel = write(&folder, "texel.spv", &spirv("matmul/texel"));
+    let empty = write(&folder, "empty.json", b"{}");
+    for (arguments, expected) in [
+        (vec![], "nothing to compare; give --a and --b (variants)"),
+        (vec!["--a", "naive"], "one side is missing; give both --a and --b"),
+        (vec!["--a", "naive", "--b", "tilde"], "unknown variant 'tilde' for matmul"),
+        (vec!["--a", "naive", "--b", "local", "-V", "naive"], "--variant naive is for SPIR-V files and drivers"),
+        (vec!["--a", "naive", "--b-spirv", &text], "more than one kind of thing to compare"),
+        (vec!["--b-spirv", &text], "no variant given that both run; add --variant NAME"),
+        (vec!["-V", "naive", "--b-spirv", &text], "in place of matmul/naive.f32: it is not SPIR-V"),
+        (vec!["-V", "naive", "--b-spirv", &texel], "in place of matmul/naive.f32: it"),
+        (vec!["-V", "naive", "--b-spirv", "/nonexistent.spv"], "cannot run '/nonexistent.spv'"),
+        (vec!["-V", "naive", "--a-driver", &empty], "one side is missing; give both --a-driver and --b-driver"),
+        (vec!["-V", "naive", "--a-driver", &empty, "--b-driver", &empty], "it names no ICD.library_path"),
+        (vec!["--a", "naive", "--b", "local", "-t", "f32,f16"], "unknown dtype 'f32,f16'"),
+        (vec!["--a", "naive", "--b", "local", "--max-time", "soon"], "--max-time: malformed time 'soon'"),
+        (vec!["--a", "naive", "--b", "local", "--min-effect", "x"], "--min-effect: malformed share 'x'"),
+    ] {
+        let output = expect_exit(ab(&arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty() && !stderr(&output).contains("panicked"));
+    }
+    let output = expect_exit(&mut gpukern(&["ab", "matmul", "-s", "32,64", "--a", "naive", "--b", "local"]), 2);
+    assert!(stderr(&output).contains("ab judges one case, these are 2"), "{}", stderr(&output));
+}
+
+/// The manifest of a software driver, where one is installed in a usual place.
+fn software_driver() -> Option<PathBuf> {
+    let folders = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
+    let files = folders.iter().filter_map(|folder| std::fs::read_dir(Path::new(folder)).ok()).flatten();
+    let mut files = files.filter_map(|entry| Some(entry.ok()?.path()));
+    files.find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lvp_icd")))
+}
+
+#[test]
+fn drivers_take_turns_in_processes_of_their_own() {
+    let Some(manifest) = software_driver() else { return };
+    let driver = manifest.to_str().expect("UTF-8");
+    let options = ["-V", "naive", "--a-driver", driver, "--b-driver", driver, "--min-effect", "900%", "--json", "-"];
+    let output = expect_exit(&mut ab(&options), 0);
+    let document = document(&output);
+    assert_eq!((&document["turns"], &document["finding"]["verdict"]), (&json!("processes"), &json!("same")));
+    assert!(document["rounds"].as_array().is_some_and(|rounds| rounds.len() >= 6), "{document}");
+    assert!(stderr(&output).contains("round 1: A "), "{}", stderr(&output));
+}
+
+#[test]
+fn a_driver_that_does_not_load_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text =
+        json!({"file_format_version": "1.0.0", "ICD": {"library_path": "/nonexistent.so", "api_version": "1.3.0"}});
+    let broken = write(&folder, "broken.json", text.to_string().as_bytes());
+    let output = expect_exit(&mut ab(&["-V", "naive", "--a-driver", &broken, "--b-driver", &broken]), 3);
+    let message = stderr(&output);
+    assert!(message.contains("A with driver '") && message.contains("found no usable driver"), "{message}");
+}
