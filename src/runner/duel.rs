@@ -40,7 +40,7 @@ impl Runner<'_> {
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         let mut cases = [0, 1].map(|side: usize| {
             let variant = entrants[side].variant;
-            Case::new(group, variant, problem.as_ref(), self.device.info.index, Outcome::Interrupted)
+            Case::new(group, variant.name, problem.as_ref(), self.device.info.index, Outcome::Interrupted)
         });
         let mut loaded: Option<Result<Loaded, String>> = None;
         let mut states = vec![];
