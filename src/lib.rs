@@ -23,6 +23,7 @@ pub mod record;
 pub mod report;
 pub mod runner;
 pub mod sampling;
+pub mod search;
 pub mod selector;
 pub mod shaders;
 pub mod size;

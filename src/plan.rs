@@ -188,7 +188,7 @@ impl Run {
                     for (size, on) in chosen_sizes(algorithm, &selection.size, purpose)? {
                         for subgroup_size in chosen_subgroups(&selection.subgroup_size)? {
                             let seed = selection.seed.unwrap_or(1);
-                            let spec = CaseSpec { size, dtype, input, seed, subgroup_size, stop };
+                            let spec = CaseSpec { size, dtype, input, seed, subgroup_size, stop, tile: None };
                             let problem = (algorithm.problem)(&spec);
                             if purpose == Purpose::Verify && selection.input.is_none() && input != algorithm.inputs[0] {
                                 // Other kinds of input than the default where they are cheap and make sense.
