@@ -28,6 +28,7 @@ pub mod selector;
 pub mod shaders;
 pub mod size;
 pub mod stats;
+pub mod tuned;
 pub mod units;
 pub mod vulkan;
 pub mod workbench;

@@ -1,7 +1,9 @@
-//! The order in which a search tries tiles: promising ones, then neighbours of the best so far, then the rest by chance.
+//! The order in which a search tries tiles (promising ones, then neighbours of the best so far, then the rest by
+//! chance) and what it finds.
 
 use crate::algorithms::input::generator;
 use crate::algorithms::matmul::Tile;
+use crate::units::Nanos;
 use rand::Rng;
 
 /// Steps, each a doubling or halving of one extent, between tiles that count as neighbours. Two, since a lane's tile
@@ -61,6 +63,32 @@ impl Search {
         self.tried += usize::from(next.is_some());
         next
     }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The best tile and its median.
+    pub best: (Tile, Nanos),
+    /// The built-in tile, and its median where it is known.
+    pub built_in: (Tile, Option<Nanos>),
+    /// The variant that the rule of `auto` takes, and its median, where that is another variant.
+    pub rule: Option<(&'static str, Nanos)>,
+    /// Tiles that were tried.
+    pub tried: usize,
+    /// Tiles that there are.
+    pub space: usize,
+    /// Tiles whose answer was wrong, or on which the device failed, and why.
+    pub refused: Vec<(Tile, Refusal)>,
+}
+
+/// Why a tile is out of the question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The answer was wrong, and where.
+    Rejected(String),
+    /// The device or its driver failed.
+    Failed(String),
 }
 
 /// Doublings and halvings from one tile to another.

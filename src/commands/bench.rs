@@ -5,11 +5,12 @@ use super::{Answer, Session, Vulkan, interrupt};
 use crate::cli::{BenchArgs, TableForm};
 use crate::error::{Error, Exit};
 use crate::peak::Peak;
-use crate::plan::{Plan, Sampling};
+use crate::plan::{Group, Plan, Sampling};
 use crate::progress::{Progress, Silent};
 use crate::record::{Case, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::report;
 use crate::runner::{Runner, Timing};
+use crate::tuned::Tuned;
 use crate::units::Nanos;
 use crate::vulkan::{Device, Validation};
 use std::time::Instant;
@@ -19,7 +20,8 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     let limits = if args.no_peak { Limits::Ignore } else { Limits::Hold };
-    let record = measure(&plan, vulkan, Timing::Sample, limits)?;
+    let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
+    let record = measure(&plan, vulkan, Timing::Sample, limits, &tuned)?;
     let exit = exit(&record);
     let notes = report::bench::notes(&record);
 
@@ -49,7 +51,13 @@ pub(super) enum Limits {
 }
 
 /// Takes every run of the plan through every device it names.
-pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing, limits: Limits) -> Result<Record, Error> {
+pub(super) fn measure(
+    plan: &Plan,
+    vulkan: &Vulkan,
+    timing: Timing,
+    limits: Limits,
+    tuned: &Tuned,
+) -> Result<Record, Error> {
     let begun = Instant::now();
     let started = jiff::Timestamp::now().to_string();
     let session = Session::open(vulkan)?;
@@ -61,7 +69,7 @@ pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing, limits: Limi
     }
     let interrupted = interrupt::listen()?;
     let groups = todo.iter().flat_map(|(run, physical)| run.groups_on(physical.info.kind));
-    let count = groups.map(|group| group.variants.len()).sum();
+    let count = groups.map(Group::cases).sum();
     let mut progress = Progress::new(count);
     let mut devices: Vec<crate::capability::DeviceInfo> = vec![];
     let (mut cases, mut peaks) = (vec![], vec![]);
@@ -72,6 +80,7 @@ pub(super) fn measure(plan: &Plan, vulkan: &Vulkan, timing: Timing, limits: Limi
             progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
         }
         let mut runner = Runner::new(&device, timing, &vulkan.cache, interrupted)?;
+        runner.use_tuned(tuned.clone());
         let skipped = runner.skipped(run);
         for (id, reason) in &skipped {
             progress.line(&format!("{id} will be skipped: {reason}"));

@@ -9,6 +9,7 @@ mod json_file;
 mod list;
 mod peak;
 mod report;
+mod tune;
 mod verify;
 
 use crate::cache::Cache;
@@ -49,6 +50,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::List(args) => list::run(&args),
         Command::Bench(args) => bench::run(&args, &vulkan),
         Command::Peak(args) => peak::run(&args, &vulkan),
+        Command::Tune(args) => tune::run(args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
         Command::Compare(args) => compare::run(&args),
         Command::Export(args) => export::run(&args),
