@@ -16,6 +16,7 @@ use crate::search::{Found, Refusal};
 use crate::tuned::{self, Kept, Model, Tuned};
 use crate::units::Nanos;
 use crate::vulkan::Device;
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -93,7 +94,7 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
                             Refusal::Rejected(why) => ("rejected", why),
                             Refusal::Failed(why) => ("failed", why),
                         };
-                        notes.push_str(&format!("{word:9} {name}, tile {tile}: {why}\n"));
+                        let _ = writeln!(notes, "{word:9} {name}, tile {tile}: {why}");
                         if matches!(refusal, Refusal::Rejected(_)) {
                             exit = Exit::Rejected;
                         } else if exit == Exit::Success {
@@ -103,7 +104,9 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
                     rows.push(Row { variant: tunable.variant, spec: group.spec, found, work });
                 }
                 Ok(None) => {}
-                Err(reason) => notes.push_str(&format!("skipped   {name}: {reason}\n")),
+                Err(reason) => {
+                    let _ = writeln!(notes, "skipped   {name}: {reason}");
+                }
             }
             progress.advance();
         }
@@ -121,7 +124,7 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         exit = Exit::Interrupted;
     }
     if !tables.is_empty() {
-        notes.push_str(&format!("kept in {}\n", path.display()));
+        let _ = writeln!(notes, "kept in {}", path.display());
     }
     Ok(Answer { output: tables.join("\n"), notes, exit })
 }

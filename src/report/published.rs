@@ -25,8 +25,8 @@ pub fn text(record: &Record, run: &Run) -> String {
     let of_run = |case: &&Case| {
         run.groups.iter().any(|group| {
             let named = |variant: &Variant| group.id(variant).to_string() == case.id;
-            let any = group.pick == Pick::Auto && group.algorithm.variants.iter().any(|variant| named(variant));
-            any || group.variants.iter().any(|variant| named(variant))
+            let any = group.pick == Pick::Auto && group.algorithm.variants.iter().any(&named);
+            any || group.variants.iter().copied().any(named)
         })
     };
     for device in &record.devices {
@@ -68,7 +68,6 @@ fn figure(source: &Published, case: &Case) -> String {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
-    use crate::algorithms::Variant;
     use crate::options::{Config, Selection};
     use crate::plan::Purpose;
 

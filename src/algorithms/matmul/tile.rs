@@ -240,7 +240,7 @@ mod tests {
             ("128/128x16x64x32/8x8", "did you mean"),
             ("128x128x16/48x32/8x8", "48 does not divide 128"),
             ("4294967288x4294967288x8/8x8/8x8", "4294967288 is more than a work-group can hold"),
-            ("0x0x0/0x0/0x0", "4 does not divide 0"),
+            ("0x0x0/0x0/0x0", "0 does not divide 0"),
         ] {
             let error = text.parse::<Tile>().expect_err(text);
             assert!(error.contains(expected) && error.contains(text), "{error}");
