@@ -21,7 +21,7 @@ use std::path::PathBuf;
         gpukern export run.json --to markdown                a record for a pull-request comment\n  \
         gpukern report run.json -o report.html               charts, in one page without a network\n  \
         gpukern peak                                         how fast this device is at best\n  \
-        gpukern tune matmul                                  the best tile sizes for this device, kept for bench\n\n\
+        gpukern tune matmul                                  find and keep the best tiles for this device\n\n\
         Exit codes: 0 all well · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
@@ -202,7 +202,8 @@ pub struct TuneArgs {
     )]
     pub device: Vec<String>,
 
-    /// Time for all searches together. A device that compiles slowly may take a little longer.
+    /// Time for all searches together. Every problem gets one tile at least, however long that
+    /// takes.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
 

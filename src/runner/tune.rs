@@ -13,7 +13,7 @@ use crate::stats;
 use crate::tuned::{self, Chosen};
 use crate::units::Nanos;
 use crate::vulkan::VulkanError;
-use crate::workbench::{Loaded, Sampler};
+use crate::workbench::Loaded;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -27,12 +27,16 @@ const HOPELESS: f64 = 2.0;
 const ENOUGH: usize = 10;
 /// Host time for them, once there are a few.
 const TRIAL: Duration = Duration::from_millis(300);
-/// Candidates that a GPU's driver compiles before any of them is timed: it drops its clock while it waits.
+/// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
 const BATCH: usize = 8;
 /// Host time after which the warm-up between two batches ends.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The share of the time that is left for the run-off.
 const RUN_OFF: f64 = 0.25;
+/// Wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the tiles.
+const MOST_REFUSED: usize = 8;
+/// Host time of a run-off that is affordable although the time is up.
+const LEAST_RUN_OFF: Duration = Duration::from_secs(1);
 /// Candidates in the run-off, beside the built-in tile.
 const FINALISTS: usize = 3;
 /// A tile replaces the built-in one if it is faster by this much: less is noise.
@@ -52,16 +56,8 @@ pub struct Question<'a> {
     pub budget: Duration,
     /// Seed of the order in which tiles are tried.
     pub seed: u64,
-    /// Hears of every tile that is tried, with the best so far and its time.
+    /// Hears of every tile that is tried, with the best before it and its time.
     pub progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-}
-
-/// What came of a candidate.
-enum Trial {
-    Timed(Nanos),
-    /// Dropped, or interrupted before it had a sample.
-    Lost,
-    Refused(Refusal),
 }
 
 impl Runner<'_> {
@@ -91,45 +87,58 @@ impl Runner<'_> {
         let mut refused = vec![];
         // Host seconds of compilation and first run for each unrolled multiply-add, at worst so far.
         let mut cost = 0.0f64;
+        let mut tried = 0;
         loop {
             let best = fastest(&timed);
             let left = search_until.saturating_duration_since(Instant::now());
-            if self.interrupted.load(Ordering::Relaxed) || (left.is_zero() && best.is_some()) {
+            // One tile is tried in any case.
+            let over = (left.is_zero() && tried > 0) || refused.len() >= MOST_REFUSED;
+            if over || self.interrupted.load(Ordering::Relaxed) {
                 break;
             }
-            let affordable = |tile: &Tile| best.is_none() || cost * code(*tile) <= left.as_secs_f64();
+            // Compile and verify first, measure after: a device that waits for the host drops its clock.
             let mut round = vec![];
-            while round.is_empty() || (round.len() < batch && Instant::now() < search_until) {
+            let mut exhausted = true;
+            while tried == 0 || (round.len() < batch && Instant::now() < search_until) {
+                let dearest = left.as_secs_f64() / cost;
+                let affordable = |tile: &Tile| best.is_none() || code(*tile) <= dearest;
                 let Some(tile) = search.next(best.map(|(tile, _)| tile), affordable) else { break };
-                if let Ok(program) = program(tile) {
-                    // A pipeline that cannot be made fails its trial below.
-                    let _ = self.workbench.pipelines.prepare(&program);
-                    round.push((tile, program));
+                exhausted = false;
+                let Ok(program) = program(tile) else { continue };
+                progress(tile, best);
+                tried += 1;
+                let start = Instant::now();
+                let verified = self.verify_tile(&loaded, &program);
+                cost = cost.max(start.elapsed().as_secs_f64() / code(tile));
+                match verified {
+                    Ok(time) => round.push((tile, program, time)),
+                    Err(refusal) => refused.push((tile, refusal)),
+                }
+                if self.interrupted.load(Ordering::Relaxed) || refused.len() >= MOST_REFUSED {
+                    break;
                 }
             }
-            let Some((_, leader)) = round.first() else { break };
-            if info.kind != DeviceKind::Cpu {
+            if exhausted {
+                break;
+            }
+            if let (Some((_, leader, _)), true) = (round.first(), info.kind != DeviceKind::Cpu) {
                 let winner = best.and_then(|(tile, _)| program(tile).ok());
-                // A device that fails here fails the trials too.
+                // A device that fails here fails below too.
                 let _ = self.bring_clock_up(&loaded, winner.as_ref().unwrap_or(leader));
             }
-            for (tile, program) in round {
-                let best = fastest(&timed);
-                progress(tile, best);
-                let start = Instant::now();
-                let mut ready = start;
-                let trial = self.trial(&loaded, &program, best.map(|(_, time)| time), search_until, &mut ready);
-                cost = cost.max(ready.duration_since(start).as_secs_f64() / code(tile));
-                match trial {
-                    Ok(Trial::Timed(time)) => timed.push((tile, time)),
-                    Ok(Trial::Lost) => {}
-                    Ok(Trial::Refused(refusal)) => refused.push((tile, refusal)),
+            for (tile, program, once) in round {
+                if Instant::now() >= search_until && !timed.is_empty() {
+                    break;
+                }
+                let best = fastest(&timed).map(|(_, time)| time);
+                match self.time_tile(&loaded, &program, once, best, search_until) {
+                    Ok(Some(time)) => timed.push((tile, time)),
+                    Ok(None) => {}
                     Err(error) => refused.push((tile, Refusal::Failed(error.to_string()))),
                 }
             }
         }
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        let tried = search.tried;
         let rule = tuned::favourite(algorithm, &spec, &info).filter(|rule| rule.name != variant.name);
         let time_of =
             |tile: Tile, timed: &[(Tile, Nanos)]| timed.iter().find(|(t, _)| *t == tile).map(|(_, time)| *time);
@@ -141,8 +150,13 @@ impl Runner<'_> {
         let mut programs: Vec<Program> = finalists.iter().filter_map(|tile| program(*tile).ok()).collect();
         programs.extend(rule.and_then(|rule| self.plan(&chosen(rule, spec), problem.as_ref()).ok()));
         let mut medians = vec![];
-        if !finalists.is_empty() && !self.interrupted.load(Ordering::Relaxed) {
-            let left = (begun + budget).saturating_duration_since(Instant::now());
+        let left = (begun + budget).saturating_duration_since(Instant::now());
+        // Each needs a verified run, one of warm-up and three samples: where that takes far longer than is left, the
+        // times of the search have to do.
+        let slowest =
+            finalists.iter().filter_map(|tile| time_of(*tile, &timed)).map(Nanos::seconds).fold(0.0, f64::max);
+        let needed = Duration::from_secs_f64(5.0 * slowest * programs.len() as f64);
+        if !finalists.is_empty() && needed <= left.max(LEAST_RUN_OFF) && !self.interrupted.load(Ordering::Relaxed) {
             medians = self.run_off(&loaded, &programs, left);
         }
         let mut ranked: Vec<(Tile, Nanos)> =
@@ -166,49 +180,48 @@ impl Runner<'_> {
         Ok(Some(Found { best, built_in: (built_in, own), rule, tried, space: size, refused }))
     }
 
-    /// Verifies a candidate and times it as long as it may win. `ready` becomes the moment after its first run.
-    fn trial(
+    /// The device time of the first run of a candidate, if its answer is right.
+    fn verify_tile(&mut self, loaded: &Loaded, program: &Program) -> Result<Nanos, Refusal> {
+        let prepared = self.workbench.pipelines.prepare(program);
+        let verified = prepared.and_then(|()| self.workbench.verify(loaded, program));
+        let verified = verified.map_err(|error| Refusal::Failed(error.to_string()))?;
+        match verified.check {
+            Ok(check) if check.passes() => Ok(verified.time),
+            Ok(check) => Err(Refusal::Rejected(check.worst)),
+            Err(reason) => Err(Refusal::Rejected(reason)),
+        }
+    }
+
+    /// The median of a candidate, timed as long as it may win; `None` once it cannot. The samples end at `until`, but
+    /// there is always one.
+    fn time_tile(
         &mut self,
         loaded: &Loaded,
         program: &Program,
+        once: Nanos,
         best: Option<Nanos>,
         until: Instant,
-        ready: &mut Instant,
-    ) -> Result<Trial, VulkanError> {
-        let verified = self.workbench.verify(loaded, program);
-        *ready = Instant::now();
-        let verified = verified?;
-        match verified.check {
-            Err(reason) => return Ok(Trial::Refused(Refusal::Rejected(reason))),
-            Ok(check) if !check.passes() => return Ok(Trial::Refused(Refusal::Rejected(check.worst))),
-            Ok(_) => {}
-        }
+    ) -> Result<Option<Nanos>, VulkanError> {
         let sampling = Sampling::default();
-        let sampler = self.workbench.sampler(loaded, program, verified.time, &sampling)?;
-        // For nothing: the verified run may have included compilation, and this one finds the caches of others.
-        let (warm, _) = sampler.sample()?;
+        // A warm-up: the verified run may have included compilation, and this one finds the caches of others.
+        let (warm, _) = self.workbench.sampler(loaded, program, once, &sampling)?.sample()?;
         if best.is_some_and(|best| warm.device.0 > HOPELESS * best.0) {
-            return Ok(Trial::Lost);
+            return Ok(None);
         }
-        let sampler: Sampler = self.workbench.sampler(loaded, program, warm.device, &sampling)?;
+        let sampler = self.workbench.sampler(loaded, program, warm.device, &sampling)?;
         let start = Instant::now();
         let mut times: Vec<f64> = vec![];
-        while times.len() < ENOUGH {
-            if self.interrupted.load(Ordering::Relaxed) && times.is_empty() {
-                return Ok(Trial::Timed(warm.device));
-            }
-            let over = start.elapsed() >= TRIAL && times.len() >= FEW;
-            let late = Instant::now() >= until || self.interrupted.load(Ordering::Relaxed);
-            if over || (late && !times.is_empty()) {
+        while times.len() < ENOUGH && !(times.len() >= FEW && start.elapsed() >= TRIAL) {
+            if Instant::now() >= until || self.interrupted.load(Ordering::Relaxed) {
                 break;
             }
             times.push(sampler.sample()?.0.device.0);
             let least = times.iter().copied().fold(f64::INFINITY, f64::min);
             if times.len() >= FEW && best.is_some_and(|best| least > LOST * best.0) {
-                return Ok(Trial::Lost);
+                return Ok(None);
             }
         }
-        Ok(stats::median(&times).map_or(Trial::Lost, |median| Trial::Timed(Nanos(median))))
+        Ok(Some(stats::median(&times).map_or(warm.device, Nanos)))
     }
 
     /// Runs `program` until its times settle.

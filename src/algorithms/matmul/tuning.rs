@@ -51,7 +51,7 @@ impl Tunable {
     /// legal, and the device runs the variant with each.
     ///
     /// # Panics
-    /// Never: a test of the registry holds the names of [`TUNABLE`] against it.
+    /// Never: a test holds the names of the tunable variants against the registry.
     #[must_use]
     pub fn space(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let variant = MATMUL.variant(self.variant).expect("a test compares the tables");
