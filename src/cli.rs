@@ -22,7 +22,8 @@ use std::path::PathBuf;
         gpukern ab matmul --a local --b tiled -s 512         two variants in turns, one verdict\n  \
         gpukern export run.json --to markdown                a record for a pull-request comment\n  \
         gpukern report run.json -o report.html               charts, in one page without a network\n  \
-        gpukern peak                                         how fast this device is at best\n\n\
+        gpukern peak                                         how fast this device is at best\n  \
+        gpukern tune matmul                                  find and keep the best tiles for this device\n\n\
         Exit codes: 0 all well · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
@@ -69,6 +70,20 @@ pub enum Command {
         gpukern peak --json peak.json"
     )]
     Peak(PeakArgs),
+    /// Find the best tile sizes of a variant for a device and keep them: `bench` then uses them.
+    #[command(
+        after_help = "Every tile that is timed is verified first. Those that lose are dropped after a few samples; the \
+        best run against the built-in tile in turns. Results hold for a device, its driver, an element type and sizes \
+        near the same power of two. Ctrl-C keeps what was found.\n\n\
+        Examples:\n  \
+        gpukern tune matmul                                   tiled, f32, the default sizes, a minute\n  \
+        gpukern tune matmul --size 512..4096 --budget 5m      these sizes, five minutes for all of them\n  \
+        gpukern tune matmul -V tile-2d -t f16,f64             another variant and other element types\n  \
+        gpukern tune matmul --tuned here.toml                 keep the results in this file\n  \
+        gpukern bench matmul -V auto,tiled                    use them\n  \
+        gpukern bench matmul -V tiled --no-tuned              do without"
+    )]
+    Tune(TuneArgs),
     /// Run every variant at awkward sizes against the oracle: a conformance run.
     Verify(VerifyArgs),
     /// Did it change? A verdict for each case of two records; the exit code gates CI. See docs/compare.md.
@@ -132,6 +147,15 @@ pub struct BenchArgs {
     /// Do not hold cases against the limits of the device.
     #[arg(long)]
     pub no_peak: bool,
+
+    /// Take the tiles that `gpukern tune` kept from this file [default: gpukern/tuned.toml in the user's configuration
+    /// folder, if there is one].
+    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
+    pub tuned: Option<PathBuf>,
+
+    /// Take the built-in tiles, and the built-in rule for `--variant auto`.
+    #[arg(long)]
+    pub no_tuned: bool,
 
     /// The table: sizes by variants as in the posts, a line for each case, or both.
     #[arg(long, value_name = "FORM", default_value = "both")]
@@ -216,6 +240,50 @@ pub struct PeakArgs {
     /// place of the tables.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+}
+
+/// Options of `tune`.
+#[derive(Debug, clap::Args)]
+pub struct TuneArgs {
+    /// The algorithm: matmul.
+    #[arg(value_name = "ALGORITHM")]
+    pub algorithm: String,
+
+    /// Variants by name or alias [default: tiled].
+    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
+
+    /// Sizes [default: those of `bench`].
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    pub size: Vec<String>,
+
+    /// Element types [default: f32].
+    #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
+    pub dtype: Vec<String>,
+
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
+    pub device: Vec<String>,
+
+    /// Time for all searches together. Every problem gets one tile at least, however long that
+    /// takes.
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub budget: String,
+
+    /// Seed of the input data and of the order in which tiles are tried [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Keep the results in this file [default: gpukern/tuned.toml in the user's configuration folder].
+    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
+    pub tuned: Option<PathBuf>,
 }
 
 /// Options of `verify`.

@@ -16,7 +16,8 @@ pub struct Selection {
     #[serde(deserialize_with = "one_or_many")]
     pub algorithm: Vec<String>,
 
-    /// Variants by name or alias, or `all` [default: all].
+    /// Variants by name or alias; `all`; `auto`, which is the best for device, type and size: the fastest that `tune`
+    /// measured, else by a built-in rule [default: all].
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     pub variant: Vec<String>,

@@ -43,6 +43,17 @@ pub struct Group {
     pub variants: Vec<&'static Variant>,
     /// The devices that it is for.
     pub on: On,
+    /// Whether a device adds a variant of its own choice.
+    pub pick: Pick,
+}
+
+/// Who chooses the variants of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// They are named.
+    Named,
+    /// The best one for the device joins those that are named: `--variant auto`.
+    Auto,
 }
 
 /// The devices that a group is for: default sizes differ between kinds.
@@ -110,6 +121,12 @@ impl fmt::Display for CaseId {
 }
 
 impl Group {
+    /// Cases that it has on a device, at most.
+    #[must_use]
+    pub fn cases(&self) -> usize {
+        self.variants.len() + usize::from(self.pick == Pick::Auto)
+    }
+
     /// The id of a variant's case: `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default: the
     /// kind of input, a required sub-group size, the stop rule of an iterative algorithm.
     #[must_use]
@@ -205,6 +222,9 @@ impl Plan {
 /// Nominal work up to which `verify` takes every kind of input, not only the default.
 const MOST_EXTRA_WORK: u64 = 100_000_000;
 
+/// The name that stands for the best variant for a device, type and size.
+const AUTO: &str = "auto";
+
 /// What the cases are for, which decides the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -228,13 +248,16 @@ impl Run {
         let stop = chosen_stop(selection)?;
         let mut groups = vec![];
         for algorithm in chosen_algorithms(selection, purpose)? {
-            let variants = chosen_variants(algorithm, &selection.variant)?;
-            for dtype in chosen_dtypes(algorithm, &variants, &selection.dtype, purpose)? {
+            let (variants, pick) = chosen_variants(algorithm, &selection.variant)?;
+            // The choice may fall on any variant, so it has every type that one of them has.
+            let all: Vec<_> = algorithm.variants.iter().collect();
+            let candidates = if pick == Pick::Auto { &all } else { &variants };
+            for dtype in chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)? {
                 for input in chosen_inputs(algorithm, selection.input.as_deref(), purpose)? {
                     for (size, on) in chosen_sizes(algorithm, &selection.size, purpose)? {
                         for subgroup_size in chosen_subgroups(&selection.subgroup_size)? {
                             let seed = selection.seed.unwrap_or(1);
-                            let spec = CaseSpec { size, dtype, input, seed, subgroup_size, stop };
+                            let spec = CaseSpec { size, dtype, input, seed, subgroup_size, stop, tile: None };
                             let problem = (algorithm.problem)(&spec);
                             if purpose == Purpose::Verify && selection.input.is_none() && input != algorithm.inputs[0] {
                                 // Other kinds of input than the default where they are cheap and make sense.
@@ -246,7 +269,7 @@ impl Run {
                                     format!("{} cannot have size {size}: {reason}", algorithm.name)
                                 })?;
                             }
-                            groups.push(Group { algorithm, spec, variants: variants.clone(), on });
+                            groups.push(Group { algorithm, spec, variants: variants.clone(), on, pick });
                         }
                     }
                 }
@@ -295,14 +318,24 @@ fn chosen_algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'st
     unique(selection.algorithm.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
-fn chosen_variants(algorithm: &'static Algorithm, names: &[String]) -> Result<Vec<&'static Variant>, String> {
+fn chosen_variants(algorithm: &'static Algorithm, names: &[String]) -> Result<(Vec<&'static Variant>, Pick), String> {
     if names.is_empty() || names == ["all"] {
-        return Ok(algorithm.variants.iter().collect());
+        return Ok((algorithm.variants.iter().collect(), Pick::Named));
     }
     if names.iter().any(|name| name == "all") {
         return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
     }
-    unique(names.iter().map(|name| algorithm.variant(name)), |a, b| std::ptr::eq(*a, *b))
+    let pick = if names.iter().any(|name| name == AUTO) { Pick::Auto } else { Pick::Named };
+    if pick == Pick::Auto && !algorithm.has_favourites() {
+        let known: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
+        return Err(format!(
+            "variant 'auto' has no rule for {}; name one of: {}, all",
+            algorithm.name,
+            known.join(", ")
+        ));
+    }
+    let named = names.iter().filter(|name| *name != AUTO).map(|name| algorithm.variant(name));
+    Ok((unique(named, |a, b| std::ptr::eq(*a, *b))?, pick))
 }
 
 fn chosen_dtypes(
@@ -468,6 +501,8 @@ mod tests {
         assert!(error(&selection("naive", "0")).contains("is zero"));
         assert!(error(&selection("naive", "100000")).contains("matmul cannot have size 100000: A would have"));
         assert!(error(&Selection::default()).contains("no algorithm given"));
+        let auto = Selection { algorithm: vec!["lu".into()], ..selection("auto", "64") };
+        assert!(error(&auto).starts_with("variant 'auto' has no rule for lu; name one of:"));
         let mixed = Selection { variant: vec!["all".into(), "naive".into()], ..selection("", "64") };
         assert!(error(&mixed).contains("mix 'all' with names"));
         let quick = Selection { max_time: Some("0s".into()), ..selection("naive", "64") };

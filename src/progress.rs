@@ -19,6 +19,16 @@ impl Progress {
         Self(bar)
     }
 
+    /// Says what is being done.
+    pub fn message(&self, text: &str) {
+        self.0.set_message(text.to_string());
+    }
+
+    /// One more is done.
+    pub fn advance(&self) {
+        self.0.inc(1);
+    }
+
     /// Writes a line above the bar.
     pub fn line(&self, text: &str) {
         self.0.suspend(|| eprintln!("{text}"));

@@ -18,6 +18,7 @@ use crate::shaders::Shader;
 use crate::size::Size;
 use crate::units::{Bytes, Work};
 use input::Input;
+use matmul::{Tile, Tunable};
 use serde::{Deserialize, Serialize};
 
 /// Every algorithm, in the order that lists show them.
@@ -120,6 +121,9 @@ pub struct CaseSpec {
     pub subgroup_size: Option<u32>,
     /// How iterative algorithms stop.
     pub stop: StopRule,
+    /// The tile that a tunable variant takes in place of its built-in one. No part of the case's name: it says how,
+    /// not what.
+    pub tile: Option<Tile>,
 }
 
 /// How an iterative algorithm decides that it is done.
@@ -180,7 +184,7 @@ impl CaseSpec {
     #[must_use]
     pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
         let (input, stop) = (algorithm.inputs[0], StopRule::default());
-        Self { size, dtype, input, seed: 1, subgroup_size: None, stop }
+        Self { size, dtype, input, seed: 1, subgroup_size: None, stop, tile: None }
     }
 
     /// The sub-group size that a program for this case uses.
@@ -346,6 +350,24 @@ impl Algorithm {
         })
     }
 
+    /// The variants whose tile can be searched for.
+    #[must_use]
+    pub fn tunable(&self) -> &'static [Tunable] {
+        if self.name == matmul::MATMUL.name { matmul::TUNABLE } else { &[] }
+    }
+
+    /// The built-in rule of `--variant auto`: variants by name, the best for this case first; empty without a rule.
+    #[must_use]
+    pub fn favourites(&self, case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
+        if self.name == matmul::MATMUL.name { matmul::favourites(case, device) } else { &[] }
+    }
+
+    /// Whether [`Self::favourites`] has a rule.
+    #[must_use]
+    pub fn has_favourites(&self) -> bool {
+        self.name == matmul::MATMUL.name
+    }
+
     /// The element types that at least one variant has.
     pub fn dtypes(&self) -> impl Iterator<Item = DType> {
         DType::ALL.into_iter().filter(|dtype| self.variants.iter().any(|variant| variant.supports(*dtype)))
@@ -396,7 +418,7 @@ mod tests {
             assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}: {names:?}", algorithm.name);
             for name in names.iter().chain([&algorithm.name]) {
                 let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-                assert!(plain && *name != "all", "{name}");
+                assert!(plain && !["all", "auto"].contains(name), "{name}");
             }
         }
     }

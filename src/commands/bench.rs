@@ -14,6 +14,7 @@ use crate::reader::printable;
 use crate::record::{Case, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::report;
 use crate::runner::{Observer, Runner, Timing};
+use crate::tuned::Tuned;
 use crate::units::Nanos;
 use crate::vulkan::{Device, Validation};
 use std::fmt::Write;
@@ -27,7 +28,8 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let request = Request::new(args, &mut notes)?;
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     let limits = if args.no_peak { Limits::Ignore } else { Limits::Hold };
-    let record = measure(&plan, vulkan, Timing::Sample, limits, args.baseline.is_some())?;
+    let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
+    let record = measure(&plan, vulkan, Timing::Sample, limits, args.baseline.is_some(), &tuned)?;
     let exit = exit(&record);
     notes.push_str(&report::bench::notes(&record));
 
@@ -102,6 +104,7 @@ pub(super) fn measure(
     timing: Timing,
     limits: Limits,
     baseline: bool,
+    tuned: &Tuned,
 ) -> Result<Record, Error> {
     let begun = Instant::now();
     let started = jiff::Timestamp::now().to_string();
@@ -128,7 +131,7 @@ pub(super) fn measure(
     }
     let interrupted = interrupt::listen()?;
     let groups = todo.iter().flat_map(|(_, run, physical)| run.groups_on(physical.info.kind));
-    let count: usize = groups.map(|group| group.variants.len()).sum();
+    let count: usize = groups.map(Group::cases).sum();
     let mut progress = Progress::new(count + on_host.len());
     let mut devices: Vec<crate::capability::DeviceInfo> = vec![];
     let (mut cases, mut peaks) = (vec![], vec![]);
@@ -139,6 +142,7 @@ pub(super) fn measure(
             progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
         }
         let mut runner = Runner::new(&device, timing, &vulkan.cache, interrupted)?;
+        runner.use_tuned(tuned.clone());
         let skipped = runner.skipped(run);
         for (id, reason) in &skipped {
             progress.line(&format!("{id} will be skipped: {reason}"));

@@ -13,6 +13,7 @@ mod list;
 mod peak;
 mod report;
 mod rounds;
+mod tune;
 mod verify;
 
 use crate::cache::Cache;
@@ -55,6 +56,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::List(args) => list::run(&args),
         Command::Bench(args) => bench::run(&args, &vulkan),
         Command::Peak(args) => peak::run(&args, &vulkan),
+        Command::Tune(args) => tune::run(args, &vulkan),
         Command::Verify(args) => verify::run(args, &vulkan),
         Command::Compare(args) => compare::run(&args),
         Command::Ab(args) => ab::run(&args, &vulkan),

@@ -145,14 +145,14 @@ mod tests {
     use super::*;
     use crate::algorithms::{CaseSpec, find};
     use crate::dtype::DType;
-    use crate::plan::On;
+    use crate::plan::{On, Pick};
     use crate::size::Size;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
         let algorithm = find(algorithm).expect("it is in the registry");
         let dtype = algorithm.dtypes().next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
-        let group = Group { algorithm, spec, variants: vec![], on: On::Any };
+        let group = Group { algorithm, spec, variants: vec![], on: On::Any, pick: Pick::Named };
         let sampling = Sampling { max_time: Duration::from_millis(5), ..Sampling::default() };
         let sampling = Sampling { patience: Some(Duration::from_millis(1)), ..sampling };
         measure(&group, 3, &sampling, &AtomicBool::new(interrupted))

@@ -4,7 +4,7 @@ use super::Extent;
 use crate::algorithms::{self, Algorithm, CaseSpec, probes};
 use crate::capability::{DeviceInfo, DeviceKind};
 use crate::dtype::DType;
-use crate::plan::{Group, On, Run, Sampling};
+use crate::plan::{Group, On, Pick, Run, Sampling};
 use crate::size::Size;
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ pub fn run(device: &DeviceInfo, extent: Extent) -> Run {
     let mut add = |algorithm: &'static Algorithm, dtype, size, variants: &[&str]| {
         let wanted = |variant: &&algorithms::Variant| variants.is_empty() || variants.contains(&variant.name);
         let variants: Vec<_> = algorithm.variants.iter().filter(wanted).filter(|v| v.supports(dtype)).collect();
-        groups.push(Group { algorithm, spec: CaseSpec::new(algorithm, size, dtype), variants, on: On::Any });
+        let spec = CaseSpec::new(algorithm, size, dtype);
+        groups.push(Group { algorithm, spec, variants, on: On::Any, pick: Pick::Named });
     };
     let scale = Scale::of(device);
     for dtype in probes::FMA.dtypes() {

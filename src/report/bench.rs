@@ -122,10 +122,9 @@ pub fn notes(record: &Record) -> String {
             Outcome::Failed { error } => writeln!(out, "failed    {}: {error}", case.id),
         };
     }
-    let remarks =
-        record.cases.iter().flat_map(|case| case.notes.iter().map(|note| format!("{}: {note}", case.algorithm)));
-    for remark in remarks.collect::<BTreeSet<_>>() {
-        let _ = writeln!(out, "note      {remark}");
+    let remarks = record.cases.iter().flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
+    for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {
+        let _ = writeln!(out, "note      {algorithm}: {remark}{}", whose(record, algorithm, remark));
     }
     let all = record.cases.iter().filter_map(Case::measured).flat_map(|m| m.warnings.iter().copied());
     let kinds: BTreeSet<_> = all.map(|warning| (warning.sign(), warning.explanation())).collect();
@@ -133,6 +132,25 @@ pub fn notes(record: &Record) -> String {
         let _ = writeln!(out, "{sign}  {explanation}");
     }
     out
+}
+
+/// The variants, and the sizes where it is not said of all of a variant's, that a remark is about: ` (tiled 512, 1024)`.
+/// Nothing where it is said of every case of the algorithm.
+fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
+    let cases = || record.cases.iter().filter(|case| case.algorithm == algorithm);
+    let noted = |case: &&Case| case.notes.contains(remark);
+    if cases().all(|case| noted(&case)) {
+        return String::new();
+    }
+    let variants = distinct(cases().filter(noted).map(|case| case.variant.as_str())).into_iter().map(|variant| {
+        let own = || cases().filter(|case| case.variant == variant);
+        if own().all(|case| noted(&case)) {
+            return variant.to_string();
+        }
+        let rows: Vec<_> = own().filter(noted).map(Case::row).collect();
+        format!("{variant} {}", distinct(rows.iter().map(String::as_str)).join(", "))
+    });
+    format!(" ({})", variants.collect::<Vec<_>>().join("; "))
 }
 
 fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Section<'_>, &mut String)) -> String {
@@ -356,6 +374,20 @@ pub(crate) mod tests {
             .map(|(variant, outcome)| Case { chain: Some(1000), ..case(variant, outcome) })
             .collect();
         insta::assert_snapshot!(compact(&record) + "\n" + &long(&record));
+    }
+
+    #[test]
+    fn notes_say_whose_they_are_where_not_every_case_has_them() {
+        let mut record = record();
+        let larger = |case: &Case| Case { size: "128".into(), ..case.clone() };
+        record.cases = vec![record.cases[0].clone(), larger(&record.cases[0]), record.cases[1].clone()];
+        for (index, note) in [(0, "one"), (1, "other"), (2, "local's"), (0, "all"), (1, "all"), (2, "all")] {
+            record.cases[index].notes.push(note.into());
+        }
+        let notes = notes(&record);
+        for line in ["matmul: all\n", "matmul: one (naive 64)\n", "other (naive 128)\n", "local's (local)\n"] {
+            assert!(notes.contains(line), "{notes}");
+        }
     }
 
     #[test]

@@ -10,4 +10,5 @@ pub mod peak;
 pub mod published;
 pub mod side_by_side;
 mod table;
+pub mod tune;
 pub mod verify;

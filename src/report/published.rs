@@ -2,8 +2,9 @@
 
 use super::bench::status;
 use super::table;
+use crate::algorithms::Variant;
 use crate::options::{Contains, Published};
-use crate::plan::Run;
+use crate::plan::{Pick, Run};
 use crate::record::{Case, Record};
 use crate::units::{Nanos, significant};
 use std::fmt::Write;
@@ -22,7 +23,11 @@ pub fn text(record: &Record, run: &Run) -> String {
         let _ = writeln!(out, "  [{}] {}, {}: contains {contains}", number + 1, source.source, source.device);
     }
     let of_run = |case: &&Case| {
-        run.groups.iter().any(|group| group.variants.iter().any(|variant| group.id(variant).to_string() == case.id))
+        run.groups.iter().any(|group| {
+            let named = |variant: &Variant| group.id(variant).to_string() == case.id;
+            let any = group.pick == Pick::Auto && group.algorithm.variants.iter().any(&named);
+            any || group.variants.iter().copied().any(named)
+        })
     };
     for device in &record.devices {
         let cases: Vec<_> = record.cases.iter().filter(of_run).filter(|case| case.device == device.index).collect();

@@ -8,6 +8,7 @@ use crate::plan::{Group, Sampling};
 use crate::program::Program;
 use crate::record::{Case, Outcome};
 use crate::shaders::Shader;
+use crate::tuned;
 use crate::units::Nanos;
 use crate::workbench::Loaded;
 use std::time::Instant;
@@ -45,9 +46,10 @@ impl Runner<'_> {
         let mut loaded: Option<Result<Loaded, String>> = None;
         let mut states = vec![];
         for (case, entrant) in cases.iter_mut().zip(entrants) {
-            let planned = self.plan(group, entrant.variant, problem.as_ref());
+            let chosen = tuned::with_tile(group, entrant.variant, &self.device.info, &self.tuned);
+            let planned = self.plan(&chosen, problem.as_ref());
             let note = planned.as_ref().ok().and_then(|program| program.note);
-            case.notes = note.map(String::from).into_iter().chain(problem.warnings()).collect();
+            case.notes = note.map(String::from).into_iter().chain(chosen.notes).chain(problem.warnings()).collect();
             case.launches = planned.as_ref().map_or(0, Program::launches);
             states.push(match planned {
                 Err(reason) => State::Ended(Outcome::Skipped { reason }),

@@ -4,6 +4,7 @@ mod canary;
 mod contender;
 mod duel;
 mod limits;
+pub mod tune;
 
 use crate::algorithms::{Problem, Variant};
 use crate::cache::Cache;
@@ -13,6 +14,7 @@ use crate::program::Program;
 use crate::record::{Case, Conditions, Measured, Outcome, Phases, Verification, Warning};
 use crate::sampling;
 use crate::stats::Summary;
+use crate::tuned::{self, Chosen, Tuned};
 use crate::units::Nanos;
 use crate::vulkan::{Device, VulkanError};
 use crate::workbench::{Loaded, Workbench};
@@ -47,6 +49,7 @@ pub struct Runner<'a> {
     cache: Cache,
     clock: Option<ClockSource>,
     canary: Option<Canary>,
+    tuned: Tuned,
     /// Whether the device has run a case: the first one has to bring its clock up.
     warm: bool,
     interrupted: &'a AtomicBool,
@@ -79,9 +82,15 @@ impl<'a> Runner<'a> {
             cache: cache.clone(),
             clock: (timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten(),
             canary: None,
+            tuned: Tuned::none(),
             warm: false,
             interrupted,
         })
+    }
+
+    /// Lets cases take the tiles, and `auto` the rates, that were kept for the device.
+    pub fn use_tuned(&mut self, tuned: Tuned) {
+        self.tuned = tuned;
     }
 
     /// The workbench, for tests that swap in broken kernels.
@@ -93,17 +102,21 @@ impl<'a> Runner<'a> {
     #[must_use]
     pub fn skipped(&self, run: &Run) -> Vec<(String, String)> {
         run.groups_on(self.device.info.kind)
-            .flat_map(|group| group.variants.iter().map(move |variant| (group, *variant)))
-            .filter_map(|(group, variant)| {
+            .flat_map(|group| self.choose(group).into_iter().map(move |chosen| (group, chosen)))
+            .filter_map(|(group, chosen)| {
                 let problem = (group.algorithm.problem)(&group.spec).ok()?;
-                let reason = self.plan(group, variant, problem.as_ref()).err()?;
-                Some((group.id(variant).to_string(), reason))
+                let reason = self.plan(&chosen, problem.as_ref()).err()?;
+                Some((group.id(chosen.variant).to_string(), reason))
             })
             .collect()
     }
 
-    fn plan(&self, group: &Group, variant: &Variant, problem: &dyn Problem) -> Planned {
-        let program = variant.program(&group.spec, &self.device.info)?;
+    fn choose(&self, group: &Group) -> Vec<Chosen> {
+        tuned::choose(group, &self.device.info, &self.tuned)
+    }
+
+    fn plan(&self, Chosen { variant, spec, .. }: &Chosen, problem: &dyn Problem) -> Planned {
+        let program = variant.program(spec, &self.device.info)?;
         let info = &self.device.info;
         if let Some(buffer) = problem.buffers().iter().find(|buffer| buffer.bytes() > info.limits.buffer) {
             let [name, bytes] = [buffer.name.to_string(), buffer.bytes().to_string()];
@@ -122,9 +135,9 @@ impl<'a> Runner<'a> {
         let kind = self.device.info.kind;
         for group in run.groups_on(kind) {
             if let Ok(problem) = (group.algorithm.problem)(&group.spec) {
-                let programs =
-                    group.variants.iter().filter_map(|variant| self.plan(group, variant, problem.as_ref()).ok());
-                let programs: Vec<_> = programs.collect();
+                let chosen = self.choose(group);
+                let programs: Vec<_> =
+                    chosen.iter().filter_map(|chosen| self.plan(chosen, problem.as_ref()).ok()).collect();
                 // A pipeline that cannot be made fails its case below, where the error is recorded.
                 let _ = programs.iter().try_for_each(|program| self.workbench.pipelines.prepare(program));
             }
@@ -150,15 +163,22 @@ impl<'a> Runner<'a> {
 
     fn run_group(&mut self, group: &Group, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
-        let plans: Vec<(&'static Variant, Planned)> =
-            group.variants.iter().map(|variant| (*variant, self.plan(group, variant, problem.as_ref()))).collect();
+        let plans: Vec<(Chosen, Planned)> = self
+            .choose(group)
+            .into_iter()
+            .map(|chosen| {
+                let planned = self.plan(&chosen, problem.as_ref());
+                (chosen, planned)
+            })
+            .collect();
+        let variants: Vec<&'static Variant> = plans.iter().map(|(chosen, _)| chosen.variant).collect();
         let mut loaded: Option<Result<Loaded, String>> = None;
         let launches: Vec<_> = plans.iter().map(|(_, planned)| planned.as_ref().map_or(0, Program::launches)).collect();
         let mut states: Vec<(State, Vec<String>)> = vec![];
-        for (variant, planned) in plans {
-            observer.begin(&group.id(variant).to_string());
+        for (chosen, planned) in plans {
+            observer.begin(&group.id(chosen.variant).to_string());
             let note = planned.as_ref().ok().and_then(|program| program.note);
-            let notes = note.map(String::from).into_iter().chain(problem.warnings()).collect();
+            let notes = note.map(String::from).into_iter().chain(chosen.notes).chain(problem.warnings()).collect();
             let state = match planned {
                 Err(reason) => State::Ended(Outcome::Skipped { reason }),
                 Ok(_) if self.interrupted.load(Ordering::Relaxed) => State::Ended(Outcome::Interrupted),
@@ -177,7 +197,7 @@ impl<'a> Runner<'a> {
         }
         self.sample(&mut states, sampling);
         let index = self.device.info.index;
-        let finished = group.variants.iter().zip(states).zip(launches).map(|((variant, (state, notes)), launches)| {
+        let finished = variants.into_iter().zip(states).zip(launches).map(|((variant, (state, notes)), launches)| {
             let mut case = Case::new(group, variant.name, problem.as_ref(), index, Outcome::Interrupted);
             case.notes = notes;
             case.launches = launches;

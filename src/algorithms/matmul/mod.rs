@@ -4,6 +4,7 @@
 
 mod oracle;
 mod tile;
+mod tuning;
 mod variants;
 
 use super::input::{Input, generator, random};
@@ -12,6 +13,8 @@ use crate::dtype::{DType, HostArray};
 use crate::size::Size;
 use crate::units::{Bytes, Work};
 pub use tile::Tile;
+pub use tuning::Tunable;
+pub(super) use tuning::{TUNABLE, favourites};
 
 /// Matrix product.
 pub static MATMUL: Algorithm = Algorithm {

@@ -1,15 +1,22 @@
 //! How a register-tiled product is cut up, and which cut a device gets for a size.
 
 use super::Dims;
+use crate::algorithms::CaseSpec;
 use crate::capability::{DeviceInfo, DeviceKind};
 use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
 /// The extents of a register-tiled product, in elements.
 ///
 /// A work-group computes a `bm`×`bn` block of C from slabs of `bk` columns of A and `bk` rows of B. Within it a
 /// warp (as many neighbouring invocations as that takes) owns `wm`×`wn` elements and an invocation `tm`×`tn` of them.
 /// Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// In files it is text, `128x128x16/64x32/8x8`: block, warp, invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Tile {
     /// Rows of C that a work-group computes.
     pub bm: u32,
@@ -57,23 +64,7 @@ impl Tile {
     /// # Errors
     /// What does not divide, or which limit of the device is exceeded.
     pub fn legal(&self, device: &DeviceInfo) -> Result<(), String> {
-        let Self { bm, bn, bk, wm, wn, tm, tn } = *self;
-        let fits = |part: u32, whole: u32| part > 0 && whole.is_multiple_of(part);
-        for (part, whole, what) in [
-            (4, tm, "invocations compute quads of rows"),
-            (4, tn, "invocations compute quads of columns"),
-            (8, bk, "slabs of A are fetched in pairs of quads"),
-            (tm, wm, "the rows of an invocation must divide those of its warp"),
-            (tn, wn, "the columns of an invocation must divide those of its warp"),
-            (wm, bm, "the rows of a warp must divide those of the work-group"),
-            (wn, bn, "the columns of a warp must divide those of the work-group"),
-            (self.invocations(), bm * bk / 4, "the invocations must divide the quads of a slab of A"),
-            (self.invocations(), bk * bn / 4, "the invocations must divide the quads of a slab of B"),
-        ] {
-            if !fits(part, whole) {
-                return Err(format!("{what}: {part} does not divide {whole}"));
-            }
-        }
+        self.divides()?;
         let limits = &device.limits;
         if self.invocations() > limits.group_invocations.min(limits.group_size[0]) {
             return Err(format!(
@@ -91,6 +82,79 @@ impl Tile {
         }
         Ok(())
     }
+
+    /// Whether its parts divide one another as `tiled` needs it, whatever the device.
+    ///
+    /// # Errors
+    /// What does not divide.
+    pub fn divides(&self) -> Result<(), String> {
+        let Self { bm, bn, bk, wm, wn, tm, tn } = *self;
+        // Larger ones exceed every device, and the products below.
+        if let Some(extent) = [bm, bn, bk].into_iter().find(|extent| *extent > MOST_EXTENT) {
+            return Err(format!("{extent} is more than a work-group can hold; the most is {MOST_EXTENT}"));
+        }
+        let fits = |part: u32, whole: u32| part > 0 && whole.is_multiple_of(part);
+        for (part, whole, what) in [
+            (4, tm, "invocations compute quads of rows"),
+            (4, tn, "invocations compute quads of columns"),
+            (8, bk, "slabs of A are fetched in pairs of quads"),
+            (tm, wm, "the rows of an invocation must divide those of its warp"),
+            (tn, wn, "the columns of an invocation must divide those of its warp"),
+            (wm, bm, "the rows of a warp must divide those of the work-group"),
+            (wn, bn, "the columns of a warp must divide those of the work-group"),
+            (self.invocations(), bm * bk / 4, "the invocations must divide the quads of a slab of A"),
+            (self.invocations(), bk * bn / 4, "the invocations must divide the quads of a slab of B"),
+        ] {
+            if !fits(part, whole) {
+                return Err(format!("{what}: {part} does not divide {whole}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The largest extent of a block that makes sense on any device.
+const MOST_EXTENT: u32 = 4096;
+
+impl fmt::Display for Tile {
+    /// For people: `128×128×16, 8×8 a lane, 64×32 a warp`; without the warp where it is the whole block.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bm, bn, bk, wm, wn, tm, tn } = self;
+        write!(f, "{bm}×{bn}×{bk}, {tm}×{tn} a lane")?;
+        if (wm, wn) == (bm, bn) { Ok(()) } else { write!(f, ", {wm}×{wn} a warp") }
+    }
+}
+
+impl From<Tile> for String {
+    fn from(Tile { bm, bn, bk, wm, wn, tm, tn }: Tile) -> Self {
+        format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}")
+    }
+}
+
+impl FromStr for Tile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let extents: Result<Vec<u32>, _> = text.split(['x', '/']).map(str::parse).collect();
+        let tile = match extents.as_deref() {
+            Ok(&[bm, bn, bk, wm, wn, tm, tn]) => Self { bm, bn, bk, wm, wn, tm, tn },
+            _ => return Err(format!("malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, lane")),
+        };
+        // The separators in their places, no signs or leading zeros: what is written is what was meant.
+        if String::from(tile) != text {
+            return Err(format!("malformed tile '{text}'; did you mean '{}'?", String::from(tile)));
+        }
+        tile.divides().map_err(|reason| format!("impossible tile '{text}': {reason}"))?;
+        Ok(tile)
+    }
+}
+
+impl TryFrom<String> for Tile {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
 }
 
 /// The tiles of a variant, the largest first.
@@ -107,6 +171,11 @@ pub(super) struct Choice {
 const CORES: [u64; 2] = [132, 8];
 
 impl Choice {
+    /// The tile of a case: the one it asks for, else the built-in one.
+    pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+        case.tile.unwrap_or_else(|| self.of(Dims::from(case.size), device))
+    }
+
     /// The largest tile within the device's limits that still gives every two cores three work-groups, so that no core
     /// idles for long when the work-groups run out; else the smallest. Where none is within them the last, which the
     /// check of the program then refuses.
@@ -156,6 +225,26 @@ mod tests {
         assert_eq!(chosen(8192, |device| device.limits.shared_memory = Bytes(16 << 10)), 64);
         assert_eq!(chosen(8192, |device| device.limits.group_invocations = 128), 64);
         assert_eq!(chosen(8192, |device| device.limits.group_invocations = 1), 32);
+    }
+
+    #[test]
+    fn a_tile_survives_text_and_no_other_text_is_one() {
+        let text = String::from(LARGE);
+        assert_eq!(text, "128x128x16/64x32/8x8");
+        assert_eq!(text.parse(), Ok(LARGE));
+        assert_eq!(LARGE.to_string(), "128×128×16, 8×8 a lane, 64×32 a warp");
+        assert_eq!(Tile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16, 8×4 a lane");
+        for (text, expected) in [
+            ("128x128x16", "write 128x128x16/64x32/8x8"),
+            ("128x128x16/64x32/8x+8", "did you mean '128x128x16/64x32/8x8'?"),
+            ("128/128x16x64x32/8x8", "did you mean"),
+            ("128x128x16/48x32/8x8", "48 does not divide 128"),
+            ("4294967288x4294967288x8/8x8/8x8", "4294967288 is more than a work-group can hold"),
+            ("0x0x0/0x0/0x0", "0 does not divide 0"),
+        ] {
+            let error = text.parse::<Tile>().expect_err(text);
+            assert!(error.contains(expected) && error.contains(text), "{error}");
+        }
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/tile-2d"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
-            let tile = TILE_2D.of(dims, device);
+            let tile = TILE_2D.for_case(case, device);
             let dispatch = block_of(shaders[0], tile, dims, device).constant("TN", tile.tn);
             Program::single(dispatch.loops(iterations(dims, tile)))
         },
@@ -109,7 +109,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/vectorised"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
-            let tile = TILE_2D.of(dims, device);
+            let tile = TILE_2D.for_case(case, device);
             let dispatch = in_quads(block_of(shaders[0], tile, dims, device), dims).constant("TN", tile.tn);
             Program::single(dispatch.loops(iterations(dims, tile)))
         },
@@ -122,7 +122,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/tiled"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
-            Program::single(tiled(shaders[0], TILED.of(dims, device), dims, device))
+            Program::single(tiled(shaders[0], TILED.for_case(case, device), dims, device))
         },
     },
     Variant {
@@ -156,7 +156,7 @@ const TILE_1D: Choice = Choice {
 };
 
 /// Tiles of `tile-2d` and `vectorised`.
-const TILE_2D: Choice = Choice {
+pub(super) static TILE_2D: Choice = Choice {
     gpu: &[
         Tile::flat([128, 128, 8], [8, 8]),
         Tile::flat([64, 64, 8], [8, 8]),
@@ -167,7 +167,7 @@ const TILE_2D: Choice = Choice {
 };
 
 /// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
-const TILED: Choice = Choice {
+pub(super) static TILED: Choice = Choice {
     gpu: &[
         Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
         Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4 },

@@ -1,0 +1,124 @@
+//! `tune`, and what `bench` makes of its results, on the software device.
+
+use super::{expect_exit, gpukern, stderr, stdout};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A bench of two small sizes of which the first was tuned.
+fn bench(variants: &str, more: &[&str], tuned: &Path) -> Command {
+    let mut command = gpukern(&["bench", "matmul", "-s", "32,128", "--json", "-", "--no-peak", "-V", variants]);
+    command.args(["--max-time", "50ms", "--precision", "20%"]).args(more).env("GPUKERN_TUNED", tuned);
+    command
+}
+
+/// The ids and notes of the cases that a bench printed as JSON.
+fn cases(json: &str) -> Vec<(String, String)> {
+    let record: Value = serde_json::from_str(json).expect("JSON");
+    let text = |value: &Value| value.as_str().expect("text").to_string();
+    let notes = |case: &Value| case["notes"].as_array().expect("notes").iter().map(text).collect::<Vec<_>>().join("; ");
+    let cases = record["cases"].as_array().expect("cases").iter();
+    cases.map(|case| (text(&case["id"]), notes(case))).collect()
+}
+
+#[test]
+fn a_tuned_tile_is_kept_and_a_bench_names_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tuned.toml");
+    let mut tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "2s", "--tuned"]);
+    let output = expect_exit(tune.arg(&path), 0);
+    let table = stdout(&output);
+    assert!(table.contains("tiled") && table.contains("a lane"), "{table}");
+    assert!(stderr(&output).contains(&format!("kept in {}", path.display())), "{}", stderr(&output));
+
+    let kept: toml::Table = std::fs::read_to_string(&path).expect("kept").parse().expect("TOML");
+    let results = kept["result"].as_array().expect("results");
+    let result = results.iter().find(|result| result["variant"].as_str() == Some("tiled")).expect("a result");
+    for key in ["device", "driver", "tile", "gflops", "built-in-tile", "built-in-gflops", "date", "gpukern", "tried"] {
+        assert!(result.get(key).is_some(), "{key}: {result}");
+    }
+
+    let output = expect_exit(&mut bench("auto,tiled", &[], &path), 0);
+    let found = cases(&stdout(&output));
+    let note = |id: &str| &found.iter().find(|case| case.0 == id).unwrap_or_else(|| panic!("{id}: {found:?}")).1;
+    assert!(note("matmul/tiled/f32/32x32x32").contains(", tuned 20"), "{found:?}");
+    assert!(note("matmul/tiled/f32/128x128x128").contains(", built in"), "{found:?}");
+    assert_eq!(found.iter().filter(|case| case.1.contains("chosen by auto")).count(), 2, "{found:?}");
+    assert!(stderr(&output).contains("note      matmul: tile "), "{}", stderr(&output));
+
+    let without = cases(&stdout(&expect_exit(&mut bench("auto,tiled", &["--no-tuned"], &path), 0)));
+    assert!(without.iter().all(|case| !case.1.contains("tuned")), "{without:?}");
+    assert!(without.iter().any(|case| case.1.contains("chosen by auto, by the built-in rule")), "{without:?}");
+}
+
+#[test]
+fn auto_alone_is_one_case_under_the_name_of_the_chosen_variant() {
+    let nothing = Path::new(super::NOTHING_TUNED);
+    let found = cases(&stdout(&expect_exit(&mut bench("auto", &[], nothing), 0)));
+    assert_eq!(found.len(), 2, "{found:?}");
+    for (id, notes) in found {
+        let variant = id.split('/').nth(1).expect("an id").to_string();
+        assert!(notes.contains(&format!("{variant} chosen by auto, by the built-in rule")), "{id}: {notes}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_keeps_what_was_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tuned.toml");
+    let mut child = gpukern(&["tune", "matmul", "-s", "64", "--budget", "10m", "--tuned"])
+        .arg(&path)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map(|line| line.expect("UTF-8"));
+    // The first tile was timed.
+    lines.find(|line| line.starts_with("tiled f32 64: ")).expect("progress");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    let rest: Vec<_> = lines.collect();
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{rest:?}");
+    assert!(stdout(&output).contains("tiled"), "{}", stdout(&output));
+    let text = std::fs::read_to_string(&path).expect("kept");
+    assert!(text.contains("variant = \"tiled\"") && text.contains("gflops = "), "{text}");
+}
+
+#[test]
+fn mistakes_are_refused_before_a_device_is_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let damaged = folder.path().join("damaged.toml");
+    std::fs::write(&damaged, "schema = \"gpukern-tuned/1\"\n[[result]]\ndevice = 1").expect("written");
+    let missing = folder.path().join("missing.toml");
+    let refused = |arguments: &[&str], file: &Path, expected: &[&str]| {
+        let mut command = gpukern(arguments);
+        let output = expect_exit(command.env("GPUKERN_LOADER", "/nonexistent").arg("--tuned").arg(file), 2);
+        let message = stderr(&output);
+        for part in expected {
+            assert!(message.contains(part), "{arguments:?} lacks '{part}':\n{message}");
+        }
+        assert!(stdout(&output).is_empty(), "{}", stdout(&output));
+    };
+    let [shown, absent] = [&damaged, &missing].map(|path| path.display().to_string());
+    refused(&["tune", "matmul"], &damaged, &[&shown, "delete the file"]);
+    refused(&["bench", "matmul"], &damaged, &[&shown, "delete the file", "--no-tuned"]);
+    refused(&["bench", "matmul"], &missing, &[&absent, "make them with `gpukern tune`"]);
+    refused(&["tune", "matmul"], folder.path(), &["cannot use the tuning results in"]);
+    refused(&["tune", "lu"], &missing, &["lu has no tiles to search; write `gpukern tune matmul`"]);
+    refused(&["tune", "matmul", "-V", "naive"], &missing, &["variant 'naive' has no tile", "available: tiled"]);
+    refused(&["tune", "matmul", "-V", "auto"], &missing, &["variant 'auto' has no tile", "available: tiled"]);
+    refused(&["tune", "matmul", "--budget", "5"], &missing, &["--budget: malformed time '5'"]);
+    refused(&["bench", "eigen", "-V", "auto"], &missing, &["variant 'auto' has no rule for eigen"]);
+    assert!(!missing.exists(), "a command that was refused left a file");
+}
+
+#[test]
+fn help_shows_examples() {
+    let help = stdout(&expect_exit(&mut gpukern(&["tune", "--help"]), 0));
+    for part in ["gpukern tune matmul --size 512..4096", "--budget", "--tuned", "Ctrl-C keeps what was found"] {
+        assert!(help.contains(part), "{help}");
+    }
+}
