@@ -174,6 +174,12 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", requires = "baseline_run")]
     pub rounds: Option<PathBuf>,
 
+    /// Run it in so many processes, one after the other, and tell how far they lie apart and which changes a comparison
+    /// here can see [default: 8 processes].
+    #[arg(long, value_name = "PROCESSES", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    #[arg(conflicts_with_all = ["baseline_run", "baseline"])]
+    pub noise: Option<u32>,
+
     /// How they are compared.
     #[command(flatten)]
     pub judging: Judging,
@@ -193,7 +199,7 @@ pub struct Judging {
     /// How far the medians of two processes lie apart by chance, in 95 of 100 cases [default: 1%; 20% where fewer than
     /// three processes ran on a CPU device].
     #[arg(long, value_name = "PERCENT")]
-    pub noise: Option<String>,
+    pub process_noise: Option<String>,
 
     /// Compare although device, driver, validation layers, clock, cache, seed or work differ.
     #[arg(long)]
@@ -389,6 +395,12 @@ pub struct CompareArgs {
     /// More records of the candidate.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub candidate: Vec<PathBuf>,
+
+    /// Run it in so many processes, one after the other, and tell how far they lie apart and which changes a comparison
+    /// here can see [default: 8 processes].
+    #[arg(long, value_name = "PROCESSES", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    #[arg(conflicts_with_all = ["baseline_run", "baseline"])]
+    pub noise: Option<u32>,
 
     /// How they are compared.
     #[command(flatten)]

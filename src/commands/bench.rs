@@ -24,6 +24,9 @@ use std::time::Instant;
 pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?.only(&args.only)?;
+    if let Some(processes) = args.noise {
+        return super::noise::run(args, processes, vulkan);
+    }
     let mut notes = String::new();
     let request = Request::new(args, &mut notes)?;
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;

@@ -19,7 +19,7 @@ pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
     let default = Settings::default();
     Ok(Settings {
         min_effect: percentage("min-effect", judging.min_effect.as_deref())?.unwrap_or(default.min_effect),
-        noise: percentage("noise", judging.noise.as_deref())?,
+        noise: percentage("process-noise", judging.process_noise.as_deref())?,
     })
 }
 

@@ -10,6 +10,7 @@ mod interrupt;
 mod json_file;
 mod judging;
 mod list;
+mod noise;
 mod peak;
 mod report;
 mod rounds;

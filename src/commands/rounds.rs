@@ -44,9 +44,10 @@ impl Request {
     /// What the options ask for, if they do. Everything that can be wrong with them is found here, before a device is
     /// opened.
     pub(super) fn new(args: &BenchArgs, notes: &mut String) -> Result<Option<Self>, Error> {
-        let Judging { min_effect, noise, force } = &args.judging;
+        let Judging { min_effect, process_noise, force } = &args.judging;
         if args.baseline_run.is_empty() {
-            let given = [("min-effect", min_effect.is_some()), ("noise", noise.is_some()), ("force", *force)];
+            let given =
+                [("min-effect", min_effect.is_some()), ("process-noise", process_noise.is_some()), ("force", *force)];
             return match given.iter().find(|(_, given)| *given) {
                 Some((name, _)) => Err(Error::Usage(format!(
                     "--{name} is about a comparison; name a record to compare with: --baseline-run RUN.json"

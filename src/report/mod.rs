@@ -6,6 +6,7 @@ pub mod compare;
 pub mod devices;
 pub mod html;
 pub mod list;
+pub mod noise;
 pub mod peak;
 pub mod published;
 pub mod side_by_side;

@@ -1,6 +1,7 @@
 //! Statistics of samples: pure functions of slices.
 
 pub mod bootstrap;
+pub mod noise;
 pub mod significance;
 
 use crate::units::Nanos;

@@ -82,9 +82,9 @@ fn few_or_noisy_samples_are_undecided() {
     let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &few]), 4));
     assert!(text.contains("candidate has 3 samples, 6 are needed") && text.contains("2 undecided"), "{text}");
     expect_exit(&mut gpukern(&["compare", &a, &noisy]), 4);
-    expect_exit(&mut gpukern(&["compare", &a, &a, "--noise", "50%"]), 0);
+    expect_exit(&mut gpukern(&["compare", &a, &a, "--process-noise", "50%"]), 0);
     let again = records.record("again.json", &quiet("d", 1e6));
-    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &again, "--noise", "50%"]), 4));
+    let text = stdout(&expect_exit(&mut gpukern(&["compare", &a, &again, "--process-noise", "50%"]), 4));
     assert!(text.contains("few processes, ±50 % assumed between them"), "{text}");
 }
 
@@ -285,7 +285,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let records = Records::new();
     let baseline = baseline(&records, 1.0);
     let folder = records.0.path().join("rounds");
-    let options = ["--baseline-run", &baseline, "--noise", "900%", "--budget", "9s", "--rounds"];
+    let options = ["--baseline-run", &baseline, "--process-noise", "900%", "--budget", "9s", "--rounds"];
     let output = expect_exit(short_bench(&options).arg(&folder), 4);
     assert!(stderr(&output).contains("round 2: 1 undecided, 9.000 s of 9.000 s left"), "{}", stderr(&output));
     let text = stdout(&output);
@@ -296,7 +296,8 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     assert_eq!(document["cases"][0]["id"], "matmul/naive/f32/16x16x16");
     let output = expect_exit(short_bench(&options).arg(&folder), 2);
     assert!(stderr(&output).contains("it is not empty; name a new folder"), "{}", stderr(&output));
-    let output = expect_exit(&mut short_bench(&["--baseline-run", &baseline, "--noise", "900%", "--budget", "0s"]), 4);
+    let output =
+        expect_exit(&mut short_bench(&["--baseline-run", &baseline, "--process-noise", "900%", "--budget", "0s"]), 4);
     assert!(!stderr(&output).contains("round 2"), "{}", stderr(&output));
 }
 
@@ -319,7 +320,7 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
         (vec!["--baseline-run", "/nonexistent.json"], "cannot read '/nonexistent.json'"),
         (vec!["--baseline-run", &a, "--baseline-run", &a], "is the same run as another record of its side"),
         (vec!["--baseline-run", &a, "--budget", "soon"], "--budget: malformed time 'soon'"),
-        (vec!["--baseline-run", &a, "--noise", "much"], "--noise: malformed share 'much'"),
+        (vec!["--baseline-run", &a, "--process-noise", "much"], "--process-noise: malformed share 'much'"),
         (vec!["--baseline-run", &a, "--only", "none"], "no case 'none' among those chosen"),
         (vec!["--budget", "1s"], "--baseline-run"),
     ] {

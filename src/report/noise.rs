@@ -1,0 +1,145 @@
+//! How far processes of the same run lie apart: the document and the table of `bench --noise`.
+
+use super::table;
+use crate::record::{Case, Record};
+use crate::stats::{median, noise};
+use crate::units::Nanos;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// What several processes of the same run show.
+#[derive(Debug, Serialize)]
+pub struct Noise {
+    /// `gpukern-noise/1`.
+    pub schema: &'static str,
+    /// The names of the devices.
+    pub devices: Vec<String>,
+    /// Processes that ended.
+    pub processes: usize,
+    /// The cases that at least two of them measured.
+    pub cases: Vec<Spread>,
+}
+
+/// How far the processes lie apart for one case.
+#[derive(Debug, Serialize)]
+pub struct Spread {
+    /// The id of the case.
+    pub id: String,
+    /// The median of each process.
+    pub medians: Vec<Nanos>,
+    /// Relative standard deviation of these.
+    pub between: f64,
+    /// Half the width of the interval that a process gives its median, relative to it: the median of the processes.
+    pub within: Option<f64>,
+    /// Share of pairs of processes whose intervals overlap.
+    pub agreeing: Option<f64>,
+    /// The smallest effects that comparisons of so many processes a side find in 80 of 100 cases.
+    pub resolved: Vec<Resolved>,
+}
+
+/// What a comparison can see.
+#[derive(Debug, Serialize)]
+pub struct Resolved {
+    /// Processes a side.
+    pub processes: usize,
+    /// The smallest effect.
+    pub effect: f64,
+}
+
+/// Processes a side that a table shows.
+const SIDES: [usize; 3] = [3, 5, 10];
+
+impl Noise {
+    /// The spread of `records` of the same run.
+    #[must_use]
+    pub fn new(records: &[Record]) -> Self {
+        let first = &records[0];
+        Self {
+            schema: "gpukern-noise/1",
+            devices: first.devices.iter().map(|device| device.name.clone()).collect(),
+            processes: records.len(),
+            cases: first.cases.iter().filter_map(|case| spread(case, records)).collect(),
+        }
+    }
+}
+
+fn spread(case: &Case, records: &[Record]) -> Option<Spread> {
+    let same = |other: &&Case| (&other.id, other.device) == (&case.id, case.device);
+    let found = records.iter().filter_map(|record| record.cases.iter().find(same)?.measured());
+    let found: Vec<_> = found.map(|measured| measured.summary).collect();
+    let medians: Vec<f64> = found.iter().map(|summary| summary.median.0).collect();
+    let between = noise::between(&medians)?;
+    let within: Option<Vec<f64>> = found.iter().map(crate::stats::Summary::relative_error).collect();
+    let intervals: Option<Vec<_>> = found.iter().map(|summary| summary.interval).collect();
+    let agreeing = intervals.map(|intervals| {
+        let pairs = (0..intervals.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+        let overlap =
+            |&(i, j): &(usize, usize)| intervals[i][0].0 <= intervals[j][1].0 && intervals[j][0].0 <= intervals[i][1].0;
+        pairs.clone().filter(overlap).count() as f64 / pairs.count() as f64
+    });
+    let resolved = SIDES.map(|processes| Resolved { processes, effect: noise::resolved(between, processes) });
+    Some(Spread {
+        id: case.id.clone(),
+        medians: found.iter().map(|summary| summary.median).collect(),
+        between,
+        within: within.and_then(|within| median(&within)),
+        agreeing,
+        resolved: resolved.into(),
+    })
+}
+
+/// A line for each case.
+#[must_use]
+pub fn text(noise: &Noise) -> String {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let mut out = format!("{} processes of the same run on {}\n\n", noise.processes, noise.devices.join(", "));
+    let sees = SIDES.map(|processes| format!("sees with {processes}"));
+    let headings = ["case", "median", "between", "within ±", "pairs that agree"].map(String::from);
+    let mut table = table::new(headings.into_iter().chain(sees));
+    for case in &noise.cases {
+        let times: Vec<f64> = case.medians.iter().map(|median| median.0).collect();
+        let cells = [
+            case.id.clone(),
+            median(&times).map_or_else(String::new, |time| Nanos(time).to_string()),
+            percent(case.between),
+            case.within.map_or_else(|| "–".into(), percent),
+            case.agreeing.map_or_else(|| "–".into(), |share| format!("{:.0} %", 100.0 * share)),
+        ];
+        let sees = case.resolved.iter().map(|resolved| percent(resolved.effect));
+        table.add_row(table::row(cells.into_iter().chain(sees), 1));
+    }
+    out.push_str(&table::text(&table));
+    let _ = writeln!(
+        out,
+        "\nbetween: standard deviation of the processes' medians; within: half the interval that each gives its own;\n\
+         sees with r: the smallest change that r processes a side show in 80 of 100 comparisons, 2.8·between·√(2/r)"
+    );
+    let shares: Vec<f64> = noise.cases.iter().map(|case| case.between).collect();
+    if let Some(floor) = median(&shares) {
+        let _ = writeln!(out, "noise floor of this machine, the median of the cases: {}", percent(floor));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::tests::record;
+    use super::*;
+    use crate::record::Outcome;
+
+    #[test]
+    fn cases_show_how_far_processes_lie_apart_and_what_that_hides() {
+        let mut other = record();
+        for case in &mut other.cases {
+            if let Outcome::Measured(measured) = &mut case.outcome {
+                measured.summary.median = Nanos(measured.summary.median.0 * 1.1);
+                measured.summary.interval = measured.summary.interval.map(|i| i.map(|end| Nanos(end.0 * 1.1)));
+            }
+        }
+        let noise = Noise::new(&[record(), other]);
+        // Only two cases of the fixture have times.
+        assert_eq!(noise.cases.len(), 2);
+        assert_eq!(noise.cases[0].agreeing, Some(0.0));
+        insta::assert_snapshot!(text(&noise));
+    }
+}
