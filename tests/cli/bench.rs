@@ -84,8 +84,13 @@ fn the_same_seed_gives_the_same_residual_and_another_seed_another() {
 #[test]
 fn every_variant_conforms_at_awkward_sizes() {
     let output = expect_exit(&mut gpukern(&["verify"]), 0);
-    let text = stdout(&output);
-    assert!(text.contains(" passed, 0 wrong, 0 skipped"), "{text}\n{}", stderr(&output));
+    let (text, notes) = (stdout(&output), stderr(&output));
+    assert!(text.contains(" passed, 0 wrong, "), "{text}\n{notes}");
+    // All but the matrix units, which the software device has not, and types that a variant has no kernel for.
+    for skipped in notes.lines().filter(|line| line.starts_with("skipped")) {
+        let expected = skipped.contains("matrix-unit/") || skipped.contains("has no ");
+        assert!(expected, "{skipped}\n{text}");
+    }
 }
 
 #[test]
