@@ -2,6 +2,7 @@
 
 use crate::algorithms::probes::FMA;
 use crate::algorithms::{CaseSpec, Problem};
+use crate::capability::DeviceKind;
 use crate::dtype::DType;
 use crate::plan::Sampling;
 use crate::size::Size;
@@ -11,6 +12,12 @@ use crate::workbench::{Loaded, Sampler, Workbench};
 
 /// Runs of a reading: their minimum is what the device can do, whatever else the system was busy with.
 const RUNS: usize = 5;
+
+/// Invocations of one small work-group.
+const ONE_GROUP: u64 = 64;
+/// Invocations on a device that computes on the host's cores: a millisecond, beside which it does not matter how long a
+/// thread takes to wake up.
+const ON_THE_HOST: u64 = 512;
 
 /// Chains of dependent multiply-adds in one work-group: their time is the clock's alone, not the memory's.
 pub(super) struct Canary {
@@ -24,7 +31,8 @@ pub(super) struct Canary {
 impl Canary {
     /// Prepares the kernel and reads it once; `None` where it cannot run.
     pub(super) fn new(workbench: &mut Workbench) -> Result<Option<Self>, VulkanError> {
-        let case = CaseSpec::new(&FMA, Size::Uniform(64), DType::F32);
+        let host = workbench.info().kind == DeviceKind::Cpu;
+        let case = CaseSpec::new(&FMA, Size::Uniform(if host { ON_THE_HOST } else { ONE_GROUP }), DType::F32);
         let variant = FMA.variant("chains-4").expect("it is in the registry");
         let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
         let Ok(program) = variant.program(&case, workbench.info()) else { return Ok(None) };

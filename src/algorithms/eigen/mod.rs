@@ -29,7 +29,7 @@ use crate::size::Size;
 /// Invocations of a work-group: several sub-groups of any size that a device can have, and few enough for every device.
 const GROUP: u32 = 256;
 /// Sweeps of the algorithms on matrices.
-const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128..512" };
+const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128,256" };
 const AWKWARD_MATRICES: &str = "1,2,3,31,33,127,257,1000";
 /// Sweeps of the algorithms on vectors.
 const VECTOR_SIZES: Sweeps = Sweeps { gpu: "2^16..2^24", cpu: "2^14..2^18" };

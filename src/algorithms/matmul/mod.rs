@@ -21,7 +21,7 @@ pub static MATMUL: Algorithm = Algorithm {
     name: "matmul",
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
-    default_size: Sweeps { gpu: "256..2048", cpu: "128..512" },
+    default_size: Sweeps { gpu: "256..2048", cpu: "128,256" },
     verify_size: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
