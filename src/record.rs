@@ -280,9 +280,9 @@ pub enum Warning {
         /// Its time after, divided by its time before.
         ratio: f64,
     },
-    /// The canary kernel ran slower than at the start of the run: the device's clock was low.
+    /// The canary kernel ran slower than at its best on this device and driver: the clock was low, or others use it.
     SlowClock {
-        /// Its time around the samples, divided by its time at the start.
+        /// Its time around the samples, divided by its best.
         ratio: f64,
     },
     /// The case beats the limit that binds it, so one of the two figures is wrong.
@@ -301,9 +301,7 @@ impl Warning {
             Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
             Self::Interrupted => "interrupted while sampling",
             Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
-            Self::SlowClock { .. } => {
-                "the device ran more than 5 % slower than at the start of the run (canary kernel)"
-            }
+            Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
             Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
         }
     }

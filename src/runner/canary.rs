@@ -2,7 +2,8 @@
 
 use crate::algorithms::probes::FMA;
 use crate::algorithms::{CaseSpec, Problem};
-use crate::capability::DeviceKind;
+use crate::cache::Cache;
+use crate::capability::{DeviceInfo, DeviceKind};
 use crate::dtype::DType;
 use crate::plan::Sampling;
 use crate::size::Size;
@@ -24,13 +25,16 @@ pub(super) struct Canary {
     sampler: Sampler,
     /// Keeps the buffers alive that the sampler's commands refer to.
     _loaded: Loaded,
-    /// The best reading so far.
+    /// The best reading so far, of earlier processes too.
     best: Nanos,
 }
 
+/// What the best reading is kept as on disk: a process that only ever saw a slow device could not tell.
+const KEPT: &str = "canary";
+
 impl Canary {
-    /// Prepares the kernel and reads it once; `None` where it cannot run.
-    pub(super) fn new(workbench: &mut Workbench) -> Result<Option<Self>, VulkanError> {
+    /// Prepares the kernel and reads it once; `None` where it cannot run. The best of earlier processes is in `cache`.
+    pub(super) fn new(workbench: &mut Workbench, cache: &Cache) -> Result<Option<Self>, VulkanError> {
         let host = workbench.info().kind == DeviceKind::Cpu;
         let case = CaseSpec::new(&FMA, Size::Uniform(if host { ON_THE_HOST } else { ONE_GROUP }), DType::F32);
         let variant = FMA.variant("chains-4").expect("it is in the registry");
@@ -39,7 +43,9 @@ impl Canary {
         let loaded = workbench.load(problem.as_ref())?;
         let once = workbench.verify(&loaded, &program)?.time;
         let sampler = workbench.sampler(&loaded, &program, once, &Sampling::default())?;
-        let mut canary = Self { sampler, _loaded: loaded, best: Nanos(f64::INFINITY) };
+        let kept = cache.get(KEPT, workbench.info()).and_then(|bytes| bytes.try_into().ok()).map(f64::from_le_bytes);
+        let best = Nanos(kept.filter(|best| *best > 0.0).unwrap_or(f64::INFINITY));
+        let mut canary = Self { sampler, _loaded: loaded, best };
         canary.read()?;
         Ok(Some(canary))
     }
@@ -53,6 +59,11 @@ impl Canary {
         }
         self.best = Nanos(self.best.0.min(reading.0));
         Ok(reading)
+    }
+
+    /// Keeps the best reading for later processes.
+    pub(super) fn keep(&self, cache: &Cache, device: &DeviceInfo) {
+        cache.put(KEPT, device, &self.best.0.to_le_bytes());
     }
 
     /// The best reading so far: what the others are compared with.

@@ -147,6 +147,7 @@ impl<'a> Runner<'a> {
             run.groups_on(kind).flat_map(|group| self.run_group(group, &run.sampling, observer)).collect();
         self.workbench.pipelines.keep();
         if let Some(canary) = &self.canary {
+            canary.keep(&self.cache, &self.device.info);
             for case in &mut cases {
                 warn_of_clock(case, canary.best());
             }
@@ -157,7 +158,7 @@ impl<'a> Runner<'a> {
     fn wake_canary(&mut self) {
         if self.timing == Timing::Sample && self.canary.is_none() {
             // A device that cannot run it fails the cases too, where the error is recorded.
-            self.canary = Canary::new(&mut self.workbench).unwrap_or_default();
+            self.canary = Canary::new(&mut self.workbench, &self.cache).unwrap_or_default();
         }
     }
 
