@@ -31,6 +31,12 @@ impl DeviceKind {
     pub fn is_gpu(self) -> bool {
         matches!(self, Self::DiscreteGpu | Self::IntegratedGpu | Self::VirtualGpu)
     }
+
+    /// Whether its kernels run on the host's cores, which every other program uses too.
+    #[must_use]
+    pub fn is_host(self) -> bool {
+        matches!(self, Self::Cpu | Self::Host)
+    }
 }
 
 impl fmt::Display for DeviceKind {

@@ -7,7 +7,7 @@ use crate::capability::DeviceInfo;
 use crate::dtype::DType;
 use crate::peak::Peak;
 use crate::plan::Group;
-use crate::stats::Summary;
+use crate::stats::{Summary, noise};
 use crate::units::{Nanos, Work};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,9 @@ pub struct Record {
     pub peaks: Vec<Peak>,
     /// The cases, in the order they were measured.
     pub cases: Vec<Case>,
+    /// What to know of all cases of a device.
+    #[serde(default)]
+    pub caveats: Vec<Caveat>,
     /// Host time of the whole run, including what is not part of any case.
     pub wall_time: Nanos,
     /// Time that devices spent on verified runs, warm-ups and samples.
@@ -317,6 +320,42 @@ impl Warning {
             Self::SlowClock { .. } => "s",
             Self::AboveLimit { .. } => "!",
         }
+    }
+}
+
+/// What to know of all cases of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Caveat {
+    /// Intervals are of this process. Others of the same program lie further apart on the host's cores: memory lies
+    /// elsewhere, threads start on other cores, and other programs take their part.
+    OneProcess {
+        /// Index of the device.
+        device: usize,
+        /// How far the medians of two processes are assumed to lie apart (95 of 100 times), as a ratio less 1.
+        apart: f64,
+    },
+}
+
+impl Caveat {
+    /// Those of `devices`.
+    #[must_use]
+    pub fn of(devices: &[DeviceInfo]) -> Vec<Self> {
+        let on_host = devices.iter().filter(|device| device.kind.is_host());
+        on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
+    }
+}
+
+impl std::fmt::Display for Caveat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self::OneProcess { device, apart } = self;
+        let percent = apart * 100.0;
+        write!(
+            f,
+            "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
+             apart; `bench --noise` measures it, and `compare` takes several records a side"
+        )
     }
 }
 

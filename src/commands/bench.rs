@@ -11,7 +11,7 @@ use crate::peak::Peak;
 use crate::plan::{Group, Plan, Run, Sampling};
 use crate::progress::{Progress, Silent};
 use crate::reader::printable;
-use crate::record::{Case, Method, Outcome, Record, SCHEMA, Share, Warning};
+use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::report;
 use crate::runner::{Observer, Runner, Timing};
 use crate::tuned::Tuned;
@@ -186,6 +186,7 @@ pub(super) fn measure(
         started,
         command: std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect(),
         method: Method { validation: vulkan.validation == Validation::On, clock, cache },
+        caveats: Caveat::of(&devices),
         devices,
         peaks,
         cases,

@@ -32,16 +32,6 @@ pub const FALSE_DISCOVERIES: f64 = 0.01;
 /// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
 const LEAST_SAMPLES: usize = 6;
 
-/// How far the medians of two processes of the same program lie apart by chance on a GPU, in 95 of 100 cases: the
-/// precision that `bench` samples to by default, below which its medians claim nothing. An assumption, not a
-/// measurement: `scripts/compare-power` measures it on a device.
-const NOISE: f64 = 0.01;
-
-/// The same for a device that runs on the host's processor, where every other program on the machine takes its part:
-/// medians of small products on the software device of a machine with two cores had a robust standard deviation of
-/// 3 to 7 % between processes, 1.96·√2 times which is 8 to 19 %.
-const NOISE_ON_HOST: f64 = 0.2;
-
 /// How the reason begins that an interval is wide because of an assumption.
 pub const FEW_PROCESSES: &str = "few processes";
 

@@ -1,12 +1,10 @@
 //! A case on both sides: its ratio, verdict and reasons.
 
 use super::side::{FAILED, INTERRUPTED, MEASURED, REJECTED, Seen, state};
-use super::{
-    Compared, FEW_PROCESSES, LEAST_SAMPLES, NOISE, NOISE_ON_HOST, Settings, Sighting, Unmatched, Verdict, judge, why,
-};
-use crate::capability::DeviceKind;
+use super::{Compared, FEW_PROCESSES, LEAST_SAMPLES, Settings, Sighting, Unmatched, Verdict, judge, why};
 use crate::record::Measured;
 use crate::stats::bootstrap::{self, Run, Side, TELLING_RUNS};
+use crate::stats::noise;
 use crate::units::Nanos;
 use std::collections::BTreeSet;
 
@@ -69,7 +67,7 @@ impl Pair<'_> {
     }
 
     pub(super) fn on_host(&self) -> bool {
-        self.baseline.iter().chain(&self.candidate).filter_map(Seen::device).any(|d| d.kind == DeviceKind::Cpu)
+        self.baseline.iter().chain(&self.candidate).filter_map(Seen::device).any(|device| device.kind.is_host())
     }
 
     /// How far the medians of two processes lie apart by chance, beyond what is seen.
@@ -77,8 +75,8 @@ impl Pair<'_> {
         let told = self.baseline.len().min(self.candidate.len()) >= TELLING_RUNS;
         match settings.noise {
             Some(noise) => noise,
-            None if self.on_host() && !told => NOISE_ON_HOST,
-            None => NOISE,
+            None if self.on_host() && !told => noise::ASSUMED_ON_HOST,
+            None => noise::ASSUMED,
         }
     }
 
@@ -150,12 +148,12 @@ impl Pair<'_> {
 
     /// What to do about an interval that is wide because of an assumption.
     pub(super) fn assumption(&self, ratio: Option<bootstrap::Ratio>, settings: &Settings) -> Option<String> {
-        let noise = self.assumed_noise(settings);
+        let apart = self.assumed_noise(settings);
         let [low, high] = ratio?.interval;
         let half = (high / low).ln() / 2.0;
         let assumed = !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS;
-        (assumed && noise.ln_1p() > half / 2.0).then(|| {
-            let percent = crate::units::significant(100.0 * noise);
+        (assumed && apart.ln_1p() > half / 2.0).then(|| {
+            let percent = crate::units::significant(100.0 * apart);
             let percent = percent.trim_end_matches('0').trim_end_matches('.');
             format!("{FEW_PROCESSES}, ±{percent} % assumed between them")
         })

@@ -131,6 +131,9 @@ pub fn notes(record: &Record) -> String {
     for (sign, explanation) in kinds {
         let _ = writeln!(out, "{sign}  {explanation}");
     }
+    for caveat in &record.caveats {
+        let _ = writeln!(out, "note      {caveat}");
+    }
     out
 }
 
@@ -348,6 +351,7 @@ pub(crate) mod tests {
                 case("subgroup", Outcome::Rejected(verification(0.5))),
                 case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
             ],
+            caveats: crate::record::Caveat::of(&[software_device()]),
             wall_time: Nanos(1e9),
             device_time: Nanos(8e8),
             overhead: Nanos(2e8),

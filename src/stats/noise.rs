@@ -4,6 +4,16 @@
 /// 1.96 + 0.84.
 const DETECTION: f64 = 2.8;
 
+/// How far the medians of two processes of the same program lie apart by chance on a GPU, in 95 of 100 cases: the
+/// precision that `bench` samples to by default, below which its medians claim nothing. An assumption, not a
+/// measurement: `bench --noise` and `scripts/compare-power` measure it on a device.
+pub const ASSUMED: f64 = 0.01;
+
+/// The same for a device that runs on the host's processor, where every other program on the machine takes its part:
+/// medians of small products on the software device of a machine with two cores had a robust standard deviation of
+/// 3 to 7 % between processes, 1.96·√2 times which is 8 to 19 %.
+pub const ASSUMED_ON_HOST: f64 = 0.2;
+
 /// The relative standard deviation of the medians of several processes: of their logarithms, with n − 1.
 #[must_use]
 pub fn between(medians: &[f64]) -> Option<f64> {
