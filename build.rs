@@ -96,11 +96,17 @@ fn dtypes<'a>(source: &'a str, shown: &str) -> Result<Vec<Option<&'a str>>, Stri
     }
 }
 
-/// SPIR-V 1.5 of `source` for Vulkan 1.2. Optimisation is left to the driver; names are kept for reflection.
+/// SPIR-V 1.5 of `source` for Vulkan 1.2, or 1.6 for Vulkan 1.3 where it says `#pragma vulkan 1.3`. Optimisation is left
+/// to the driver; names are kept for reflection.
 fn spirv(compiler: &shaderc::Compiler, source: &str, shown: &str, dtype: Option<&str>) -> Result<Vec<u8>, String> {
     let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
-    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
-    options.set_target_spirv(shaderc::SpirvVersion::V1_5);
+    let (vulkan, version) = if source.lines().any(|line| line == "#pragma vulkan 1.3") {
+        (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
+    } else {
+        (shaderc::EnvVersion::Vulkan1_2, shaderc::SpirvVersion::V1_5)
+    };
+    options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
+    options.set_target_spirv(version);
     options.set_warnings_as_errors();
     if let Some(dtype) = dtype {
         options.add_macro_definition(&format!("DTYPE_{}", dtype.to_uppercase()), None);

@@ -6,8 +6,9 @@ use rspirv::spirv::{BuiltIn, Decoration, Dim, ExecutionMode, Op, StorageClass};
 
 /// The fields of a `Shader` literal that reflection finds, as Rust source text.
 pub(crate) fn interface(binary: &[u8]) -> Result<String, String> {
-    let module = rspirv::dr::load_bytes(binary).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
-    let reflector = Reflector { module: &module };
+    let (binary, size_ids) = without_size_ids(binary);
+    let module = rspirv::dr::load_bytes(&binary).map_err(|e| format!("cannot parse the SPIR-V: {e}"))?;
+    let reflector = Reflector { module: &module, size_ids };
     Ok(format!(
         "local_size: [{}], constants: &[{}], arguments: &[{}], views: &[{}], shared: &[{}], capabilities: &[{}]",
         reflector.local_size()?.join(", "),
@@ -19,8 +20,33 @@ pub(crate) fn interface(binary: &[u8]) -> Result<String, String> {
     ))
 }
 
+/// The module without its `OpExecutionModeId … LocalSizeId x y z`, which rspirv 0.13 takes for an instruction of a
+/// function, and the three ids. SPIR-V 1.6 says the work-group size so (section 3.6).
+fn without_size_ids(binary: &[u8]) -> (Vec<u8>, Option<[u32; 3]>) {
+    const HEADER: usize = 5;
+    const EXECUTION_MODE_ID: u32 = 331;
+    const LOCAL_SIZE_ID: u32 = 38;
+    let words: Vec<u32> =
+        binary.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect();
+    let mut kept = words[..HEADER.min(words.len())].to_vec();
+    let mut found = None;
+    let mut at = HEADER;
+    while at < words.len() {
+        // A count of 0 is malformed: leave it to the parser to say so.
+        let end = (at + ((words[at] >> 16) as usize).max(1)).min(words.len());
+        match words[at..end] {
+            [first, _, LOCAL_SIZE_ID, x, y, z] if first & 0xffff == EXECUTION_MODE_ID => found = Some([x, y, z]),
+            _ => kept.extend(&words[at..end]),
+        }
+        at = end;
+    }
+    (kept.iter().flat_map(|word| word.to_le_bytes()).collect(), found)
+}
+
 struct Reflector<'a> {
     module: &'a Module,
+    /// The ids of the work-group size, where it is not said otherwise.
+    size_ids: Option<[u32; 3]>,
 }
 
 impl<'a> Reflector<'a> {
@@ -87,6 +113,9 @@ impl<'a> Reflector<'a> {
         });
         if let Some(composite) = composite {
             return ids(composite).map(|id| self.word(id)).collect();
+        }
+        if let Some(sizes) = self.size_ids {
+            return sizes.into_iter().map(|id| self.word(id)).collect();
         }
         let mode = self.module.execution_modes.iter().find_map(|mode| match mode.operands.as_slice() {
             [_, Operand::ExecutionMode(ExecutionMode::LocalSize), sizes @ ..] => Some(sizes),

@@ -1,6 +1,7 @@
 //! What a Vulkan device is and can do, as plain data: printed by `gpukern devices`, kept in every record, and
 //! compared with what a program needs. Nothing here talks to Vulkan.
 
+use crate::dtype::DType;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -86,6 +87,9 @@ pub struct DeviceInfo {
     pub features: BTreeSet<Feature>,
     /// Shapes of `VK_KHR_cooperative_matrix`.
     pub cooperative_matrices: Vec<CooperativeMatrix>,
+    /// What `VK_NV_cooperative_matrix2` adds to them.
+    #[serde(default)]
+    pub flexible_matrices: Option<FlexibleMatrices>,
 }
 
 /// A driver's identity.
@@ -181,7 +185,64 @@ pub struct CooperativeMatrix {
     pub scope: String,
 }
 
-/// A shape of cooperative matrices that a kernel multiplies at sub-group scope.
+/// Cooperative matrices whose extents are multiples of something, in place of a few shapes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FlexibleMatrices {
+    /// The largest extent of a matrix.
+    pub most_extent: u32,
+    /// What can be multiplied.
+    pub shapes: Vec<FlexibleMatrix>,
+}
+
+/// Flexible matrices of some types and scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FlexibleMatrix {
+    /// What M, N and K must be multiples of.
+    pub granularity: [u32; 3],
+    /// Component type of A and B, such as `f16`.
+    pub input: String,
+    /// Component type of C and D.
+    pub accumulator: String,
+    /// `subgroup` or `workgroup`.
+    pub scope: String,
+    /// Invocations of a work-group, at that scope.
+    pub invocations: u32,
+}
+
+/// The type that products of cooperative matrices are summed up in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulator {
+    /// 32 bits.
+    Wide,
+    /// That of the operands.
+    Narrow,
+}
+
+impl Accumulator {
+    /// Its name in [`MatrixShape`].
+    #[must_use]
+    pub fn name(self, dtype: DType) -> &'static str {
+        match (self, dtype) {
+            (Self::Narrow, _) => dtype.name(),
+            (Self::Wide, DType::I8) => "i32",
+            (Self::Wide, DType::U8) => "u32",
+            (Self::Wide, _) => "f32",
+        }
+    }
+}
+
+/// Who holds a cooperative matrix together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixScope {
+    /// A sub-group.
+    Subgroup,
+    /// A work-group of so many invocations.
+    Workgroup(u32),
+}
+
+/// A shape of cooperative matrices that a kernel multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixShape {
     /// Rows of A.
@@ -194,11 +255,17 @@ pub struct MatrixShape {
     pub input: &'static str,
     /// Component type of C and D.
     pub accumulator: &'static str,
+    /// Who holds them.
+    pub scope: MatrixScope,
 }
 
 impl fmt::Display for MatrixShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}×{}×{} {} → {}", self.m, self.n, self.k, self.input, self.accumulator))
+        let shape = format!("{}×{}×{} {} → {}", self.m, self.n, self.k, self.input, self.accumulator);
+        match self.scope {
+            MatrixScope::Subgroup => f.pad(&shape),
+            MatrixScope::Workgroup(size) => f.pad(&format!("{shape} held by {size} invocations")),
+        }
     }
 }
 
@@ -255,6 +322,12 @@ features! {
     ShaderBufferFloat32AtomicMinMax = "shaderBufferFloat32AtomicMinMax",
     /// Cooperative matrices of sub-group scope.
     CooperativeMatrix = "cooperativeMatrix",
+    /// Cooperative matrices of work-group scope.
+    CooperativeMatrixWorkgroupScope = "cooperativeMatrixWorkgroupScope",
+    /// Cooperative matrices of any extents that are multiples of something.
+    CooperativeMatrixFlexibleDimensions = "cooperativeMatrixFlexibleDimensions",
+    /// Loads and stores of cooperative matrices that know the extents of the whole.
+    CooperativeMatrixTensorAddressing = "cooperativeMatrixTensorAddressing",
     /// The Vulkan memory model.
     VulkanMemoryModel = "vulkanMemoryModel",
     /// 16-bit floats with the range of 32-bit ones.
@@ -291,6 +364,7 @@ pub fn requirement(name: &str) -> Option<Requirement> {
         "StorageBuffer8BitAccess" => F(Feature::StorageBuffer8BitAccess),
         "AtomicFloat32AddEXT" => F(Feature::ShaderBufferFloat32AtomicAdd),
         "CooperativeMatrixKHR" => F(Feature::CooperativeMatrix),
+        "TensorAddressingNV" | "CooperativeMatrixTensorAddressingNV" => F(Feature::CooperativeMatrixTensorAddressing),
         "VulkanMemoryModel" => F(Feature::VulkanMemoryModel),
         "BFloat16TypeKHR" => F(Feature::ShaderBFloat16),
         "BFloat16CooperativeMatrixKHR" => F(Feature::ShaderBFloat16CooperativeMatrix),
@@ -316,14 +390,29 @@ impl DeviceInfo {
         self.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size).max().unwrap_or_default()
     }
 
-    /// Whether kernels can multiply cooperative matrices of this shape at sub-group scope.
+    /// Whether kernels can multiply cooperative matrices of this shape.
     #[must_use]
     pub fn multiplies(&self, shape: &MatrixShape) -> bool {
-        self.cooperative_matrices.iter().any(|own| {
-            (own.m, own.n, own.k) == (shape.m, shape.n, shape.k)
-                && (own.input.as_str(), own.accumulator.as_str()) == (shape.input, shape.accumulator)
-                && own.scope == "subgroup"
-        })
+        let extents = [shape.m, shape.n, shape.k];
+        let types = (shape.input, shape.accumulator);
+        match shape.scope {
+            MatrixScope::Subgroup => self.cooperative_matrices.iter().any(|own| {
+                [own.m, own.n, own.k] == extents
+                    && (own.input.as_str(), own.accumulator.as_str()) == types
+                    && own.scope == "subgroup"
+            }),
+            MatrixScope::Workgroup(invocations) => self.flexible_matrices.as_ref().is_some_and(|flexible| {
+                let multiple = |own: &FlexibleMatrix| {
+                    extents.iter().zip(own.granularity).all(|(extent, unit)| extent.is_multiple_of(unit))
+                };
+                extents.iter().all(|extent| *extent <= flexible.most_extent)
+                    && flexible.shapes.iter().any(|own| {
+                        (own.input.as_str(), own.accumulator.as_str()) == types
+                            && (own.scope.as_str(), own.invocations) == ("workgroup", invocations)
+                            && multiple(own)
+                    })
+            }),
+        }
     }
 
     /// Why nothing at all can be measured here, if so.
@@ -356,8 +445,14 @@ pub(crate) mod tests {
     use super::*;
     use crate::shaders::SHADERS;
 
-    const MATRICES: [Feature; 3] =
-        [Feature::CooperativeMatrix, Feature::ShaderBFloat16, Feature::ShaderBFloat16CooperativeMatrix];
+    const MATRICES: [Feature; 6] = [
+        Feature::CooperativeMatrix,
+        Feature::CooperativeMatrixWorkgroupScope,
+        Feature::CooperativeMatrixFlexibleDimensions,
+        Feature::CooperativeMatrixTensorAddressing,
+        Feature::ShaderBFloat16,
+        Feature::ShaderBFloat16CooperativeMatrix,
+    ];
 
     /// A device like the software device of Debian 12, for tests without one.
     pub(crate) fn software_device() -> DeviceInfo {
@@ -396,6 +491,7 @@ pub(crate) mod tests {
             timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
             features: Feature::ALL.iter().copied().filter(|feature| !MATRICES.contains(feature)).collect(),
             cooperative_matrices: vec![],
+            flexible_matrices: None,
         }
     }
 

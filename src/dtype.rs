@@ -55,6 +55,21 @@ impl DType {
         }
     }
 
+    /// The type that a product of matrices is stored as: 32 bits for the sums of 8-bit integers, else its own.
+    #[must_use]
+    pub fn of_product(self) -> Self {
+        match self {
+            Self::I8 | Self::U8 => Self::I32,
+            other => other,
+        }
+    }
+
+    /// Whether its arithmetic is exact modulo 2³².
+    #[must_use]
+    pub fn is_integer(self) -> bool {
+        matches!(self, Self::I32 | Self::I8 | Self::U8)
+    }
+
     /// Unit roundoff of the type that sums are accumulated in (Higham, *Accuracy and Stability*, section 2.1);
     /// 0 for integers, whose arithmetic is exact modulo 2³².
     #[must_use]

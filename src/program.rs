@@ -3,8 +3,10 @@
 
 use crate::algorithms::BufferSpec;
 use crate::capability::{DeviceInfo, MatrixShape};
+use crate::dtype::DType;
 use crate::shaders::{ArgumentKind, Shader, SpecValues, Word};
 use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +21,23 @@ pub struct Program {
     pub repeat: Option<Repeat>,
     /// What was chosen for this device that a reader of its figures should know: `float atomics: native`.
     pub note: Option<&'static str>,
+    /// What its arithmetic may err by beyond the tolerance of the problem, in the units of the residual: more than zero
+    /// where it computes with less than the element type promises.
+    pub allowance: f64,
+    /// Buffers of its own, which it numbers behind those of the problem. It writes them before it reads them.
+    pub scratch: Vec<BufferSpec>,
+    /// What it computes with, where that is not the element type.
+    pub computes: Option<Computes>,
+}
+
+/// Arithmetic in another type than that of the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Computes {
+    /// The type.
+    pub dtype: DType,
+    /// Operations in it for each nominal one.
+    pub operations: u64,
 }
 
 /// Rounds of the same steps until the device says stop. The host looks at the flag after each round, as the
@@ -307,7 +326,14 @@ impl Program {
     /// A program of one dispatch.
     #[must_use]
     pub fn single(dispatch: Dispatch) -> Self {
-        Self { steps: vec![Step::Dispatch(dispatch)], repeat: None, note: None }
+        Self { steps: vec![Step::Dispatch(dispatch)], ..Self::default() }
+    }
+
+    /// Sets what its arithmetic may err by beyond the tolerance of the problem.
+    #[must_use]
+    pub fn allowing(mut self, allowance: f64) -> Self {
+        self.allowance = allowance;
+        self
     }
 
     /// Every step, those of a round once.
@@ -378,7 +404,6 @@ mod tests {
     use super::*;
     use crate::algorithms::Role;
     use crate::capability::tests::software_device;
-    use crate::dtype::DType;
 
     fn naive() -> Dispatch {
         let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
@@ -438,7 +463,7 @@ mod tests {
     fn launches_that_share_no_buffer_are_one_stage() {
         let fill = |buffer| Step::Fill { buffer: BufferId(buffer), word: 0 };
         let kernel = || Step::Dispatch(naive());
-        let program = |steps| Program { steps, repeat: None, note: None };
+        let program = |steps| Program { steps, ..Program::default() };
         assert_eq!(waits(&[fill(0), fill(1), fill(0), fill(1)]), [false, false, true, false]);
         assert_eq!(program(vec![kernel(), kernel(), fill(9), kernel()]).launches(), 3);
         assert_eq!(program(vec![fill(0), kernel()]).launches(), 1);

@@ -7,6 +7,7 @@ use crate::capability::DeviceInfo;
 use crate::dtype::DType;
 use crate::peak::Peak;
 use crate::plan::Group;
+use crate::program::Computes;
 use crate::stats::{Summary, noise};
 use crate::units::{Nanos, Work};
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,9 @@ pub struct Case {
     /// Launches that must come one after the other.
     #[serde(default)]
     pub launches: u64,
+    /// What it computes with, where that is not the element type: its share of the limit is of that type's.
+    #[serde(default)]
+    pub computes: Option<Computes>,
     /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -423,6 +427,7 @@ impl Case {
             work: problem.work(),
             chain: problem.chain(),
             launches: 0,
+            computes: None,
             notes: vec![],
             kernels: vec![],
             share: None,

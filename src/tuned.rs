@@ -18,8 +18,8 @@ const SCHEMA: &str = "gpukern-tuned/1";
 /// The head of the file.
 const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
-# A tile is block/warp/lane: rows x columns x depth of a work-group's block, rows x columns of a warp and of an
-# invocation. A result without a tile is a variant that was measured beside them, for `--variant auto`.
+# A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
+# it, which an invocation or a cooperative matrix holds. A result without a tile is a variant that was measured beside them, for `--variant auto`.
 # Delete a result, or the file, to forget it.
 ";
 
@@ -286,7 +286,7 @@ pub(crate) fn with_tile(group: &Group, variant: &'static Variant, device: &Devic
     if let Some(tunable) = algorithm.tunable().iter().find(|tunable| tunable.variant == variant.name) {
         let built_in = tunable.built_in(&spec, device);
         let note = match tuned.result(device, algorithm, variant.name, &spec) {
-            Some((tile, kept)) => match tile.legal(device) {
+            Some((tile, kept)) => match tunable.legal(&tile, &spec, device) {
                 Ok(()) => {
                     spec.tile = Some(tile);
                     format!("tile {tile}, tuned {}", kept.day())
@@ -309,8 +309,9 @@ fn automatic(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'sta
     if results.iter().any(|kept| kept.variant == rule.name) {
         let runs = |kept: &&&Kept| {
             algorithm.variant(&kept.variant).is_ok_and(|variant| {
-                let tile = kept.tile.filter(|tile| tile.legal(device).is_ok());
-                runs(algorithm, variant, &CaseSpec { tile, ..*spec }, device)
+                let tunable = algorithm.tunable().iter().find(|tunable| tunable.variant == variant.name);
+                let legal = |tile: &Tile| tunable.is_some_and(|tunable| tunable.legal(tile, spec, device).is_ok());
+                runs(algorithm, variant, &CaseSpec { tile: kept.tile.filter(legal), ..*spec }, device)
             })
         };
         let best = results.iter().filter(runs).max_by(|a, b| a.gflops.total_cmp(&b.gflops));
@@ -451,10 +452,10 @@ mod tests {
         let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
         let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], Pick::Named, n), device, &tuned);
         let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
-        let note = "tile 64×128×16, 16×16 a lane, 64×32 a warp, tuned 2026-11-21";
+        let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
         assert_eq!(tiled, &("tiled", Some(TILE.into()), vec![note.into()]));
         assert_eq!(naive, &("naive", None, vec![]));
-        let built_in = "tile 64×64×16, 16×16 a lane, 64×32 a warp, built in";
+        let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";
         assert_eq!(notes(2048, &device)[0].2, [built_in]);
         let mut small = software_device();
         small.limits.shared_memory = crate::units::Bytes(9 << 10);

@@ -71,6 +71,8 @@ pub struct Sampler {
     clock: Clock,
     /// Runs of the program in one sample.
     pub repeats: u32,
+    /// The program's own buffers.
+    scratch: Vec<(BufferSpec, Buffer)>,
     /// Keeps the buffers alive that the commands refer to.
     _evictor: Option<Rc<Evictor>>,
 }
@@ -131,11 +133,11 @@ impl Workbench {
         &self.device.info
     }
 
-    /// Bytes of device memory that a problem takes.
+    /// Bytes of device memory that these buffers take.
     #[must_use]
-    pub fn footprint(problem: &dyn Problem) -> Bytes {
+    pub fn footprint(buffers: &[BufferSpec]) -> Bytes {
         let copies = |spec: &BufferSpec| if spec.role == Role::InPlace { 2 } else { 1 };
-        Bytes(problem.buffers().iter().map(|spec| copies(spec) * padded(spec).0).sum())
+        Bytes(buffers.iter().map(|spec| copies(spec) * padded(spec).0).sum())
     }
 
     /// Makes the buffers of `problem`, fills them with poison, uploads its inputs and solves it on the host.
@@ -186,7 +188,8 @@ impl Workbench {
             }
         }
         recorder.finish()?.run()?;
-        let (_, time) = self.record(loaded, program, 1, Clock::DeviceTimestamps, None)?.sample()?;
+        let sampler = self.record(loaded, program, 1, Clock::DeviceTimestamps, None)?;
+        let (_, time) = sampler.sample()?;
 
         let download = Instant::now();
         let mut outputs = vec![];
@@ -199,7 +202,10 @@ impl Workbench {
         }
         phases.download = download.elapsed().into();
         let mut check = loaded.oracle.check(&outputs);
-        if let (Ok(check), Some(trespass)) = (&mut check, self.trespass(loaded)?) {
+        if let Ok(check) = &mut check {
+            check.tolerance += program.allowance;
+        }
+        if let (Ok(check), Some(trespass)) = (&mut check, self.trespass(loaded, &sampler)?) {
             check.residual = f64::INFINITY;
             check.worst = trespass;
         }
@@ -208,8 +214,9 @@ impl Workbench {
     }
 
     /// Where a kernel wrote outside its buffers, if it did.
-    fn trespass(&mut self, loaded: &Loaded) -> Result<Option<String>, VulkanError> {
-        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+    fn trespass(&mut self, loaded: &Loaded, sampler: &Sampler) -> Result<Option<String>, VulkanError> {
+        let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers).chain(own) {
             let end = RED_ZONE + spec.bytes().0;
             for (place, from, to) in [("before", 0, RED_ZONE), ("after", end, buffer.size.0)] {
                 let mut zone = vec![0; (to - from) as usize];
@@ -278,7 +285,15 @@ impl Workbench {
         clock: Clock,
         evictor: Option<Rc<Evictor>>,
     ) -> Result<Sampler, VulkanError> {
-        let regions = loaded.regions();
+        let make = |spec: &BufferSpec| Ok((*spec, Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel)?));
+        let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
+        let mut recorder = Recorder::new(&self.device)?;
+        scratch.iter().for_each(|(_, buffer)| recorder.fill(buffer, POISON));
+        if !scratch.is_empty() {
+            recorder.finish()?.run()?;
+        }
+        let regions: Vec<_> =
+            loaded.regions().into_iter().chain(scratch.iter().map(|(spec, buffer)| region(buffer, spec))).collect();
         // What changes its input needs it restored before each repetition, outside the stamps: a pair for each.
         // Anything else is stamped once around all repetitions.
         let restore = loaded.changes_in_place() || evictor.is_some();
@@ -308,7 +323,8 @@ impl Workbench {
             recorder.stamp(&timestamps, 1);
         }
         let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
-        Ok(Sampler { commands: recorder.finish()?, timestamps, rounds, clock, repeats, _evictor: evictor })
+        drop(regions);
+        Ok(Sampler { commands: recorder.finish()?, timestamps, rounds, clock, repeats, scratch, _evictor: evictor })
     }
 
     fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {

@@ -2,8 +2,9 @@
 //
 //   T        the type in memory
 //   ACC      the type that sums are kept in
+//   OUT      the type of a product in memory: T, but 32 bits for the sums of 8-bit integers
 //   load(x)  T → ACC
-//   store(x) ACC → T
+//   store(x) ACC → OUT
 //
 // A kernel that computes in T itself defines ARITHMETIC first; T2 is then a vector of two.
 #extension GL_EXT_buffer_reference : require
@@ -51,4 +52,14 @@ uint16_t store_bf16(float value) {
 #define ACC int
 #define load(x) (x)
 #define store(x) (x)
+#elif defined(DTYPE_I8)
+#extension GL_EXT_shader_8bit_storage : require
+#define T int8_t
+#define OUT int
+#define ACC int
+#define load(x) int(x)
+#define store(x) (x)
+#endif
+#if !defined(OUT)
+#define OUT T
 #endif

@@ -3,7 +3,7 @@
 #include "fold.glsl"
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Operand { T at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Result { T at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Result { OUT at[]; };
 layout(push_constant, scalar) uniform Arguments {
     Operand A;
     Operand B;

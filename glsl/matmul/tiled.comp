@@ -1,7 +1,7 @@
 // The top of the f32 ladder: a register tile in quads like `vectorised`, and beside it
 //
 // - warp tiles: the invocations of a sub-group own a WM×WN part of the block, so that they share the quads they read
-//   from shared memory and a read serves them all (a conflict-free broadcast);
+//   from shared memory and a read serves them all (a conflict-free broadcast). Its lanes are arranged in blocks of 2×2;
 // - prefetch: while a slab is multiplied, the next is on its way from global memory to registers. The order is
 //   barrier, store the slab to shared memory, barrier, issue the loads of the next, multiply;
 // - padding: rows of the transposed tile of A are one quad longer than they need be, and neighbouring invocations fetch
@@ -49,9 +49,16 @@ void main() {
     uint first_column = gl_WorkGroupID.y * BN;
     if (first_row >= M) return;  // uniform in the group: the last strip may be narrower
 
-    // This invocation's first row and column within the block, in quads.
-    uint y = lane / WARP / WARPS_ACROSS * (WM / 4) + lane % WARP / ACROSS;
-    uint x = lane / WARP % WARPS_ACROSS * (WN / 4) + lane % ACROSS;
+    // This invocation's row and column in its warp: in blocks of 2×2, so that lanes i and i ^ 1 read the same quad of A
+    // and lanes i and i ^ 2 the same quad of B.
+    uint l = lane % WARP, row = l / ACROSS, column = l % ACROSS;
+    if (DOWN % 2 == 0 && ACROSS % 2 == 0) {
+        row = l / 4 / (ACROSS / 2) * 2 + l / 2 % 2;
+        column = l / 4 % (ACROSS / 2) * 2 + l % 2;
+    }
+    // Its first row and column within the block, in quads.
+    uint y = lane / WARP / WARPS_ACROSS * (WM / 4) + row;
+    uint x = lane / WARP % WARPS_ACROSS * (WN / 4) + column;
 
     vec4 sums[TM * TN / 4] = {};
     vec4 next_a[QUADS_OF_A], next_b[QUADS_OF_B];

@@ -240,7 +240,7 @@ fn hold(runner: &mut Runner<'_>, cases: &mut [Case]) -> Peak {
 fn share(peak: &Peak, cases: &mut [Case]) {
     for case in cases {
         let median = case.measured().map(|measured| measured.summary.median);
-        case.share = median.and_then(|median| peak.share(case.dtype, case.work, case.launches, median));
+        case.share = median.and_then(|median| peak.share(case, median));
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
                 progress.message(&format!("{name}: {tile}"));
             };
             let kept = known.result(&physical.info, algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
-            let kept = kept.filter(|tile| tile.legal(&physical.info).is_ok());
+            let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, &physical.info).is_ok());
             let seed = group.spec.seed;
             let progress_of = &mut tell;
             let question =

@@ -243,7 +243,7 @@ mod tests {
             }
         }
         // No library on the CPU that one would pick multiplies 16-bit floats or integers; a sub-group has no counterpart.
-        assert_eq!(without, ["matmul/f16", "matmul/bf16", "matmul/i32", "collectives/i32"]);
+        assert_eq!(without, ["matmul/f16", "matmul/bf16", "matmul/i32", "matmul/i8", "collectives/i32"]);
     }
 
     #[test]

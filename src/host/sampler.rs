@@ -47,6 +47,7 @@ pub fn device(index: usize) -> DeviceInfo {
         timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
         features: BTreeSet::new(),
         cooperative_matrices: vec![],
+        flexible_matrices: None,
     }
 }
 

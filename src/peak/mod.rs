@@ -5,10 +5,11 @@ pub mod plan;
 
 use crate::capability::DeviceInfo;
 use crate::dtype::DType;
+use crate::program::Computes;
 use crate::record::{Case, Limit, Outcome, Share};
 use crate::size::{Size, Sweep};
 use crate::stats::{self, Summary};
-use crate::units::{Bytes, Nanos, Work};
+use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -307,8 +308,11 @@ impl Peak {
     /// The share of its limit that a case reaches which took `median`: the limit is whichever of arithmetic, memory
     /// and launches asks for most time. `None` for a case without work, or where no limit was measured.
     #[must_use]
-    pub fn share(&self, dtype: DType, work: Work, launches: u64, median: Nanos) -> Option<Share> {
-        let compute = self.arithmetic(dtype).map(|rate| Nanos::from_seconds(work.operations as f64 / rate));
+    pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
+        let Case { work, launches, .. } = *case;
+        let Computes { dtype, operations } = case.computes.unwrap_or(Computes { dtype: case.dtype, operations: 1 });
+        let operations = (work.operations * operations) as f64;
+        let compute = self.arithmetic(dtype).map(|rate| Nanos::from_seconds(operations / rate));
         let memory = self.bandwidth(work.bytes).map(|rate| Nanos::from_seconds(work.bytes.0 as f64 / rate));
         let launch = self.launch().map(|time| Nanos(time.0 * launches as f64));
         [(Limit::Compute, compute), (Limit::Memory, memory), (Limit::Launch, launch)]
@@ -405,10 +409,24 @@ mod tests {
         peak
     }
 
+    fn case(operations: u64, bytes: u64, launches: u64) -> Case {
+        let case = crate::report::bench::tests::record().cases.remove(0);
+        Case { work: crate::units::Work { operations, bytes: Bytes(bytes) }, launches, ..case }
+    }
+
     fn share(operations: u64, bytes: u64, launches: u64, micros: f64) -> (Limit, f64) {
-        let work = Work { operations, bytes: Bytes(bytes) };
-        let share = peak().share(DType::F32, work, launches, Nanos(micros * 1e3)).expect("limits were measured");
+        let share = peak().share(&case(operations, bytes, launches), Nanos(micros * 1e3));
+        let share = share.expect("limits were measured");
         (share.limit, share.fraction)
+    }
+
+    #[test]
+    fn a_case_that_computes_in_another_type_is_held_against_its_rate() {
+        let mut peak = peak();
+        peak.add(figure(Quantity::Matrix { dtype: DType::F16, narrow: false, m: 16, n: 16, k: 16 }, 800e9));
+        let computes = Some(Computes { dtype: DType::F16, operations: 4 });
+        let share = peak.share(&Case { computes, ..case(1_000_000, 0, 0) }, Nanos(20e3)).expect("limits were measured");
+        assert_eq!((share.limit, share.fraction), (Limit::Compute, 0.25));
     }
 
     #[test]

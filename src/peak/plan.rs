@@ -2,7 +2,7 @@
 
 use super::Extent;
 use crate::algorithms::{self, Algorithm, CaseSpec, probes};
-use crate::capability::{DeviceInfo, DeviceKind};
+use crate::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::dtype::DType;
 use crate::plan::{Group, On, Pick, Run, Sampling};
 use crate::size::Size;
@@ -75,7 +75,7 @@ fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<(Size, DType, &'static str
     let mut found = vec![];
     for shape in device.cooperative_matrices.iter().filter(|shape| shape.scope == "subgroup") {
         let Ok(dtype) = shape.input.parse::<DType>() else { continue };
-        let wide = probes::matrix_unit::Accumulator::Wide.name(dtype) == shape.accumulator;
+        let wide = Accumulator::Wide.name(dtype) == shape.accumulator;
         let variant = match shape.accumulator == shape.input {
             true => "narrow",
             false if wide => "wide",

@@ -304,6 +304,7 @@ pub(crate) mod tests {
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
             chain: None,
             launches: 1,
+            computes: None,
             notes: vec![],
             kernels: vec![],
             share: None,

@@ -122,6 +122,13 @@ impl Contender {
         Ok(())
     }
 
+    /// Runs it once for nothing but the work.
+    pub(super) fn work(&mut self) -> Result<(), VulkanError> {
+        let (_, total) = self.sampler.sample()?;
+        self.measured.phases.device = self.measured.phases.device + total;
+        Ok(())
+    }
+
     /// Takes the samples of one turn, at least one, and returns their median; `None` when interrupted.
     pub(super) fn round(&mut self, interrupted: &AtomicBool) -> Result<Option<Nanos>, VulkanError> {
         self.settle()?;
@@ -140,8 +147,7 @@ impl Contender {
     /// Takes a sample for nothing where one is short enough to be disturbed by what others left in the caches.
     fn settle(&mut self) -> Result<(), VulkanError> {
         if self.times.first().is_none_or(|first| first.0 * f64::from(self.sampler.repeats) < LONG.0) {
-            let (_, total) = self.sampler.sample()?;
-            self.measured.phases.device = self.measured.phases.device + total;
+            self.work()?;
         }
         Ok(())
     }

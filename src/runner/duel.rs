@@ -50,7 +50,7 @@ impl Runner<'_> {
             let planned = self.plan(&chosen, problem.as_ref());
             let note = planned.as_ref().ok().and_then(|program| program.note);
             case.notes = note.map(String::from).into_iter().chain(chosen.notes).chain(problem.warnings()).collect();
-            case.launches = planned.as_ref().map_or(0, Program::launches);
+            (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
             states.push(match planned {
                 Err(reason) => State::Ended(Outcome::Skipped { reason }),
                 Ok(program) => {
@@ -66,6 +66,10 @@ impl Runner<'_> {
         let mut rounds = vec![];
         // One that has no time leaves the other nothing to be compared with.
         if let [State::Sampling(a), State::Sampling(b)] = &mut states[..] {
+            if sampling.pause.is_none() {
+                // A device that fails here fails below too.
+                let _ = self.bring_clock_up(&mut || a.work());
+            }
             let ended = self.take_turns([&mut **a, &mut **b], sampling, decided, &mut rounds);
             if let Some((side, error)) = ended {
                 states[side] = State::Ended(Outcome::Failed { error });

@@ -23,6 +23,7 @@ use contender::Contender;
 pub use duel::Entrant;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Hears what a run is doing.
 pub trait Observer {
@@ -52,6 +53,8 @@ pub struct Runner<'a> {
     tuned: Tuned,
     /// Whether the device has run a case: the first one has to bring its clock up.
     warm: bool,
+    /// How long to wait for its clock.
+    clock_patience: Duration,
     interrupted: &'a AtomicBool,
 }
 
@@ -84,6 +87,7 @@ impl<'a> Runner<'a> {
             canary: None,
             tuned: Tuned::none(),
             warm: false,
+            clock_patience: CLOCK_PATIENCE,
             interrupted,
         })
     }
@@ -118,11 +122,12 @@ impl<'a> Runner<'a> {
     fn plan(&self, Chosen { variant, spec, .. }: &Chosen, problem: &dyn Problem) -> Planned {
         let program = variant.program(spec, &self.device.info)?;
         let info = &self.device.info;
-        if let Some(buffer) = problem.buffers().iter().find(|buffer| buffer.bytes() > info.limits.buffer) {
+        let buffers: Vec<_> = problem.buffers().into_iter().chain(program.scratch.iter().copied()).collect();
+        if let Some(buffer) = buffers.iter().find(|buffer| buffer.bytes() > info.limits.buffer) {
             let [name, bytes] = [buffer.name.to_string(), buffer.bytes().to_string()];
             return Err(format!("needs a buffer of {bytes} for {name}; the device allows {}", info.limits.buffer));
         }
-        let footprint = Workbench::footprint(problem);
+        let footprint = Workbench::footprint(&buffers);
         if footprint > info.memory() {
             return Err(format!("needs {footprint} of device memory; the device has {}", info.memory()));
         }
@@ -174,7 +179,8 @@ impl<'a> Runner<'a> {
             .collect();
         let variants: Vec<&'static Variant> = plans.iter().map(|(chosen, _)| chosen.variant).collect();
         let mut loaded: Option<Result<Loaded, String>> = None;
-        let launches: Vec<_> = plans.iter().map(|(_, planned)| planned.as_ref().map_or(0, Program::launches)).collect();
+        let summaries: Vec<_> =
+            plans.iter().map(|(_, plan)| plan.as_ref().map_or((0, None), |p| (p.launches(), p.computes))).collect();
         let mut states: Vec<(State, Vec<String>)> = vec![];
         for (chosen, planned) in plans {
             observer.begin(&group.id(chosen.variant).to_string());
@@ -198,10 +204,10 @@ impl<'a> Runner<'a> {
         }
         self.sample(&mut states, sampling);
         let index = self.device.info.index;
-        let finished = variants.into_iter().zip(states).zip(launches).map(|((variant, (state, notes)), launches)| {
+        let finished = variants.into_iter().zip(states).zip(summaries).map(|((variant, (state, notes)), summary)| {
             let mut case = Case::new(group, variant.name, problem.as_ref(), index, Outcome::Interrupted);
             case.notes = notes;
-            case.launches = launches;
+            (case.launches, case.computes) = summary;
             match state {
                 State::Ended(outcome) => case.outcome = outcome,
                 State::Sampling(contender) => {
@@ -241,8 +247,38 @@ impl<'a> Runner<'a> {
         Ok(State::Sampling(Box::new(contender)))
     }
 
+    /// Lets the device work until the canary is as fast as at its best. A GPU's clock rises in steps, and a step may be
+    /// longer than the warm-up: times are then steady, and wrong.
+    fn bring_clock_up(&mut self, work: &mut dyn FnMut() -> Result<(), VulkanError>) -> Result<(), VulkanError> {
+        if self.device.info.kind.is_host() {
+            return Ok(());
+        }
+        let Some(canary) = &mut self.canary else { return Ok(()) };
+        let start = Instant::now();
+        while canary.read()?.0 > SLOW * canary.best().0 {
+            if start.elapsed() >= self.clock_patience || self.interrupted.load(Ordering::Relaxed) {
+                // What keeps the clock low is unlikely to end, and the case is marked.
+                self.clock_patience = LATER_CLOCK_PATIENCE;
+                break;
+            }
+            let begun = Instant::now();
+            while begun.elapsed() < BETWEEN_READINGS {
+                work()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Samples the variants of a group in turns, so that whatever drifts hits all alike.
     fn sample(&mut self, states: &mut [(State, Vec<String>)], sampling: &Sampling) {
+        let first = states.iter_mut().find_map(|(state, _)| match state {
+            State::Sampling(contender) => Some(contender),
+            State::Ended(_) => None,
+        });
+        if let (Some(contender), None) = (first, sampling.pause) {
+            // A device that fails here fails below too.
+            let _ = self.bring_clock_up(&mut || contender.work());
+        }
         loop {
             let unfinished = |(state, _): &&mut (State, _)| matches!(state, State::Sampling(c) if !c.done());
             let mut round: Vec<_> = states.iter_mut().filter(unfinished).map(|(state, _)| state).collect();
@@ -276,6 +312,13 @@ impl<'a> Runner<'a> {
         (canary, self.clock.as_ref().and_then(ClockSource::mhz))
     }
 }
+
+/// Time that a device works to bring its clock up, when it has not been seen to fail.
+const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// The same once it has.
+const LATER_CLOCK_PATIENCE: Duration = Duration::from_millis(300);
+/// How long it works until the canary is read again.
+const BETWEEN_READINGS: Duration = Duration::from_millis(50);
 
 /// How far the canary may change while a case is sampled.
 const DRIFT: f64 = 1.02;

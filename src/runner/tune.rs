@@ -7,7 +7,6 @@ use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::capability::DeviceKind;
 use crate::plan::Sampling;
 use crate::program::Program;
-use crate::sampling::WarmUp;
 use crate::search::{Found, Refusal, Search};
 use crate::stats;
 use crate::tuned::{self, Chosen};
@@ -29,8 +28,6 @@ const ENOUGH: usize = 10;
 const TRIAL: Duration = Duration::from_millis(300);
 /// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
 const BATCH: usize = 8;
-/// Host time after which the warm-up between two batches ends.
-const PATIENCE: Duration = Duration::from_millis(500);
 /// The share of the time that is left for the run-off.
 const RUN_OFF: f64 = 0.25;
 /// Wrong answers and failures after which the search ends: the kernel or the driver is at fault, not the tiles.
@@ -75,6 +72,7 @@ impl Runner<'_> {
         // What keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
         self.plan(&chosen(variant, CaseSpec { tile: Some(built_in), ..spec }), problem.as_ref())?;
+        self.wake_canary();
         let loaded = self.workbench.load(problem.as_ref()).map_err(|error| error.to_string())?;
 
         let space = tunable.space(&spec, &info);
@@ -120,11 +118,6 @@ impl Runner<'_> {
             }
             if exhausted {
                 break;
-            }
-            if let (Some((_, leader, _)), true) = (round.first(), info.kind != DeviceKind::Cpu) {
-                let winner = best.and_then(|(tile, _)| program(tile).ok());
-                // A device that fails here fails below too.
-                let _ = self.bring_clock_up(&loaded, winner.as_ref().unwrap_or(leader));
             }
             for (tile, program, once) in round {
                 if Instant::now() >= search_until && !timed.is_empty() {
@@ -204,7 +197,9 @@ impl Runner<'_> {
     ) -> Result<Option<Nanos>, VulkanError> {
         let sampling = Sampling::default();
         // A warm-up: the verified run may have included compilation, and this one finds the caches of others.
-        let (warm, _) = self.workbench.sampler(loaded, program, once, &sampling)?.sample()?;
+        let first = self.workbench.sampler(loaded, program, once, &sampling)?;
+        self.bring_clock_up(&mut || first.sample().map(|_| ()))?;
+        let (warm, _) = first.sample()?;
         if best.is_some_and(|best| warm.device.0 > HOPELESS * best.0) {
             return Ok(None);
         }
@@ -222,20 +217,6 @@ impl Runner<'_> {
             }
         }
         Ok(Some(stats::median(&times).map_or(warm.device, Nanos)))
-    }
-
-    /// Runs `program` until its times settle.
-    fn bring_clock_up(&mut self, loaded: &Loaded, program: &Program) -> Result<(), VulkanError> {
-        let sampling = Sampling::default();
-        let start = Instant::now();
-        let once = self.workbench.sampler(loaded, program, Nanos(f64::INFINITY), &sampling)?.sample()?.0.device;
-        let sampler = self.workbench.sampler(loaded, program, once, &sampling)?;
-        let mut warm_up = WarmUp::after(Nanos(0.0), PATIENCE);
-        while !warm_up.done(start.elapsed()) && !self.interrupted.load(Ordering::Relaxed) {
-            let (sample, total) = sampler.sample()?;
-            warm_up.add(sample.device, total);
-        }
-        Ok(())
     }
 
     /// The medians of `programs`, sampled in turns for about `time`; `None` of one that fails.

@@ -3,7 +3,8 @@
 use super::error::{Context, VulkanError};
 use super::instance::Instance;
 use crate::capability::{
-    CooperativeMatrix, DeviceInfo, DeviceKind, Driver, Feature, Heap, Limits, Subgroup, Timestamps,
+    CooperativeMatrix, DeviceInfo, DeviceKind, Driver, Feature, FlexibleMatrices, FlexibleMatrix, Heap, Limits,
+    Subgroup, Timestamps,
 };
 use crate::units::Bytes;
 use ash::{ext, khr, vk};
@@ -21,10 +22,13 @@ pub(super) struct FeatureChain {
     pub(super) v11: vk::PhysicalDeviceVulkan11Features<'static>,
     pub(super) v12: vk::PhysicalDeviceVulkan12Features<'static>,
     pub(super) size_control: vk::PhysicalDeviceSubgroupSizeControlFeatures<'static>,
+    /// Work-group sizes by id, as SPIR-V 1.6 says them.
+    pub(super) maintenance4: vk::PhysicalDeviceMaintenance4Features<'static>,
     pub(super) atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
     pub(super) atomic_float2: vk::PhysicalDeviceShaderAtomicFloat2FeaturesEXT<'static>,
     pub(super) matrix: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR<'static>,
     pub(super) bfloat16: BFloat16Features,
+    pub(super) matrix2: Matrix2Features,
     pub(super) statistics: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
 }
 
@@ -56,12 +60,84 @@ unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for BFloat16Features {}
 
 const BFLOAT16: &CStr = c"VK_KHR_shader_bfloat16";
 
+/// `VkPhysicalDeviceCooperativeMatrix2FeaturesNV` (`VK_NV_cooperative_matrix2`), newer than the bindings.
+#[repr(C)]
+pub(super) struct Matrix2Features {
+    s_type: vk::StructureType,
+    p_next: *mut std::ffi::c_void,
+    workgroup_scope: vk::Bool32,
+    flexible_dimensions: vk::Bool32,
+    reductions: vk::Bool32,
+    conversions: vk::Bool32,
+    per_element_operations: vk::Bool32,
+    tensor_addressing: vk::Bool32,
+    block_loads: vk::Bool32,
+}
+
+impl Default for Matrix2Features {
+    fn default() -> Self {
+        Self {
+            s_type: vk::StructureType::from_raw(1_000_593_000),
+            p_next: std::ptr::null_mut(),
+            workgroup_scope: vk::FALSE,
+            flexible_dimensions: vk::FALSE,
+            reductions: vk::FALSE,
+            conversions: vk::FALSE,
+            per_element_operations: vk::FALSE,
+            tensor_addressing: vk::FALSE,
+            block_loads: vk::FALSE,
+        }
+    }
+}
+
+// SAFETY: as for `BFloat16Features`.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Matrix2Features {}
+
+/// `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`.
+#[repr(C)]
+struct Matrix2Properties {
+    s_type: vk::StructureType,
+    p_next: *mut std::ffi::c_void,
+    max_workgroup_size: u32,
+    max_dimension: u32,
+    reserved_shared_memory: u32,
+}
+
+// SAFETY: the specification lists the structure as one that extends `VkPhysicalDeviceProperties2`; it begins as
+// `vk::BaseOutStructure` does.
+unsafe impl vk::ExtendsPhysicalDeviceProperties2 for Matrix2Properties {}
+
+/// `VkCooperativeMatrixFlexibleDimensionsPropertiesNV`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FlexibleDimensions {
+    s_type: vk::StructureType,
+    p_next: *mut std::ffi::c_void,
+    m_granularity: u32,
+    n_granularity: u32,
+    k_granularity: u32,
+    a_type: vk::ComponentTypeKHR,
+    b_type: vk::ComponentTypeKHR,
+    c_type: vk::ComponentTypeKHR,
+    result_type: vk::ComponentTypeKHR,
+    saturating_accumulation: vk::Bool32,
+    scope: vk::ScopeKHR,
+    workgroup_invocations: u32,
+}
+
+/// `vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV`.
+type GetFlexibleDimensions =
+    unsafe extern "system" fn(vk::PhysicalDevice, *mut u32, *mut FlexibleDimensions) -> vk::Result;
+
+const MATRIX2: &CStr = c"VK_NV_cooperative_matrix2";
+
 /// The device extensions that are used where a device has them.
 pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     ext::shader_atomic_float::NAME,
     ext::shader_atomic_float2::NAME,
     khr::cooperative_matrix::NAME,
     BFLOAT16,
+    MATRIX2,
     khr::pipeline_executable_properties::NAME,
     khr::portability_subset::NAME,
 ];
@@ -71,6 +147,7 @@ pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
 const NEWER: &[(&CStr, u32)] = &[
     (khr::cooperative_matrix::NAME, vk::make_api_version(0, 1, 3, 255)),
     (BFLOAT16, vk::make_api_version(0, 1, 4, 311)),
+    (MATRIX2, vk::make_api_version(0, 1, 4, 303)),
 ];
 
 /// The extensions of a device.
@@ -105,10 +182,12 @@ impl FeatureChain {
         self.v11.p_next = std::ptr::null_mut();
         self.v12.p_next = std::ptr::null_mut();
         self.size_control.p_next = std::ptr::null_mut();
+        self.maintenance4.p_next = std::ptr::null_mut();
         self.atomic_float.p_next = std::ptr::null_mut();
         self.atomic_float2.p_next = std::ptr::null_mut();
         self.matrix.p_next = std::ptr::null_mut();
         self.bfloat16.p_next = std::ptr::null_mut();
+        self.matrix2.p_next = std::ptr::null_mut();
         self.statistics.p_next = std::ptr::null_mut();
         let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
         if api >= vk::API_VERSION_1_2 {
@@ -116,6 +195,9 @@ impl FeatureChain {
         }
         if api >= vk::API_VERSION_1_3 || extensions.has(ext::subgroup_size_control::NAME) {
             head = head.push_next(&mut self.size_control);
+        }
+        if api >= vk::API_VERSION_1_3 {
+            head = head.push_next(&mut self.maintenance4);
         }
         if extensions.has(ext::shader_atomic_float::NAME) {
             head = head.push_next(&mut self.atomic_float);
@@ -128,6 +210,9 @@ impl FeatureChain {
         }
         if extensions.has(BFLOAT16) {
             head = head.push_next(&mut self.bfloat16);
+        }
+        if extensions.has(MATRIX2) {
+            head = head.push_next(&mut self.matrix2);
         }
         if extensions.has(khr::pipeline_executable_properties::NAME) {
             head = head.push_next(&mut self.statistics);
@@ -169,6 +254,9 @@ impl FeatureChain {
             Feature::ShaderSharedFloat32AtomicAdd => self.atomic_float.shader_shared_float32_atomic_add,
             Feature::ShaderBufferFloat32AtomicMinMax => self.atomic_float2.shader_buffer_float32_atomic_min_max,
             Feature::CooperativeMatrix => self.matrix.cooperative_matrix,
+            Feature::CooperativeMatrixWorkgroupScope => self.matrix2.workgroup_scope,
+            Feature::CooperativeMatrixFlexibleDimensions => self.matrix2.flexible_dimensions,
+            Feature::CooperativeMatrixTensorAddressing => self.matrix2.tensor_addressing,
             Feature::VulkanMemoryModel => self.v12.vulkan_memory_model,
             Feature::ShaderBFloat16 => self.bfloat16.shader_bfloat16_type,
             Feature::ShaderBFloat16CooperativeMatrix => self.bfloat16.shader_bfloat16_cooperative_matrix,
@@ -276,6 +364,7 @@ pub(super) fn device_info(
         timestamps: Timestamps { period_ns: limits.timestamp_period, valid_bits },
         features: chain.features(),
         cooperative_matrices: cooperative_matrices(instance, device, &extensions, &chain)?,
+        flexible_matrices: flexible_matrices(instance, device, &extensions, &chain)?,
     };
     Ok((queue_family, info))
 }
@@ -330,9 +419,74 @@ fn cooperative_matrices(
         k: shape.k_size,
         input: component(shape.a_type),
         accumulator: component(shape.c_type),
-        scope: if shape.scope == vk::ScopeKHR::WORKGROUP { "workgroup".into() } else { "subgroup".into() },
+        scope: scope(shape.scope),
     };
     Ok(shapes.iter().map(shape).collect())
+}
+
+/// What `VK_NV_cooperative_matrix2` adds; nothing without it.
+fn flexible_matrices(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+    extensions: &Extensions,
+    chain: &FeatureChain,
+) -> Result<Option<FlexibleMatrices>, VulkanError> {
+    if !extensions.has(MATRIX2) || chain.matrix2.flexible_dimensions != vk::TRUE {
+        return Ok(None);
+    }
+    let mut limits = Matrix2Properties {
+        s_type: vk::StructureType::from_raw(1_000_593_002),
+        p_next: std::ptr::null_mut(),
+        max_workgroup_size: 0,
+        max_dimension: 0,
+        reserved_shared_memory: 0,
+    };
+    let mut head = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
+    // SAFETY: the device has the extension that the structure belongs to.
+    unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
+    let name = c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV";
+    // SAFETY: the instance is live, and the name ends in a zero.
+    let function = unsafe { instance.entry.get_instance_proc_addr(instance.handle.handle(), name.as_ptr()) };
+    let Some(function) = function else { return Ok(None) };
+    // SAFETY: the specification gives the command of this name this signature.
+    let function: GetFlexibleDimensions = unsafe { std::mem::transmute(function) };
+    let mut count = 0;
+    // SAFETY: without an array the command only counts.
+    unsafe { function(device, &raw mut count, std::ptr::null_mut()) }
+        .result()
+        .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
+    let empty = FlexibleDimensions {
+        s_type: vk::StructureType::from_raw(1_000_593_001),
+        p_next: std::ptr::null_mut(),
+        m_granularity: 0,
+        n_granularity: 0,
+        k_granularity: 0,
+        a_type: vk::ComponentTypeKHR::FLOAT16,
+        b_type: vk::ComponentTypeKHR::FLOAT16,
+        c_type: vk::ComponentTypeKHR::FLOAT16,
+        result_type: vk::ComponentTypeKHR::FLOAT16,
+        saturating_accumulation: vk::FALSE,
+        scope: vk::ScopeKHR::SUBGROUP,
+        workgroup_invocations: 0,
+    };
+    let mut shapes = vec![empty; count as usize];
+    // SAFETY: the array has as many elements as the command said, each with its type and no link.
+    unsafe { function(device, &raw mut count, shapes.as_mut_ptr()) }
+        .result()
+        .call("vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")?;
+    shapes.truncate(count as usize);
+    let shape = |shape: &FlexibleDimensions| FlexibleMatrix {
+        granularity: [shape.m_granularity, shape.n_granularity, shape.k_granularity],
+        input: component(shape.a_type),
+        accumulator: component(shape.c_type),
+        scope: scope(shape.scope),
+        invocations: shape.workgroup_invocations,
+    };
+    Ok(Some(FlexibleMatrices { most_extent: limits.max_dimension, shapes: shapes.iter().map(shape).collect() }))
+}
+
+fn scope(scope: vk::ScopeKHR) -> String {
+    if scope == vk::ScopeKHR::WORKGROUP { "workgroup".into() } else { "subgroup".into() }
 }
 
 fn component(kind: vk::ComponentTypeKHR) -> String {

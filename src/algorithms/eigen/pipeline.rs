@@ -96,6 +96,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
         // Rounds are updates of the matrix; the pass that finds the row sums in agreement makes none.
         repeat: Some(Repeat { body, stop: BufferId(STOP), bound: case.stop.max_rounds.saturating_add(1) }),
         note: Some(note),
+        ..Program::default()
     }
 }
 

@@ -51,7 +51,12 @@ pub static ROW_SUM: Algorithm = Algorithm {
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let (form, note) = float_atomics(device);
-    Program { steps: steps(shaders[form], [0, 1], case, device).to_vec(), repeat: None, note: Some(note) }
+    Program {
+        steps: steps(shaders[form], [0, 1], case, device).to_vec(),
+        repeat: None,
+        note: Some(note),
+        ..Program::default()
+    }
 }
 
 /// Zeroes the sums and adds the rows up: matrix and sums are buffers `matrix` and `sums`.

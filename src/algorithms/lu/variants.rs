@@ -101,7 +101,7 @@ impl Launch {
             identity,
         ];
         steps.extend((0..self.n.saturating_sub(1)).flat_map(pivot));
-        Program { steps, repeat: None, note: None }
+        Program { steps, ..Program::default() }
     }
 }
 

@@ -5,6 +5,7 @@
 mod oracle;
 mod tile;
 mod tuning;
+mod units;
 mod variants;
 
 use super::input::{Input, generator, random};
@@ -99,7 +100,7 @@ impl Problem for Matmul {
         vec![
             BufferSpec { name: "A", role: Role::Input, dtype, len: m * k },
             BufferSpec { name: "B", role: Role::Input, dtype, len: k * n },
-            BufferSpec { name: "C", role: Role::Output, dtype, len: m * n },
+            BufferSpec { name: "C", role: Role::Output, dtype: dtype.of_product(), len: m * n },
         ]
     }
 

@@ -33,7 +33,7 @@ impl Expected {
     fn with(dims: Dims, dtype: DType, combinations: Combinations, a: &HostArray, b: &HostArray) -> Self {
         let product = |of| combined_product(dims, &combinations, a, b, of);
         let non_negative = |array: &HostArray| (0..array.len()).all(|i| array.get(i) >= 0.0);
-        let same = dtype == DType::I32
+        let same = dtype.is_integer()
             || (combinations.method == CheckMethod::Elementwise && non_negative(a) && non_negative(b));
         let magnitude = (!same).then(|| product(Of::Magnitudes));
         Self { dims, dtype, reference: product(Of::Values), magnitude, combinations }
@@ -91,7 +91,7 @@ impl Expected {
         let gamma = |unit: f64| self.dims.k as f64 * unit / (1.0 - self.dims.k as f64 * unit);
         let oracle = gamma(DType::F64.accumulator_roundoff());
         match self.dtype {
-            DType::I32 => 0.0,
+            dtype if dtype.is_integer() => 0.0,
             _ => gamma(u) + (1.0 + gamma(u)) * self.dtype.storage_roundoff() + oracle,
         }
     }
@@ -99,7 +99,7 @@ impl Expected {
     /// |got − expected| / magnitude, less what flushing to zero may legitimately cost each of the `terms` elements;
     /// for integers the distance modulo 2³².
     fn residual(&self, got: f64, expected: f64, magnitude: f64, terms: usize) -> f64 {
-        if self.dtype == DType::I32 {
+        if self.dtype.is_integer() {
             // Both are sums of integers, exact in f64.
             return f64::from((got as i64).wrapping_sub(expected as i64) as i32).abs();
         }

@@ -2,7 +2,8 @@
 
 use super::Dims;
 use crate::algorithms::CaseSpec;
-use crate::capability::{DeviceInfo, DeviceKind};
+use crate::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
+use crate::dtype::DType;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,10 +12,10 @@ use std::str::FromStr;
 /// The extents of a register-tiled product, in elements.
 ///
 /// A work-group computes a `bm`×`bn` block of C from slabs of `bk` columns of A and `bk` rows of B. Within it a
-/// warp (as many neighbouring invocations as that takes) owns `wm`×`wn` elements and an invocation `tm`×`tn` of them.
-/// Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
+/// warp (as many neighbouring invocations as that takes) owns `wm`×`wn` elements in parts of `tm`×`tn`: those of an
+/// invocation, or a cooperative matrix. Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
 ///
-/// In files it is text, `128x128x16/64x32/8x8`: block, warp, invocation.
+/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tile {
@@ -28,9 +29,9 @@ pub struct Tile {
     pub wm: u32,
     /// Columns of C that a warp computes.
     pub wn: u32,
-    /// Rows of C that an invocation computes.
+    /// Rows of a part.
     pub tm: u32,
-    /// Columns of C that an invocation computes.
+    /// Columns of a part.
     pub tn: u32,
 }
 
@@ -41,75 +42,39 @@ impl Tile {
         Self { bm, bn, bk, wm: bm, wn: bn, tm, tn }
     }
 
-    /// Invocations of a work-group.
-    #[must_use]
-    pub fn invocations(&self) -> u32 {
-        (self.bm / self.tm.max(1)) * (self.bn / self.tn.max(1))
-    }
-
-    /// Shared memory of a work-group for elements of 4 bytes: a slab of A, padded by a quad as in `tiled`, and one of B.
-    #[must_use]
-    pub fn shared_bytes(&self) -> Bytes {
-        Bytes(4 * u64::from(self.bk) * (u64::from(self.bm) + 4 + u64::from(self.bn)))
-    }
-
     /// Work-groups for a product of these extents, along the columns and the rows of C.
     #[must_use]
     pub(crate) fn blocks(&self, dims: Dims) -> [u64; 2] {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
     }
 
-    /// Whether `tiled`, whose demands include those of the other kernels in quads, can be cut up like this on `device`.
-    ///
-    /// # Errors
-    /// What does not divide, or which limit of the device is exceeded.
-    pub fn legal(&self, device: &DeviceInfo) -> Result<(), String> {
-        self.divides()?;
-        let limits = &device.limits;
-        if self.invocations() > limits.group_invocations.min(limits.group_size[0]) {
-            return Err(format!(
-                "needs {} invocations; the device has at most {} in a group",
-                self.invocations(),
-                limits.group_invocations
-            ));
-        }
-        if self.shared_bytes() > limits.shared_memory {
-            return Err(format!(
-                "needs {} of shared memory; the device has {}",
-                self.shared_bytes(),
-                limits.shared_memory
-            ));
-        }
-        Ok(())
-    }
-
-    /// Whether its parts divide one another as `tiled` needs it, whatever the device.
+    /// Whether its parts divide one another, as every kernel needs it.
     ///
     /// # Errors
     /// What does not divide.
     pub fn divides(&self) -> Result<(), String> {
         let Self { bm, bn, bk, wm, wn, tm, tn } = *self;
-        // Larger ones exceed every device, and the products below.
+        // Larger ones exceed every device, and overflow in products.
         if let Some(extent) = [bm, bn, bk].into_iter().find(|extent| *extent > MOST_EXTENT) {
             return Err(format!("{extent} is more than a work-group can hold; the most is {MOST_EXTENT}"));
         }
-        let fits = |part: u32, whole: u32| part > 0 && whole.is_multiple_of(part);
-        for (part, whole, what) in [
-            (4, tm, "invocations compute quads of rows"),
-            (4, tn, "invocations compute quads of columns"),
-            (8, bk, "slabs of A are fetched in pairs of quads"),
-            (tm, wm, "the rows of an invocation must divide those of its warp"),
-            (tn, wn, "the columns of an invocation must divide those of its warp"),
+        all_divide(&[
+            (tm, wm, "the rows of a part must divide those of its warp"),
+            (tn, wn, "the columns of a part must divide those of its warp"),
             (wm, bm, "the rows of a warp must divide those of the work-group"),
             (wn, bn, "the columns of a warp must divide those of the work-group"),
-            (self.invocations(), bm * bk / 4, "the invocations must divide the quads of a slab of A"),
-            (self.invocations(), bk * bn / 4, "the invocations must divide the quads of a slab of B"),
-        ] {
-            if !fits(part, whole) {
-                return Err(format!("{what}: {part} does not divide {whole}"));
-            }
-        }
-        Ok(())
+            (1, bk, "a slab has columns"),
+        ])
+    }
+}
+
+/// # Errors
+/// The first of the parts that does not divide its whole.
+fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
+    let fits = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
+    match pairs.iter().find(|(part, whole, _)| !fits(*part, *whole)) {
+        Some((part, whole, what)) => Err(format!("{what}: {part} does not divide {whole}")),
+        None => Ok(()),
     }
 }
 
@@ -117,11 +82,14 @@ impl Tile {
 const MOST_EXTENT: u32 = 4096;
 
 impl fmt::Display for Tile {
-    /// For people: `128×128×16, 8×8 a lane, 64×32 a warp`; without the warp where it is the whole block.
+    /// For people: `128×128×16 in 64×32 in 8×8`, work-group, warp and part; without the warp where it is the whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bm, bn, bk, wm, wn, tm, tn } = self;
-        write!(f, "{bm}×{bn}×{bk}, {tm}×{tn} a lane")?;
-        if (wm, wn) == (bm, bn) { Ok(()) } else { write!(f, ", {wm}×{wn} a warp") }
+        write!(f, "{bm}×{bn}×{bk}")?;
+        if (wm, wn) != (bm, bn) {
+            write!(f, " in {wm}×{wn}")?;
+        }
+        write!(f, " in {tm}×{tn}")
     }
 }
 
@@ -138,7 +106,7 @@ impl FromStr for Tile {
         let extents: Result<Vec<u32>, _> = text.split(['x', '/']).map(str::parse).collect();
         let tile = match extents.as_deref() {
             Ok(&[bm, bn, bk, wm, wn, tm, tn]) => Self { bm, bn, bk, wm, wn, tm, tn },
-            _ => return Err(format!("malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, lane")),
+            _ => return Err(format!("malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part")),
         };
         // The separators in their places, no signs or leading zeros: what is written is what was meant.
         if String::from(tile) != text {
@@ -157,8 +125,141 @@ impl TryFrom<String> for Tile {
     }
 }
 
+/// How a kernel divides a block among its invocations, and what that demands of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Each invocation has a column of `tm` elements.
+    Columns,
+    /// Each invocation has quads of elements.
+    Quads,
+    /// The same, in warps as large as sub-groups.
+    Warps,
+    /// Each sub-group has cooperative matrices of `tm`×`tn`.
+    Matrices(Accumulator),
+    /// The same, of f16, with two of them in place of each of f32.
+    Halves,
+    /// The block is a cooperative matrix, held by as many sub-groups as it has warps.
+    Block(Accumulator),
+}
+
+impl Cut {
+    /// Invocations of a work-group.
+    pub(super) fn invocations(self, tile: &Tile, lanes: u32) -> u32 {
+        match self {
+            Self::Columns | Self::Quads | Self::Warps => (tile.bm / tile.tm.max(1)) * (tile.bn / tile.tn.max(1)),
+            Self::Matrices(_) | Self::Halves | Self::Block(_) => {
+                lanes * (tile.bm / tile.wm.max(1)) * (tile.bn / tile.wn.max(1))
+            }
+        }
+    }
+
+    /// Shared memory of a work-group, for elements of `dtype`.
+    pub(super) fn shared_bytes(self, tile: &Tile, dtype: DType) -> Bytes {
+        let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
+        Bytes(match self {
+            // A slab of A, padded by a quad as in `tiled`, and one of B.
+            Self::Columns | Self::Quads | Self::Warps => dtype.bytes().max(4) * bk * (bm + 4 + bn),
+            // A slab of both, each row padded by 16 bytes. What the edges of C take comes on top where it has any.
+            Self::Matrices(_) => bm * (bk * dtype.bytes() + 16) + bk * (bn * dtype.bytes() + 16),
+            Self::Halves => 2 * Self::Matrices(Accumulator::Wide).shared_bytes(tile, DType::F16).0,
+            Self::Block(_) => 0,
+        })
+    }
+
+    /// The types of the cooperative matrices that its parts are, if they are.
+    pub(super) fn matrices(self, dtype: DType) -> Option<(DType, Accumulator)> {
+        match self {
+            Self::Matrices(accumulator) => Some((dtype, accumulator)),
+            Self::Halves => Some((DType::F16, Accumulator::Wide)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of cooperative matrices.
+    #[cfg(test)]
+    pub(super) fn needs_matrices(self) -> bool {
+        matches!(self, Self::Matrices(_) | Self::Halves | Self::Block(_))
+    }
+
+    /// Whether a kernel can be cut up like this for a case on `device`.
+    ///
+    /// # Errors
+    /// What does not divide, or which limit of the device is exceeded.
+    pub(super) fn legal(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+        tile.divides()?;
+        let Tile { bm, bn, bk, tm, tn, .. } = *tile;
+        let invocations = self.invocations(tile, case.subgroup_size(device));
+        match self {
+            Self::Columns => {}
+            Self::Quads | Self::Warps => all_divide(&[
+                (4, tm, "invocations compute quads of rows"),
+                (4, tn, "invocations compute quads of columns"),
+                (8, bk, "slabs of A are fetched in pairs of quads"),
+                (invocations, bm * bk / 4, "the invocations must divide the quads of a slab of A"),
+                (invocations, bk * bn / 4, "the invocations must divide the quads of a slab of B"),
+            ])?,
+            Self::Matrices(_) | Self::Halves => {
+                let (dtype, accumulator) = self.matrices(case.dtype).expect("it has matrices");
+                let shape = matrix_shape(dtype, accumulator, device);
+                let piece = 16 / dtype.bytes() as u32;
+                all_divide(&[
+                    (shape.m, tm, "parts are the device's matrices, with as many rows"),
+                    (tm, shape.m, "parts are the device's matrices, with as many rows"),
+                    (shape.n, tn, "parts are the device's matrices, with as many columns"),
+                    (tn, shape.n, "parts are the device's matrices, with as many columns"),
+                    (shape.k, bk, "a slab consists of the device's matrices"),
+                    (piece, bk, "rows of A are moved 16 bytes at a time"),
+                    (piece, bn, "rows of B are moved 16 bytes at a time"),
+                    (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
+                    (invocations, bk * bn / piece, "the invocations must divide the pieces of a slab of B"),
+                ])?;
+            }
+            Self::Block(accumulator) => {
+                let shape = block_shape(tile, case.dtype, accumulator, invocations);
+                if !device.multiplies(&shape) {
+                    return Err(format!("the device has no cooperative matrices of {shape}"));
+                }
+            }
+        }
+        let limits = &device.limits;
+        if invocations > limits.group_invocations.min(limits.group_size[0]) {
+            return Err(format!(
+                "needs {invocations} invocations; the device has at most {} in a group",
+                limits.group_invocations
+            ));
+        }
+        let shared = self.shared_bytes(tile, case.dtype);
+        if shared > limits.shared_memory {
+            return Err(format!("needs {shared} of shared memory; the device has {}", limits.shared_memory));
+        }
+        Ok(())
+    }
+}
+
+/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest.
+/// Where it has none, those of the first devices that had any, so that a case can say what is missing.
+pub(super) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
+    let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
+    let own = device.cooperative_matrices.iter().filter(|own| {
+        (own.input.as_str(), own.accumulator.as_str(), own.scope.as_str()) == (input, accumulator, "subgroup")
+    });
+    // Of shapes of one volume the most square has the fewest components to load.
+    let largest = own.max_by_key(|own| (own.m * own.n * own.k, own.m.min(own.n)));
+    let [m, n, k] = largest.map_or([16, 16, 32 / dtype.bytes() as u32], |own| [own.m, own.n, own.k]);
+    MatrixShape { m, n, k, input, accumulator, scope: MatrixScope::Subgroup }
+}
+
+/// The cooperative matrices of work-group scope that a tile means.
+pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
+    let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
+    let scope = MatrixScope::Workgroup(invocations);
+    MatrixShape { m: tile.bm, n: tile.bn, k: tile.bk, input, accumulator, scope }
+}
+
 /// The tiles of a variant, the largest first.
 pub(super) struct Choice {
+    /// How its kernel uses them.
+    pub(super) cut: Cut,
     /// For GPUs.
     pub(super) gpu: &'static [Tile],
     /// For software devices, whose shared memory is ordinary memory: the larger the tile of an invocation, the better,
@@ -173,21 +274,30 @@ const CORES: [u64; 2] = [132, 8];
 impl Choice {
     /// The tile of a case: the one it asks for, else the built-in one.
     pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        case.tile.unwrap_or_else(|| self.of(Dims::from(case.size), device))
+        case.tile.unwrap_or_else(|| self.built_in(case, device))
     }
 
-    /// The largest tile within the device's limits that still gives every two cores three work-groups, so that no core
-    /// idles for long when the work-groups run out; else the smallest. Where none is within them the last, which the
-    /// check of the program then refuses.
-    pub(super) fn of(&self, dims: Dims, device: &DeviceInfo) -> Tile {
+    /// The tiles for devices of the kind of this one, with the device's matrices as parts where that is what they are.
+    pub(super) fn tiles(&self, dtype: DType, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
+        let tiles = if device.kind == DeviceKind::Cpu { self.software } else { self.gpu };
+        let part = self.cut.matrices(dtype).map(|(dtype, accumulator)| matrix_shape(dtype, accumulator, device));
+        tiles.iter().map(move |tile| part.map_or(*tile, |part| Tile { tm: part.m, tn: part.n, ..*tile }))
+    }
+
+    /// The largest tile within the device's limits whose work-groups keep the cores busy: when each core has had as many
+    /// as the busiest, no more than a quarter of that time was idle. Else the smallest; where none is within the limits
+    /// the last, which the check of the program then refuses. On an H100 this rule finds the blocks that a search found
+    /// at 512, 1024, 2048 and 4096.
+    pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         let [gpu, software] = CORES;
-        let (tiles, cores) = if device.kind == DeviceKind::Cpu { (self.software, software) } else { (self.gpu, gpu) };
-        let fits = |tile: &&Tile| {
-            let limits = &device.limits;
-            tile.invocations() <= limits.group_invocations && tile.shared_bytes() <= limits.shared_memory
+        let cores = if device.kind == DeviceKind::Cpu { software } else { gpu };
+        let dims = Dims::from(case.size);
+        let busy = |tile: &Tile| {
+            let blocks = tile.blocks(dims).iter().product::<u64>();
+            4 * blocks >= 3 * blocks.div_ceil(cores) * cores
         };
-        let busy = |tile: &Tile| tile.blocks(dims).iter().product::<u64>() >= cores * 3 / 2;
-        let fitting = || tiles.iter().filter(fits);
+        let tiles: Vec<Tile> = self.tiles(case.dtype, device).collect();
+        let fitting = || tiles.iter().filter(|tile| self.cut.legal(tile, case, device).is_ok());
         *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1])
     }
 }
@@ -195,19 +305,26 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::matmul::MATMUL;
     use crate::capability::tests::software_device;
+    use crate::size::Size;
 
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 };
     const CHOICE: Choice = Choice {
+        cut: Cut::Warps,
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
         software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
     };
+
+    fn case(n: u64) -> CaseSpec {
+        CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32)
+    }
 
     fn chosen(n: u64, change: impl Fn(&mut DeviceInfo)) -> u32 {
         let mut device = software_device();
         device.kind = DeviceKind::DiscreteGpu;
         change(&mut device);
-        CHOICE.of(Dims { m: n, n, k: n }, &device).bm
+        CHOICE.built_in(&case(n), &device).bm
     }
 
     #[test]
@@ -232,8 +349,8 @@ mod tests {
         let text = String::from(LARGE);
         assert_eq!(text, "128x128x16/64x32/8x8");
         assert_eq!(text.parse(), Ok(LARGE));
-        assert_eq!(LARGE.to_string(), "128×128×16, 8×8 a lane, 64×32 a warp");
-        assert_eq!(Tile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16, 8×4 a lane");
+        assert_eq!(LARGE.to_string(), "128×128×16 in 64×32 in 8×8");
+        assert_eq!(Tile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16 in 8×4");
         for (text, expected) in [
             ("128x128x16", "write 128x128x16/64x32/8x8"),
             ("128x128x16/64x32/8x+8", "did you mean '128x128x16/64x32/8x8'?"),
@@ -250,13 +367,15 @@ mod tests {
     #[test]
     fn a_tile_that_does_not_divide_or_fit_says_why() {
         let mut device = software_device();
-        assert_eq!(LARGE.legal(&device), Ok(()));
-        assert_eq!((LARGE.invocations(), LARGE.shared_bytes()), (256, Bytes(16 * (132 + 128) * 4)));
-        let error = |tile: Tile, device: &DeviceInfo| tile.legal(device).expect_err("it is illegal");
+        let legal = |tile: Tile, device: &DeviceInfo| Cut::Warps.legal(&tile, &case(64), device);
+        assert_eq!(legal(LARGE, &device), Ok(()));
+        assert_eq!(Cut::Warps.invocations(&LARGE, 8), 256);
+        assert_eq!(Cut::Warps.shared_bytes(&LARGE, DType::F32), Bytes(16 * (132 + 128) * 4));
+        let error = |tile: Tile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
         let message = error(Tile { wm: 48, ..LARGE }, &device);
         assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");
         assert!(error(Tile { bk: 12, ..LARGE }, &device).contains("8 does not divide 12"));
-        assert!(error(Tile { tm: 0, ..LARGE }, &device).contains("the rows of an invocation"));
+        assert!(error(Tile { tm: 0, ..LARGE }, &device).contains("the rows of a part"));
         assert!(error(Tile { tm: 2, ..LARGE }, &device).contains("quads of rows"));
         assert!(error(Tile { bk: 8, tm: 4, tn: 4, ..LARGE }, &device).contains("1024 does not divide 256"));
         device.limits.group_invocations = 128;

@@ -1,17 +1,23 @@
 //! What a search for the best tile of a variant goes through, and which variant is best without one.
 
-use super::tile::{Choice, Tile};
+use super::tile::{Choice, Cut, Tile, matrix_shape};
+use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
 use super::{Dims, MATMUL};
 use crate::algorithms::CaseSpec;
-use crate::capability::{DeviceInfo, DeviceKind};
+use crate::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::dtype::DType;
 
 /// The variants with tiles to search for, the one that is searched by default first.
 pub(in crate::algorithms) static TUNABLE: &[Tunable] = &[
-    Tunable { variant: "tiled", choice: &TILED, warps: Warps::SubGroups },
-    Tunable { variant: "vectorised", choice: &TILE_2D, warps: Warps::None },
-    Tunable { variant: "tile-2d", choice: &TILE_2D, warps: Warps::None },
+    Tunable { variant: "tiled", choice: &TILED },
+    Tunable { variant: "coopmat", choice: &STAGED_WIDE },
+    Tunable { variant: "coopmat-narrow", choice: &STAGED_NARROW },
+    Tunable { variant: "coopmat2", choice: &WHOLE_WIDE },
+    Tunable { variant: "coopmat2-narrow", choice: &WHOLE_NARROW },
+    Tunable { variant: "split", choice: &SPLIT },
+    Tunable { variant: "vectorised", choice: &TILE_2D },
+    Tunable { variant: "tile-2d", choice: &TILE_2D },
 ];
 
 /// A variant whose tile can be searched for.
@@ -19,24 +25,16 @@ pub struct Tunable {
     /// The variant.
     pub variant: &'static str,
     choice: &'static Choice,
-    warps: Warps,
-}
-
-/// Whether the invocations of a block are arranged in warps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Warps {
-    /// They are not.
-    None,
-    /// As large as the device's sub-groups.
-    SubGroups,
 }
 
 /// Rows and columns of a block.
-const BLOCKS: [u32; 5] = [16, 32, 64, 128, 256];
+const BLOCKS: [u32; 7] = [16, 32, 64, 96, 128, 192, 256];
 /// Columns of a slab of A.
-const SLABS: [u32; 3] = [8, 16, 32];
+const SLABS: [u32; 4] = [8, 16, 32, 64];
 /// Rows and columns of an invocation.
 const LANES: [u32; 4] = [4, 8, 16, 32];
+/// Rows and columns of a sub-group's matrices.
+const WARPS: [u32; 6] = [16, 32, 48, 64, 96, 128];
 /// A block that is longer than this times its width reads too much for what it computes.
 const MOST_OBLONG: u32 = 4;
 
@@ -44,7 +42,15 @@ impl Tunable {
     /// The tile that the variant takes without a search.
     #[must_use]
     pub fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        self.choice.of(Dims::from(case.size), device)
+        self.choice.built_in(case, device)
+    }
+
+    /// Whether the variant's kernel can be cut up like this for a case on `device`.
+    ///
+    /// # Errors
+    /// What does not divide, or which limit of the device is exceeded.
+    pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+        self.choice.cut.legal(tile, case, device)
     }
 
     /// Every tile of the search: first the built-in ones for any size that `device` can run, then the others. All are
@@ -55,26 +61,15 @@ impl Tunable {
     #[must_use]
     pub fn space(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let variant = MATMUL.variant(self.variant).expect("a test compares the tables");
-        let software = device.kind == DeviceKind::Cpu;
-        // A lane's sums are registers, and its multiply-adds of a slab are unrolled code. A software device spills sums
-        // for less than it saves on reads.
-        let (most_sums, most_code) = if software { (1 << 10, 1 << 14) } else { (1 << 7, 1 << 12) };
-        let affordable = |tile: &Tile| {
-            let sums = tile.tm * tile.tn;
-            sums <= most_sums && sums * tile.bk <= most_code
-        };
         let runs = |tile: &Tile| {
-            tile.legal(device).is_ok() && variant.program(&CaseSpec { tile: Some(*tile), ..*case }, device).is_ok()
+            self.legal(tile, case, device).is_ok()
+                && variant.program(&CaseSpec { tile: Some(*tile), ..*case }, device).is_ok()
         };
-        let own = if software { self.choice.software } else { self.choice.gpu };
-        let mut space: Vec<Tile> = own.iter().copied().filter(runs).collect();
-        let square = |bm: u32, bn: u32| bm.max(bn) <= MOST_OBLONG * bm.min(bn);
-        let pairs = |extents: &'static [u32]| extents.iter().flat_map(|a| extents.iter().map(|b| (*a, *b)));
-        for (bm, bn) in pairs(&BLOCKS).filter(|(bm, bn)| square(*bm, *bn)) {
-            for (bk, (tm, tn)) in SLABS.into_iter().flat_map(|bk| pairs(&LANES).map(move |lane| (bk, lane))) {
-                for (wm, wn) in self.warps(case.subgroup_size(device), [bm, bn], [tm, tn]) {
-                    let tile = Tile { bm, bn, bk, wm, wn, tm, tn };
-                    if affordable(&tile) && !space.contains(&tile) && runs(&tile) {
+        let mut space: Vec<Tile> = self.choice.tiles(case.dtype, device).filter(runs).collect();
+        for [bm, bn] in pairs(&BLOCKS).filter(|[bm, bn]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn))) {
+            for bk in SLABS {
+                for tile in self.parts(case, device, [bm, bn, bk]) {
+                    if !space.contains(&tile) && runs(&tile) {
                         space.push(tile);
                     }
                 }
@@ -83,16 +78,48 @@ impl Tunable {
         space
     }
 
-    /// The warps of `lanes` invocations, each with a tile of `lane`, that a block may consist of.
-    fn warps(&self, lanes: u32, block: [u32; 2], lane: [u32; 2]) -> Vec<(u32, u32)> {
-        match self.warps {
-            Warps::None => vec![(block[0], block[1])],
-            Warps::SubGroups => (0..=lanes.ilog2())
-                .map(|power| (lane[0] << power, lane[1] * (lanes >> power)))
-                .filter(|(wm, wn)| block[0].is_multiple_of(*wm) && block[1].is_multiple_of(*wn))
-                .collect(),
+    /// The ways to cut up a block that are worth a try.
+    fn parts(&self, case: &CaseSpec, device: &DeviceInfo, [bm, bn, bk]: [u32; 3]) -> Vec<Tile> {
+        let lanes = case.subgroup_size(device);
+        let fits = |[wm, wn]: &[u32; 2]| bm.is_multiple_of(*wm) && bn.is_multiple_of(*wn);
+        match self.choice.cut {
+            Cut::Columns => vec![],
+            Cut::Quads | Cut::Warps => {
+                // A lane's sums are registers, and its multiply-adds of a slab are unrolled code. A software device
+                // spills sums for less than it saves on reads.
+                let software = device.kind == DeviceKind::Cpu;
+                let (most_sums, most_code) = if software { (1 << 10, 1 << 14) } else { (1 << 7, 1 << 12) };
+                let affordable = |[tm, tn]: &[u32; 2]| tm * tn <= most_sums && tm * tn * bk <= most_code;
+                let warps = |[tm, tn]: [u32; 2]| match self.choice.cut {
+                    Cut::Warps => (0..=lanes.ilog2()).map(|power| [tm << power, tn * (lanes >> power)]).collect(),
+                    _ => vec![[bm, bn]],
+                };
+                let lanes = pairs(&LANES).filter(affordable);
+                let tiles = lanes.flat_map(|[tm, tn]| {
+                    warps([tm, tn]).into_iter().filter(fits).map(move |[wm, wn]| Tile { bm, bn, bk, wm, wn, tm, tn })
+                });
+                tiles.collect()
+            }
+            Cut::Matrices(_) | Cut::Halves => {
+                let (dtype, accumulator) = self.choice.cut.matrices(case.dtype).expect("it has matrices");
+                // Sums of 32 bits take a register each.
+                let most = if accumulator == Accumulator::Narrow { 128 * 128 } else { 64 * 128 };
+                let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
+                let part = matrix_shape(dtype, accumulator, device);
+                warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n }).collect()
+            }
+            // Only how many invocations there are is ours to say: as many warps as these.
+            Cut::Block(_) => {
+                let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
+                warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }).collect()
+            }
         }
     }
+}
+
+/// Every pair of `extents`.
+fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
+    extents.iter().flat_map(move |a| extents.iter().map(move |b| [*a, *b]))
 }
 
 /// Multiply-adds up to which a GPU gets a kernel of many small work-groups: larger tiles leave most cores idle, and each
@@ -100,14 +127,18 @@ impl Tunable {
 const FEW: u64 = 1 << 24;
 
 /// The rule of `--variant auto`: the best variant for a case that nothing was measured for, then those to fall back on
-/// where the device, or the element type, lacks it. Variants for matrix units belong in front of the GPU's.
+/// where the device, or the element type, lacks it. `split` is not among them: whether its arithmetic will do is for a
+/// person to say, and so it is for sums in 16 bits.
 pub(in crate::algorithms) fn favourites(case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
     let Dims { m, n, k } = Dims::from(case.size);
     let few = m.saturating_mul(n).saturating_mul(k) <= FEW;
     match (device.kind, case.dtype) {
         (DeviceKind::Cpu, DType::F32) => &["texel", "tiled", "vectorised", "tile-2d", "local-2d", "naive"],
         (DeviceKind::Cpu, _) => &["tile-2d", "local-2d", "naive"],
-        _ if few => &["subgroup", "local-2d", "naive"],
+        (_, dtype) if few && !matches!(dtype, DType::F16 | DType::Bf16 | DType::I8) => {
+            &["subgroup", "local-2d", "naive"]
+        }
+        (_, DType::F16 | DType::Bf16 | DType::I8) => &["coopmat", "coopmat2", "tile-2d", "local-2d", "naive"],
         (_, DType::F32) => &["tiled", "vectorised", "tile-2d", "local-2d", "naive"],
         _ => &["tile-2d", "local-2d", "naive"],
     }
@@ -117,6 +148,7 @@ pub(in crate::algorithms) fn favourites(case: &CaseSpec, device: &DeviceInfo) ->
 mod tests {
     use super::*;
     use crate::capability::tests::software_device;
+    use crate::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
     use crate::size::Size;
     use crate::units::Bytes;
 
@@ -125,7 +157,32 @@ mod tests {
         device.kind = DeviceKind::DiscreteGpu;
         device.subgroup.size = 32;
         device.limits.shared_memory = Bytes(48 << 10);
+        device.features = crate::capability::Feature::ALL.iter().copied().collect();
+        let shape = |accumulator: &str| CooperativeMatrix {
+            m: 16,
+            n: 16,
+            k: 16,
+            input: "f16".into(),
+            accumulator: accumulator.into(),
+            scope: "subgroup".into(),
+        };
+        device.cooperative_matrices = vec![shape("f16"), shape("f32")];
+        let flexible = |accumulator: &str, invocations| FlexibleMatrix {
+            granularity: [16; 3],
+            input: "f16".into(),
+            accumulator: accumulator.into(),
+            scope: "workgroup".into(),
+            invocations,
+        };
+        let shapes = ["f16", "f32"].into_iter().flat_map(|a| [32, 64, 128, 256, 512].map(|size| flexible(a, size)));
+        device.flexible_matrices = Some(FlexibleMatrices { most_extent: 1024, shapes: shapes.collect() });
         device
+    }
+
+    /// An element type that the variant has.
+    fn dtype_of(tunable: &Tunable) -> DType {
+        let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
+        if variant.supports(DType::F32) { DType::F32 } else { DType::F16 }
     }
 
     fn case(n: u64) -> CaseSpec {
@@ -136,15 +193,18 @@ mod tests {
     fn the_space_has_the_built_in_tiles_and_legal_ones_alone_each_once() {
         for device in [software_device(), gpu()] {
             for tunable in TUNABLE {
+                let case = |n| CaseSpec { dtype: dtype_of(tunable), ..case(n) };
                 let space = tunable.space(&case(1024), &device);
-                assert!(space.len() > 100, "{}: {}", tunable.variant, space.len());
+                let matrices = device.cooperative_matrices.is_empty() && tunable.choice.cut.needs_matrices();
+                assert_eq!(space.is_empty(), matrices, "{}: {}", tunable.variant, space.len());
+                assert!(matrices || space.len() > 40, "{}: {}", tunable.variant, space.len());
                 for (index, tile) in space.iter().enumerate() {
-                    assert_eq!(tile.legal(&device), Ok(()), "{}: {tile}", tunable.variant);
+                    assert_eq!(tunable.legal(tile, &case(1024), &device), Ok(()), "{}: {tile}", tunable.variant);
                     assert!(!space[..index].contains(tile), "{}: {tile} twice", tunable.variant);
                 }
                 for n in [1, 128, 512, 1024, 2048, 8192] {
                     let built_in = tunable.built_in(&case(n), &device);
-                    assert!(space.contains(&built_in), "{} {n}: {built_in}", tunable.variant);
+                    assert!(matrices || space.contains(&built_in), "{} {n}: {built_in}", tunable.variant);
                 }
             }
         }
@@ -157,7 +217,11 @@ mod tests {
         device.limits.group_invocations = 128;
         let [small, large] = [&device, &gpu()].map(|device| TUNABLE[0].space(&case(1024), device));
         assert!(!small.is_empty() && small.len() < large.len(), "{} of {}", small.len(), large.len());
-        assert!(small.iter().all(|tile| tile.invocations() <= 128 && tile.shared_bytes() <= Bytes(16 << 10)));
+        let [invocations, shared] = [
+            small.iter().map(|tile| u64::from(Cut::Warps.invocations(tile, 32))).max(),
+            small.iter().map(|tile| Cut::Warps.shared_bytes(tile, DType::F32).0).max(),
+        ];
+        assert!(invocations <= Some(128) && shared <= Some(16 << 10), "{invocations:?} {shared:?}");
     }
 
     #[test]
@@ -173,9 +237,15 @@ mod tests {
         let device = gpu();
         for tunable in TUNABLE {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
-            let tile = Tile::flat([32, 64, 8], [4, 8]);
-            let program = variant.program(&CaseSpec { tile: Some(tile), ..case(1024) }, &device).expect("it runs");
-            let groups: u64 = program.dispatches().next().expect("one dispatch").groups.iter().product();
+            let matrices = tunable.choice.cut.needs_matrices();
+            let tile = if matrices {
+                Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16 }
+            } else {
+                Tile::flat([32, 64, 8], [4, 8])
+            };
+            let case = CaseSpec { tile: Some(tile), dtype: dtype_of(tunable), ..case(1024) };
+            let program = variant.program(&case, &device).expect("it runs");
+            let groups: u64 = program.dispatches().last().expect("a dispatch").groups.iter().product();
             assert_eq!(groups, 32 * 16, "{}", tunable.variant);
         }
     }

@@ -1,9 +1,11 @@
 //! The variants of matmul. To add one: a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
 use super::Dims;
-use super::tile::{Choice, Tile};
+use super::tile::{Choice, Cut, Tile};
+use super::units;
 use crate::algorithms::{CaseSpec, Variant};
-use crate::capability::{DeviceInfo, DeviceKind};
+use crate::capability::{Accumulator, DeviceInfo, DeviceKind};
+use crate::dtype::DType;
 use crate::program::{BufferId, Dispatch, Program, Value, fold};
 use crate::shaders::Shader;
 
@@ -84,8 +86,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/tile-1d"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
-            let tile = TILE_1D.of(dims, device);
-            Program::single(block_of(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
+            let tile = TILE_1D.for_case(case, device);
+            Program::single(lanes_of(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
         },
     },
     Variant {
@@ -97,7 +99,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
-            let dispatch = block_of(shaders[0], tile, dims, device).constant("TN", tile.tn);
+            let dispatch = lanes_of(shaders[0], tile, dims, device).constant("TN", tile.tn);
             Program::single(dispatch.loops(iterations(dims, tile)))
         },
     },
@@ -110,7 +112,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
-            let dispatch = in_quads(block_of(shaders[0], tile, dims, device), dims).constant("TN", tile.tn);
+            let dispatch = in_quads(lanes_of(shaders[0], tile, dims, device), dims).constant("TN", tile.tn);
             Program::single(dispatch.loops(iterations(dims, tile)))
         },
     },
@@ -124,6 +126,46 @@ pub(super) static VARIANTS: &[Variant] = &[
             let dims = Dims::from(case.size);
             Program::single(tiled(shaders[0], TILED.for_case(case, device), dims, device))
         },
+    },
+    Variant {
+        name: "coopmat",
+        aliases: &[],
+        summary: "matrix units through cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
+        source: "GL_KHR_cooperative_matrix; CUTLASS",
+        kernels: &["matmul/coopmat"],
+        program: |shaders, case, device| units::staged(shaders[0], Accumulator::Wide, case, device),
+    },
+    Variant {
+        name: "coopmat-narrow",
+        aliases: &[],
+        summary: "the same with sums in the 16 bits of the operands: less accurate, half the registers",
+        source: "GL_KHR_cooperative_matrix; CUTLASS",
+        kernels: &["matmul/coopmat-narrow"],
+        program: |shaders, case, device| units::staged(shaders[0], Accumulator::Narrow, case, device),
+    },
+    Variant {
+        name: "coopmat2",
+        aliases: &[],
+        summary: "matrix units through cooperative matrices of a whole work-group, staged by the driver; sums in 32 bits",
+        source: "GL_NV_cooperative_matrix2",
+        kernels: &["matmul/coopmat2"],
+        program: |shaders, case, device| units::whole(shaders[0], Accumulator::Wide, case, device),
+    },
+    Variant {
+        name: "coopmat2-narrow",
+        aliases: &[],
+        summary: "the same with sums in the 16 bits of the operands",
+        source: "GL_NV_cooperative_matrix2",
+        kernels: &["matmul/coopmat2-narrow"],
+        program: |shaders, case, device| units::whole(shaders[0], Accumulator::Narrow, case, device),
+    },
+    Variant {
+        name: "split",
+        aliases: &[],
+        summary: "f32 on the matrix units: each operand split into two f16, three of their products summed up in f32",
+        source: "H. Ootomo, R. Yokota (2022), arXiv 2203.03341",
+        kernels: &["matmul/split-largest", "matmul/split-halves", "matmul/split"],
+        program: units::split,
     },
     Variant {
         name: "texel",
@@ -150,13 +192,15 @@ pub(super) static VARIANTS: &[Variant] = &[
 ];
 
 /// Tiles of `tile-1d`. Its invocations compute one column each.
-const TILE_1D: Choice = Choice {
+static TILE_1D: Choice = Choice {
+    cut: Cut::Columns,
     gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
     software: &[Tile::flat([32, 32, 8], [16, 1])],
 };
 
 /// Tiles of `tile-2d` and `vectorised`.
 pub(super) static TILE_2D: Choice = Choice {
+    cut: Cut::Quads,
     gpu: &[
         Tile::flat([128, 128, 8], [8, 8]),
         Tile::flat([64, 64, 8], [8, 8]),
@@ -168,9 +212,13 @@ pub(super) static TILE_2D: Choice = Choice {
 
 /// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
 pub(super) static TILED: Choice = Choice {
+    cut: Cut::Warps,
     gpu: &[
+        Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
         Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
+        Tile { bm: 64, bn: 128, bk: 16, wm: 64, wn: 16, tm: 4, tn: 8 },
         Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4 },
+        Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4 },
         Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4 },
     ],
     software: &[
@@ -191,17 +239,21 @@ fn iterations(dims: Dims, tile: Tile) -> u64 {
 
 /// The dispatch of `tiled` with this tile: what a search for the best tile varies.
 fn tiled(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
-    let [across, down] = tile.blocks(dims);
-    // No wider than there are rows, and with as many strips as an axis of the grid takes.
-    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]));
-    let strip = down.div_ceil(strips);
-    in_quads(block_of(shader, tile, dims, device), dims)
+    in_quads(lanes_of(shader, tile, dims, device), dims)
         .constant("WM", tile.wm)
         .constant("WN", tile.wn)
         .constant("TN", tile.tn)
-        .groups([strip, across, strips])
+        .groups(strips(tile, dims, device))
         // Only the loop over slabs is not unrolled.
         .loops(dims.k.div_ceil(u64::from(tile.bk)))
+}
+
+/// The grid of work-groups in strips of block rows, which go through the columns of C together: see `tiled.comp`.
+pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
+    let [across, down] = tile.blocks(dims);
+    // No wider than there are rows, and with as many strips as an axis of the grid takes.
+    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]));
+    [down.div_ceil(strips), across, strips]
 }
 
 /// Tells a kernel which operands it can access four elements at a time: see `matmul-quads.glsl`.
@@ -212,12 +264,22 @@ fn in_quads(dispatch: Dispatch, dims: Dims) -> Dispatch {
 }
 
 /// A dispatch in which each work-group computes a block of C, with the constants that every tiled kernel has.
-fn block_of(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
+pub(super) fn block_of(
+    shader: &'static Shader,
+    tile: Tile,
+    invocations: u32,
+    dims: Dims,
+    device: &DeviceInfo,
+) -> Dispatch {
     let grid = Grid { across: dims.n, down: dims.m, group: [tile.bn, tile.bm] };
-    let dispatch = grid.dispatch_blocks(shader, dims, device).group_size([tile.invocations(), 1, 1]);
-    [("BM", tile.bm), ("BN", tile.bn), ("BK", tile.bk), ("TM", tile.tm)]
-        .into_iter()
-        .fold(dispatch, |dispatch, (name, value)| dispatch.constant(name, value))
+    let dispatch = grid.dispatch_blocks(shader, dims, device).group_size([invocations, 1, 1]);
+    dispatch.constant("BM", tile.bm).constant("BN", tile.bn).constant("BK", tile.bk)
+}
+
+/// The same for kernels in which each invocation has `tm`×`tn` elements.
+fn lanes_of(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
+    let invocations = (tile.bm / tile.tm.max(1)) * (tile.bn / tile.tn.max(1));
+    block_of(shader, tile, invocations, dims, device).constant("TM", tile.tm)
 }
 
 /// Work-groups of one sub-group's width, each for neighbouring elements of one row of C.
@@ -278,7 +340,6 @@ mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
     use crate::capability::tests::software_device;
-    use crate::dtype::DType;
     use crate::size::Size;
     use crate::units::Bytes;
 
@@ -342,11 +403,13 @@ mod tests {
         let mut device = software_device();
         device.limits.shared_memory = Bytes(48 << 10);
         let shader = Shader::find("matmul/tiled", DType::F32).expect("it is in glsl/matmul");
+        let case = CaseSpec::new(&MATMUL, Size::Uniform(1), DType::F32);
         for table in [&TILE_2D, &TILED] {
             for tile in table.gpu.iter().chain(table.software) {
-                assert_eq!(tile.legal(&device), Ok(()), "{tile:?}");
+                assert_eq!(table.cut.legal(tile, &case, &device), Ok(()), "{tile:?}");
                 let dispatch = tiled(shader, *tile, Dims { m: 1, n: 1, k: 1 }, &device);
-                assert_eq!(Bytes(shader.shared_bytes(&dispatch.constants)), tile.shared_bytes(), "{tile:?}");
+                let shared = Bytes(shader.shared_bytes(&dispatch.constants));
+                assert_eq!(shared, table.cut.shared_bytes(tile, DType::F32), "{tile:?}");
             }
         }
         // The warps of a GPU's tiles are its sub-groups.

@@ -81,7 +81,7 @@ fn count(shader: &'static Shader, add: u64) -> Step {
 }
 
 fn chain(steps: impl Iterator<Item = Step>) -> Program {
-    Program { steps: steps.collect(), repeat: None, note: None }
+    Program { steps: steps.collect(), ..Program::default() }
 }
 
 struct Launches {

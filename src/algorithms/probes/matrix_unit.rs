@@ -8,7 +8,7 @@
 
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Oracle, Problem, Role, Sweeps, Variant};
-use crate::capability::{DeviceInfo, MatrixShape};
+use crate::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
 use crate::dtype::{DType, HostArray};
 use crate::program::{BufferId, Dispatch, Program, Value};
 use crate::shaders::Shader;
@@ -49,27 +49,6 @@ static VARIANTS: &[Variant] = &[
     },
 ];
 
-/// The type that products are summed up in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accumulator {
-    /// 32 bits.
-    Wide,
-    /// That of the operands.
-    Narrow,
-}
-
-impl Accumulator {
-    /// Its name in [`MatrixShape`].
-    pub(crate) fn name(self, dtype: DType) -> &'static str {
-        match (self, dtype) {
-            (Self::Narrow, _) => dtype.name(),
-            (Self::Wide, DType::I8) => "i32",
-            (Self::Wide, DType::U8) => "u32",
-            (Self::Wide, _) => "f32",
-        }
-    }
-}
-
 /// Sub-groups of all work-groups together.
 const SUBGROUPS: u64 = 1 << 14;
 /// Sub-groups of a work-group.
@@ -100,6 +79,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, accum
             k: k as u32,
             input: case.dtype.name(),
             accumulator: accumulator.name(case.dtype),
+            scope: MatrixScope::Subgroup,
         })
 }
 

@@ -1,0 +1,45 @@
+// Products by cooperative matrices of work-group scope: the driver cuts them up, and stages and prefetches as it sees fit.
+#extension GL_NV_cooperative_matrix2 : require
+#include "matmul-matrix.glsl"
+
+// Elements outside of a matrix are read as zero and not written; where there are none, the driver need not look.
+layout(constant_id = 1) const uint CLAMP = gl_CooperativeMatrixClampModeConstantNV;
+layout(constant_id = 2) const uint ALIGNED = 0;  // all rows start at multiples of 16 bytes
+
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Components { IN at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Sums { OUT at[]; };
+
+// Tells the compiler what it cannot see: that a row's length is a multiple of 16 bytes.
+uint aligned(uint components) {
+    return ALIGNED != 0 ? components / PIECE * PIECE : components;
+}
+
+void main() {
+    uint first_row = (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
+    uint first_column = gl_WorkGroupID.y * BN;
+    if (first_row >= M) return;
+
+    tensorLayoutNV<2, CLAMP> layout_a = createTensorLayoutNV(2, CLAMP);
+    tensorLayoutNV<2, CLAMP> layout_b = createTensorLayoutNV(2, CLAMP);
+    tensorLayoutNV<2, CLAMP> layout_c = createTensorLayoutNV(2, CLAMP);
+    layout_a = setTensorLayoutDimensionNV(layout_a, M, K);
+    layout_a = setTensorLayoutStrideNV(layout_a, aligned(K), 1);
+    layout_b = setTensorLayoutDimensionNV(layout_b, K, N);
+    layout_b = setTensorLayoutStrideNV(layout_b, aligned(N), 1);
+    layout_c = setTensorLayoutDimensionNV(layout_c, M, N);
+    layout_c = setTensorLayoutStrideNV(layout_c, aligned(N), 1);
+
+    coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> sums =
+        coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(SUM(0));
+    for (uint k = 0; k < K; k += BK) {
+        coopmat<IN, gl_ScopeWorkgroup, BM, BK, gl_MatrixUseA> a;
+        coopmat<IN, gl_ScopeWorkgroup, BK, BN, gl_MatrixUseB> b;
+        coopMatLoadTensorNV(a, Components(A).at, 0, sliceTensorLayoutNV(layout_a, first_row, BM, k, BK));
+        coopMatLoadTensorNV(b, Components(B).at, 0, sliceTensorLayoutNV(layout_b, k, BK, first_column, BN));
+        sums = coopMatMulAdd(a, b, sums);
+    }
+    round_to_out(sums);
+    coopmat<OUT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> block =
+        coopmat<OUT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(sums);
+    coopMatStoreTensorNV(block, Sums(C).at, 0, sliceTensorLayoutNV(layout_c, first_row, BM, first_column, BN));
+}

@@ -1,0 +1,5 @@
+#version 460
+#pragma vulkan 1.3
+#pragma dtypes f16
+#define NARROW_SUM
+#include "matmul-coopmat2.glsl"

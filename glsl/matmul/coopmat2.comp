@@ -1,0 +1,4 @@
+#version 460
+#pragma vulkan 1.3
+#pragma dtypes f16 bf16 i8
+#include "matmul-coopmat2.glsl"

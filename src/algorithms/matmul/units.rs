@@ -1,0 +1,242 @@
+//! Products on matrix units.
+
+use super::Dims;
+use super::tile::{Choice, Cut, Tile, block_shape, matrix_shape};
+use super::variants::{block_of, strips};
+use crate::algorithms::{BufferSpec, CaseSpec, Role};
+use crate::capability::{Accumulator, DeviceInfo};
+use crate::dtype::DType;
+use crate::program::{BufferId, Computes, Dispatch, Program, Step, Value, fold};
+use crate::shaders::Shader;
+
+/// Roundoff of an f16.
+const HALF: f64 = 1.0 / 2048.0;
+
+/// Tiles of `coopmat`, whose sums of 32 bits are 128 registers of an invocation at 64×64 a sub-group.
+pub(super) static STAGED_WIDE: Choice = Choice { cut: Cut::Matrices(Accumulator::Wide), gpu: WIDE, software: WIDE };
+
+/// Tiles of `coopmat-narrow`.
+pub(super) static STAGED_NARROW: Choice =
+    Choice { cut: Cut::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW };
+
+/// Tiles of `coopmat2`.
+pub(super) static WHOLE_WIDE: Choice = Choice { cut: Cut::Block(Accumulator::Wide), gpu: WIDE, software: WIDE };
+
+/// Tiles of `coopmat2-narrow`.
+pub(super) static WHOLE_NARROW: Choice = Choice { cut: Cut::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW };
+
+const WIDE: &[Tile] = &[
+    matrices([128, 256, 32], [64, 64]),
+    matrices([128, 128, 32], [64, 64]),
+    matrices([64, 128, 32], [32, 32]),
+    matrices([64, 64, 32], [32, 32]),
+    matrices([32, 32, 32], [16, 16]),
+];
+
+const NARROW: &[Tile] = &[
+    matrices([256, 256, 32], [128, 64]),
+    matrices([128, 256, 32], [64, 64]),
+    matrices([128, 128, 32], [64, 64]),
+    matrices([64, 128, 32], [32, 32]),
+    matrices([64, 64, 32], [32, 32]),
+    matrices([32, 32, 32], [16, 16]),
+];
+
+/// A tile of matrices of 16×16, which a [`Choice`] replaces by the device's.
+const fn matrices([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2]) -> Tile {
+    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }
+}
+
+/// The program of `coopmat`.
+pub(super) fn staged(
+    shader: &'static Shader,
+    accumulator: Accumulator,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Program {
+    let choice = if accumulator == Accumulator::Wide { &STAGED_WIDE } else { &STAGED_NARROW };
+    let dims = Dims::from(case.size);
+    let tile = choice.for_case(case, device);
+    let shape = matrix_shape(case.dtype, accumulator, device);
+    let lanes = case.subgroup_size(device);
+    let piece = 16 / case.dtype.bytes();
+    let [m, n] = [shape.m, shape.n].map(u64::from);
+    let whole = dims.m.is_multiple_of(m) && dims.n.is_multiple_of(n) && dims.n.is_multiple_of(piece);
+    let dispatch = block_of(shader, tile, choice.cut.invocations(&tile, lanes), dims, device)
+        .groups(strips(tile, dims, device))
+        .subgroups_of(lanes)
+        .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
+        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(piece)))
+        .constant("WM", tile.wm)
+        .constant("WN", tile.wn)
+        .constant("TM", shape.m)
+        .constant("TN", shape.n)
+        .constant("TK", shape.k)
+        .constant("EDGE", if whole { 0 } else { shape.m * shape.n })
+        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .matrix(shape);
+    Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
+}
+
+/// The program of `coopmat2`.
+pub(super) fn whole(
+    shader: &'static Shader,
+    accumulator: Accumulator,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Program {
+    let choice = if accumulator == Accumulator::Wide { &WHOLE_WIDE } else { &WHOLE_NARROW };
+    let dims = Dims::from(case.size);
+    let tile = choice.for_case(case, device);
+    let invocations = choice.cut.invocations(&tile, case.subgroup_size(device));
+    let piece = 16 / case.dtype.bytes();
+    let inside = dims.m.is_multiple_of(u64::from(tile.bm))
+        && dims.n.is_multiple_of(u64::from(tile.bn))
+        && dims.k.is_multiple_of(u64::from(tile.bk));
+    let aligned = dims.k.is_multiple_of(piece) && dims.n.is_multiple_of(piece);
+    let dispatch = block_of(shader, tile, invocations, dims, device)
+        .groups(strips(tile, dims, device))
+        .subgroups_of(case.subgroup_size(device))
+        .constant("CLAMP", u32::from(!inside))
+        .constant("ALIGNED", u32::from(aligned))
+        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .matrix(block_shape(&tile, case.dtype, accumulator, invocations));
+    Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, 16))
+}
+
+/// Tiles of `split`: two slabs of each operand are in shared memory.
+pub(super) static SPLIT: Choice = Choice { cut: Cut::Halves, gpu: HALVES, software: HALVES };
+
+const HALVES: &[Tile] = &[
+    matrices([128, 128, 16], [64, 64]),
+    matrices([64, 128, 32], [32, 32]),
+    matrices([64, 64, 32], [32, 32]),
+    matrices([32, 32, 32], [16, 16]),
+];
+
+/// Rows of B whose products are summed up by the matrix units alone. On an H100 these cut sums off in place of rounding
+/// them, three times for every 16 rows: after 1024 rows the error is 9·10⁻⁶ and grows in proportion, where sums in f32
+/// have 4.5·10⁻⁶ after 4096.
+const CHUNK: u64 = 1024;
+/// Elements of a half that are moved at a time.
+const PIECE: u64 = 8;
+/// Invocations of the work-groups that look for the largest magnitude, and that split.
+const PREPARING: u32 = 256;
+/// Elements that a work-group looks at for the largest magnitude.
+const SPAN: u32 = 1 << 14;
+/// What leaving out the products of low halves (2^−22), and rounding these (2^−21 for each operand, in whatever direction
+/// the device rounds), costs at most beside |A|·|B|.
+const LOST: f64 = 1.25 / (1 << 20) as f64;
+
+/// The program of `split`: the largest magnitudes, the halves, the product.
+pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let dims = Dims::from(case.size);
+    let tile = SPLIT.for_case(case, device);
+    let shape = matrix_shape(DType::F16, Accumulator::Wide, device);
+    let lanes = case.subgroup_size(device);
+    let width = [dims.k.next_multiple_of(u64::from(tile.bk)), dims.n.next_multiple_of(u64::from(tile.bn))];
+    let rows = [dims.m, width[0]];
+
+    let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
+    let [a, b, c, largest_a, largest_b, a_high, a_low, b_high, b_low, sums] =
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(BufferId);
+    let chunk = CHUNK.next_multiple_of(u64::from(tile.bk));
+    // One chunk needs no memory between chunks; a buffer has an element at least.
+    let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * width[1] };
+    let mut program = Program {
+        scratch: vec![
+            scratch("largest of A", DType::I32, 1),
+            scratch("largest of B", DType::I32, 1),
+            scratch("high halves of A", DType::F16, rows[0] * width[0]),
+            scratch("low halves of A", DType::F16, rows[0] * width[0]),
+            scratch("high halves of B", DType::F16, rows[1] * width[1]),
+            scratch("low halves of B", DType::F16, rows[1] * width[1]),
+            scratch("sums of chunks", DType::F32, between),
+        ],
+        computes: Some(Computes { dtype: DType::F16, operations: 3 }),
+        ..Program::default().allowing(LOST)
+    };
+    let buffer = Value::Buffer;
+    // Extents of matrices whose elements kernels count with 32 bits: the problem sees to that.
+    let number = |value: u64| Value::U32(u32::try_from(value).unwrap_or(u32::MAX));
+    let in_groups = |count: u64| {
+        let groups = count.max(1);
+        let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
+        [groups.min(ROW_OF_GROUPS), y, z]
+    };
+    program.steps = [largest_a, largest_b].map(|buffer| Step::Fill { buffer, word: 0 }).into();
+    for (x, largest, count) in [(a, largest_a, dims.m * dims.k), (b, largest_b, dims.k * dims.n)] {
+        let arguments = [("X", buffer(x)), ("LARGEST", buffer(largest)), ("COUNT", number(count))];
+        let dispatch = Dispatch::new(shaders[0], &arguments)
+            .group_size([PREPARING, 1, 1])
+            .groups(in_groups(count.div_ceil(u64::from(SPAN))))
+            .constant("SPAN", SPAN)
+            .loops(u64::from(SPAN / PREPARING));
+        program.steps.push(Step::Dispatch(dispatch));
+    }
+    let operands = [
+        (a, largest_a, a_high, a_low, [dims.m, dims.k], rows[0], width[0]),
+        (b, largest_b, b_high, b_low, [dims.k, dims.n], rows[1], width[1]),
+    ];
+    for (x, largest, high, low, [own_rows, own_columns], rows, width) in operands {
+        let pieces = rows * width / PIECE;
+        let arguments = [
+            ("X", buffer(x)),
+            ("LARGEST", buffer(largest)),
+            ("HIGH", buffer(high)),
+            ("LOW", buffer(low)),
+            ("ROWS", number(own_rows)),
+            ("COLUMNS", number(own_columns)),
+            ("PIECES", number(width / PIECE)),
+            ("ALL_PIECES", number(pieces)),
+        ];
+        let dispatch = Dispatch::new(shaders[1], &arguments)
+            .group_size([PREPARING, 1, 1])
+            .groups(in_groups(pieces.div_ceil(u64::from(PREPARING))));
+        program.steps.push(Step::Dispatch(dispatch));
+    }
+    let arguments = [
+        ("A_HIGH", buffer(a_high)),
+        ("A_LOW", buffer(a_low)),
+        ("B_HIGH", buffer(b_high)),
+        ("B_LOW", buffer(b_low)),
+        ("LARGEST_A", buffer(largest_a)),
+        ("LARGEST_B", buffer(largest_b)),
+        ("SUMS", buffer(sums)),
+        ("C", buffer(c)),
+        ("M", number(dims.m)),
+        ("N", number(dims.n)),
+        ("PIECES_OF_K", number(width[0] / PIECE)),
+        ("PIECES_OF_N", number(width[1] / PIECE)),
+    ];
+    let whole = dims.m.is_multiple_of(shape.m.into()) && dims.n.is_multiple_of(shape.n.into());
+    let dispatch = Dispatch::new(shaders[2], &arguments)
+        .group_size([SPLIT.cut.invocations(&tile, lanes), 1, 1])
+        .groups(strips(tile, dims, device))
+        .subgroups_of(lanes)
+        .constant("BM", tile.bm)
+        .constant("BN", tile.bn)
+        .constant("BK", tile.bk)
+        .constant("WM", tile.wm)
+        .constant("WN", tile.wn)
+        .constant("TM", shape.m)
+        .constant("TN", shape.n)
+        .constant("TK", shape.k)
+        .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32)
+        .constant("EDGE", if whole { 0 } else { shape.m * shape.n })
+        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .matrix(shape);
+    program.steps.push(Step::Dispatch(dispatch));
+    program
+}
+
+/// Work-groups along x of a grid of one dimension that is folded.
+const ROW_OF_GROUPS: u64 = 1 << 15;
+
+/// What sums in f16 may err by beyond those in f32: a rounding for each matrix product of `k` terms.
+fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 {
+    if accumulator == Accumulator::Wide || dtype != DType::F16 {
+        return 0.0;
+    }
+    dims.k.div_ceil(k) as f64 * HALF
+}
