@@ -94,7 +94,7 @@ fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let more = [(wrong, "newly wrong"), (others, "not compared"), (ruling.violations.len(), "limits broken")];
     let parts = counts.into_iter().chain(more).filter(|(count, _)| *count > 0);
     let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
-    let percent = crate::units::significant(100.0 * comparison.min_effect);
+    let percent = units::significant(100.0 * comparison.min_effect);
     let percent = if percent.contains('.') { percent.trim_end_matches('0').trim_end_matches('.') } else { &percent };
     format!("{} (changes below {percent} % do not matter)", parts.join(", "))
 }

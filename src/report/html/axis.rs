@@ -26,11 +26,15 @@ impl Axis {
         Some(Self { low, high, ticks: ticks.filter(|tick| (low..=high).contains(tick)).collect() })
     }
 
-    /// An axis that holds `values`, with ticks at those that leave room for `most` labels.
+    /// An axis that holds `values`, with ticks at those that leave room for `most` labels: whole ones where there are
+    /// any, for others are means that nobody asked for.
     pub(super) fn at(values: impl Iterator<Item = f64> + Clone, most: usize) -> Option<Self> {
         let (low, high) = bounds(values.clone())?;
         let mut sorted: Vec<_> = values.filter(|value| usable(*value)).collect();
         sorted.sort_by(f64::total_cmp);
+        if sorted.iter().any(|value| value.fract() == 0.0) {
+            sorted.retain(|value| value.fract() == 0.0);
+        }
         let gap = (high / low).powf(1.0 / most as f64);
         let mut ticks: Vec<f64> = vec![];
         for value in sorted {
@@ -102,6 +106,9 @@ mod tests {
     fn ticks_at_values_leave_room_for_their_labels() {
         let axis = Axis::at([64.0, 65.0, 66.0, 128.0, 256.0].into_iter(), 6).expect("values");
         assert_eq!(axis.ticks, [64.0, 128.0, 256.0]);
+        let axis = Axis::at([208.8, 256.0, 512.0].into_iter(), 6).expect("values");
+        assert!(axis.ticks == [256.0, 512.0] && axis.low < 208.8, "{axis:?}");
+        assert_eq!(Axis::at([208.8].into_iter(), 6).expect("a value").ticks, [208.8]);
     }
 
     #[test]
