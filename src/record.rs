@@ -133,7 +133,7 @@ pub struct Case {
 }
 
 /// What came of a case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum Outcome {
