@@ -408,7 +408,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
-    /// The same as JUnit XML, for CI systems that show tests: slower cases fail, undecided ones are skipped.
+    /// The same as junit XML, for CI systems that show tests: slower cases fail, undecided ones are skipped.
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
 }

@@ -78,6 +78,12 @@ pub(super) fn number(value: f64) -> String {
     if (1e-3..1e6).contains(&value) { trimmed(&significant(value)) } else { format!("{value:.0e}") }
 }
 
+/// A size as it may be typed: `8192`, `2^22`, for large powers of two are no round decimals.
+pub(super) fn size(value: f64) -> String {
+    let exponent = value.log2();
+    if value > 65536.0 && exponent.fract() == 0.0 { format!("2^{exponent}") } else { number(value) }
+}
+
 /// A decimal without the zeros that say nothing on an axis.
 fn trimmed(decimal: &str) -> String {
     if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.').into() } else { decimal.into() }
@@ -114,6 +120,7 @@ mod tests {
     #[test]
     fn labels_have_units_and_no_idle_zeros() {
         assert_eq!([1e3, 1.5e6, 2e9, 0.5].map(time), ["1 µs", "1.5 ms", "2 s", "0.5 ns"]);
+        assert_eq!([64.0, 65536.0, 4_194_304.0, 1e6].map(size), ["64", "65536", "2^22", "1e6"]);
         assert_eq!([0.01, 1.0, 2000.0, 1e7].map(number), ["0.01", "1", "2000", "1e7"]);
     }
 }

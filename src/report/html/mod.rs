@@ -140,7 +140,7 @@ impl Page {
         let _ = writeln!(self.out, r#"<section aria-labelledby="group-{at}">"#);
         let _ = writeln!(self.out, r#"<h2 id="group-{at}"{first}{}</h2>"#, escape(&group.title()));
         let charts = group.charts(sources);
-        if sources.len() == 1 {
+        if group.cases.iter().filter(|cases| !cases.is_empty()).count() < 2 {
             self.charts(charts.into_iter().flatten().collect());
         } else {
             self.line(
@@ -249,9 +249,13 @@ impl Page {
         if speedups {
             headings.push("host ÷ device");
         }
-        headings.push("remarks");
+        let remarked = cases.iter().any(|case| !remarks(case).is_empty());
+        if remarked {
+            headings.push("remarks");
+        }
+        let class = if remarked { "figures remarks" } else { "figures" };
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", times of one operation" } else { "" };
-        self.open_table(&format!("{title}: {}{one}", source.name()), "figures remarks", &headings);
+        self.open_table(&format!("{title}: {}{one}", source.name()), class, &headings);
         for case in cases {
             let size = escape(&case.row());
             let _ = write!(self.out, r#"<tr><th scope="row">{size}</th><td class="w">{}</td>"#, escape(&case.variant));
@@ -265,7 +269,8 @@ impl Page {
             for cell in cells.into_iter().chain(share).chain(speedup) {
                 let _ = write!(self.out, r#"<td class="n">{cell}</td>"#);
             }
-            let _ = writeln!(self.out, "<td>{}</td></tr>", escape(&remarks(case)));
+            let remark = if remarked { format!("<td>{}</td>", escape(&remarks(case))) } else { String::new() };
+            let _ = writeln!(self.out, "{remark}</tr>");
         }
         self.close_table();
     }
@@ -310,7 +315,7 @@ impl Page {
 }
 
 /// What a case has in common with that of another source.
-fn name<'a>(case: &'a Case) -> (&'a str, String) {
+fn name(case: &Case) -> (&str, String) {
     (&case.size, series(case))
 }
 

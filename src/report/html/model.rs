@@ -160,7 +160,9 @@ impl<'a> Group<'a> {
             let mut points: Vec<_> = of.filter_map(|case| shown.point(case)).collect();
             // An oblong problem is not on the line of the square ones; where all are oblong, they are a line.
             if points.iter().all(|point| !point.on_line) {
-                points.iter_mut().for_each(|point| point.on_line = true);
+                for point in &mut points {
+                    point.on_line = true;
+                }
             }
             if !points.is_empty() {
                 series_list.push(Series { name, style, points });
@@ -184,7 +186,7 @@ impl<'a> Group<'a> {
                 x_title: "size".into(),
                 x,
                 y,
-                x_label: axis::number,
+                x_label: axis::size,
                 y_label: shown.label(),
                 joined: Joined::Line,
                 series: series_list,
