@@ -396,12 +396,6 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub candidate: Vec<PathBuf>,
 
-    /// Run it in so many processes, one after the other, and tell how far they lie apart and which changes a comparison
-    /// here can see [default: 8 processes].
-    #[arg(long, value_name = "PROCESSES", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["baseline_run", "baseline"])]
-    pub noise: Option<u32>,
-
     /// How they are compared.
     #[command(flatten)]
     pub judging: Judging,
@@ -413,6 +407,10 @@ pub struct CompareArgs {
     /// Write the comparison as JSON to this file, or to standard output (`-`) in place of the table.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+
+    /// The same as junit XML, for CI systems that show tests: slower cases fail, undecided ones are skipped.
+    #[arg(long, value_name = "PATH|-")]
+    pub junit: Option<PathBuf>,
 }
 
 /// Options of `ab`.

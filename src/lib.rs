@@ -23,6 +23,8 @@ pub mod record;
 pub mod report;
 pub mod runner;
 pub mod sampling;
+#[cfg(test)]
+mod schema;
 pub mod search;
 pub mod selector;
 pub mod shaders;

@@ -6,6 +6,7 @@ use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Sweeps, Variant};
 use crate::capability::DeviceKind;
 use crate::dtype::DType;
 use crate::error::Error;
+use crate::host;
 use crate::options::{self, Config, Published, Selection};
 use crate::record::{Cache, Clock};
 use crate::size::{Size, Sweep};
@@ -45,7 +46,12 @@ pub struct Group {
     pub on: On,
     /// Whether a device adds a variant of its own choice.
     pub pick: Pick,
+    /// Whether the host's cores take it too.
+    pub on_host: bool,
 }
+
+/// The name of the host's cores among devices.
+pub const HOST: &str = "host";
 
 /// Who chooses the variants of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +159,14 @@ impl Group {
     }
 }
 
+impl Group {
+    /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
+    fn host_id(&self) -> Option<String> {
+        let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
+        Some(self.id_of(baseline.name).0)
+    }
+}
+
 impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.variants.iter().map(|variant| self.id(variant).0)).finish()
@@ -184,7 +198,18 @@ impl Plan {
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let groups = self.runs.iter().flat_map(|run| &run.groups);
-        groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant).0)).collect()
+        let ids = |group: &Group| {
+            let variants = group.variants.iter().map(|variant| group.id(variant).0);
+            variants.chain(group.host_id()).collect::<Vec<_>>()
+        };
+        groups.flat_map(ids).collect()
+    }
+
+    /// This plan with the host's cores beside the devices.
+    #[must_use]
+    pub fn with_host(mut self) -> Self {
+        self.runs.iter_mut().flat_map(|run| &mut run.groups).for_each(|group| group.on_host = true);
+        self
     }
 
     /// This plan with only the cases of these ids; all of them where none is given.
@@ -206,8 +231,11 @@ impl Plan {
                     wanted
                 });
                 group.variants = variants;
+                let host = group.host_id();
+                group.on_host = host.as_ref().is_some_and(|id| ids.contains(id));
+                found.extend(host);
             }
-            run.groups.retain(|group| !group.variants.is_empty());
+            run.groups.retain(|group| !group.variants.is_empty() || group.on_host);
         }
         self.runs.retain(|run| !run.groups.is_empty());
         match ids.iter().find(|id| !found.contains(id)) {
@@ -269,7 +297,8 @@ impl Run {
                                     format!("{} cannot have size {size}: {reason}", algorithm.name)
                                 })?;
                             }
-                            groups.push(Group { algorithm, spec, variants: variants.clone(), on, pick });
+                            let on_host = selection.device.iter().any(|device| device == HOST);
+                            groups.push(Group { algorithm, spec, variants: variants.clone(), on, pick, on_host });
                         }
                     }
                 }
@@ -466,6 +495,11 @@ mod tests {
         assert_eq!(cut.ids(), ["matmul/local/f32/16x16x16"]);
         assert_eq!(ids(&cut), "[[[\"matmul/local/f32/16x16x16\"]]]");
         assert_eq!(plan(&[]).expect("all").runs[0].groups.len(), 2);
+        let both = Plan::new(&selection("local", "8,16"), None).expect("a plan").with_host();
+        assert_eq!(both.ids().len(), 4);
+        let host = both.only(&["matmul/faer/f32/16x16x16".into()]).expect("it is there");
+        assert_eq!(host.ids(), ["matmul/faer/f32/16x16x16"]);
+        assert_eq!(host.runs[0].groups.len(), 1);
         let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();
         assert!(error.contains("no case 'matmul/local/f32/9x9x9'"), "{error}");
     }

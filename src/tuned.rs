@@ -375,7 +375,7 @@ mod tests {
     fn group(variants: &[&str], pick: Pick, n: u64) -> Group {
         let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table")).collect();
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
-        Group { algorithm: &MATMUL, spec, variants, on: On::Any, pick }
+        Group { algorithm: &MATMUL, spec, variants, on: On::Any, pick, on_host: false }
     }
 
     fn chosen(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<(&'static str, Option<String>, Vec<String>)> {

@@ -8,7 +8,7 @@ use crate::cli::{BenchArgs, TableForm};
 use crate::error::{Error, Exit};
 use crate::host;
 use crate::peak::Peak;
-use crate::plan::{Group, Plan, Run, Sampling};
+use crate::plan::{Group, HOST, Plan, Run, Sampling};
 use crate::progress::{Progress, Silent};
 use crate::reader::printable;
 use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
@@ -23,7 +23,8 @@ use std::time::Instant;
 
 pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
-    let plan = Plan::new(&args.selection, args.config.as_deref())?.only(&args.only)?;
+    let plan = Plan::new(&args.selection, args.config.as_deref())?;
+    let plan = if args.baseline.is_some() { plan.with_host() } else { plan }.only(&args.only)?;
     if let Some(processes) = args.noise {
         return super::noise::run(args, processes, vulkan);
     }
@@ -32,7 +33,7 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     let limits = if args.no_peak { Limits::Ignore } else { Limits::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let record = measure(&plan, vulkan, Timing::Sample, limits, args.baseline.is_some(), &tuned)?;
+    let record = measure(&plan, vulkan, Timing::Sample, limits, &tuned)?;
     let exit = exit(&record);
     notes.push_str(&report::bench::notes(&record));
 
@@ -88,9 +89,6 @@ fn names(paths: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// The name of the host's cores among devices.
-const HOST: &str = "host";
-
 /// Whether cases are held against the limits of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limits {
@@ -98,15 +96,12 @@ pub(super) enum Limits {
     Ignore,
 }
 
-/// Takes every run of the plan through every device it names.
-///
-/// `baseline` adds the host's cores; a device `host` is these alone, for which no Vulkan is needed.
+/// Takes every run of the plan through every device it names; the device `host` alone needs no Vulkan.
 pub(super) fn measure(
     plan: &Plan,
     vulkan: &Vulkan,
     timing: Timing,
     limits: Limits,
-    baseline: bool,
     tuned: &Tuned,
 ) -> Result<Record, Error> {
     let begun = Instant::now();
@@ -123,14 +118,13 @@ pub(super) fn measure(
                 kinds.push(physical.info.kind);
             }
         }
-        if baseline || run.devices.iter().any(|device| device == HOST) {
-            // The sizes that the devices beside it take, or its own.
-            let suits = |group: &&Group| match kinds[..] {
-                [] => group.on.suits(DeviceKind::Host),
-                _ => kinds.iter().any(|kind| group.on.suits(*kind)),
-            };
-            on_host.extend(run.groups.iter().filter(suits).map(|group| (group, &run.sampling)));
-        }
+        // The sizes that the devices beside it take, or its own.
+        let suits = |group: &&Group| match kinds[..] {
+            [] => group.on.suits(DeviceKind::Host),
+            _ => kinds.iter().any(|kind| group.on.suits(*kind)),
+        };
+        let groups = run.groups.iter().filter(|group| group.on_host);
+        on_host.extend(groups.filter(suits).map(|group| (group, &run.sampling)));
     }
     let interrupted = interrupt::listen()?;
     let groups = todo.iter().flat_map(|(_, run, physical)| run.groups_on(physical.info.kind));

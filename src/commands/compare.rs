@@ -1,14 +1,14 @@
 //! `gpukern compare`.
 
-use super::json_file::JsonTarget;
+use super::json_file::{Document, JsonTarget};
 use super::{Answer, judging};
 use crate::cli::CompareArgs;
-use crate::compare::gate::{self, Limit, Violation};
-use crate::compare::{self, Comparison};
+use crate::compare;
+use crate::compare::gate::{self, Limit};
 use crate::error::Error;
+use crate::export::junit;
 use crate::reader::printable;
 use crate::report;
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
@@ -25,7 +25,11 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     if paths.iter().flatten().filter(|path| **path == Path::new("-")).count() > 1 {
         return Err(Error::Usage("standard input ('-') is given twice; it holds one record".into()));
     }
-    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    if [&args.json, &args.junit].into_iter().flatten().filter(|path| *path == Path::new("-")).count() > 1 {
+        return Err(Error::Usage("--json and --junit both name standard output ('-'); give one of them a file".into()));
+    }
+    let json = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    let junit = args.junit.as_deref().map(|path| JsonTarget::open_for(path, JUNIT)).transpose()?;
     let mut notes = String::new();
     let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
 
@@ -36,22 +40,19 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
     let exit = judging::exit(&comparison, &ruling);
-    let table = report::compare::text(&comparison, &ruling);
-    let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
-    let document = Document { comparison: &comparison, violations: &ruling.violations, exit: exit as u8 };
-    let json = serde_json::to_string(&document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-    let output = target.deliver(&json)?.unwrap_or(table);
+    let mut output = report::compare::text(&comparison, &ruling);
+    if let Some(target) = json {
+        let document = compare::Document::new(&comparison, &ruling.violations, exit);
+        let text = serde_json::to_string(&document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
+        output = target.deliver(&text)?.unwrap_or(output);
+    }
+    if let Some(target) = junit {
+        output = target.deliver(&junit::comparison(&comparison, &ruling))?.unwrap_or(output);
+    }
     Ok(Answer { output, notes, exit })
 }
 
-/// What `--json` writes.
-#[derive(Serialize)]
-struct Document<'a> {
-    #[serde(flatten)]
-    comparison: &'a Comparison,
-    violations: &'a [Violation],
-    exit: u8,
-}
+const JUNIT: Document = Document { name: "JUnit XML", option: "--junit" };
 
 fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
     first.into_iter().chain(more).map(PathBuf::as_path).collect()

@@ -11,7 +11,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Looks, Settings, Verdict};
 use crate::error::{Error, Exit};
 use crate::options;
-use crate::plan::Plan;
+use crate::plan::{HOST, Plan};
 use crate::progress;
 use crate::record::{Case, Record};
 use crate::report;
@@ -132,6 +132,7 @@ impl Request {
     fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, vulkan: &Vulkan) -> Result<Option<Record>, Error> {
         let mut arguments = args.selection.arguments();
         arguments.extend(args.config.iter().map(|path| format!("--config={}", path.display())));
+        arguments.extend(args.baseline.map(|_| format!("--baseline={HOST}")));
         arguments.extend(ids.iter().map(|id| format!("--only={id}")));
         let Some(record) = Child::bench(format!("round {round}"), &arguments, vulkan)?.record()? else {
             return Ok(None);

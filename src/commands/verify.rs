@@ -14,7 +14,7 @@ pub(super) fn run(args: VerifyArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let plan = Plan { runs: vec![run] };
     // What everyone gets is what has to conform; a search verifies what it finds.
     let tuned = Tuned::none();
-    let record = bench::measure(&plan, vulkan, Timing::VerifyOnly, bench::Limits::Ignore, false, &tuned)?;
+    let record = bench::measure(&plan, vulkan, Timing::VerifyOnly, bench::Limits::Ignore, &tuned)?;
     let output = format!("{}\n{}", report::verify::table(&record), report::verify::summary(&record));
     Ok(Answer { output, notes: report::bench::notes(&record), exit: bench::exit(&record) })
 }

@@ -1,11 +1,13 @@
 //! What else differs between the records of two sides: named before any number.
 
+use crate::capability::DeviceInfo;
 use crate::record::{Cache, Clock, Record};
 use serde::Serialize;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Something that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Difference {
     /// What: `driver`, `seed`, ….
     pub what: &'static str,
@@ -27,8 +29,8 @@ impl Difference {
     }
 }
 
-/// A fact of one record, as text.
-type Fact = fn(&Record) -> String;
+/// A fact of one record, as texts by what they are of: a device, or all of it.
+type Fact = fn(&Record) -> Vec<(String, String)>;
 
 /// What is looked at, and whether a difference is refused.
 const FACTS: [(&str, bool, Fact); 6] = [
@@ -38,36 +40,61 @@ const FACTS: [(&str, bool, Fact); 6] = [
             format!("{} {} ({})", device.driver.name, device.driver.info, device.driver.version)
         })
     }),
-    ("validation layers", true, |record| if record.method.validation { "on".into() } else { "off".into() }),
-    ("clock", true, |record| match record.method.clock {
-        Clock::DeviceTimestamps => "device timestamps".into(),
-        Clock::Host => "host".into(),
+    ("validation layers", true, |record| whole(if record.method.validation { "on" } else { "off" })),
+    ("clock", true, |record| {
+        whole(match record.method.clock {
+            Clock::DeviceTimestamps => "device timestamps",
+            Clock::Host => "host",
+        })
     }),
-    ("cache", true, |record| match record.method.cache {
-        Cache::Hot => "hot".into(),
-        Cache::Cold => "cold".into(),
+    ("cache", true, |record| {
+        whole(match record.method.cache {
+            Cache::Hot => "hot",
+            Cache::Cold => "cold",
+        })
     }),
-    ("gpukern", false, |record| record.version.clone()),
+    ("gpukern", false, |record| whole(&record.version)),
 ];
 
-fn per_device(record: &Record, fact: impl Fn(&crate::capability::DeviceInfo) -> String) -> String {
-    let facts: Vec<_> = record.devices.iter().map(fact).collect();
-    facts.join(", ")
+/// A fact of the whole record.
+fn whole(fact: &str) -> Vec<(String, String)> {
+    vec![(String::new(), fact.into())]
+}
+
+fn per_device(record: &Record, fact: impl Fn(&DeviceInfo) -> String) -> Vec<(String, String)> {
+    // Of several with one name each is itself, whose driver may be another.
+    let number = |at: usize, name: &str| record.devices[..at].iter().filter(|other| other.name == *name).count();
+    let devices = record.devices.iter().enumerate();
+    devices.map(|(at, device)| (format!("{} {}", device.name, number(at, &device.name)), fact(device))).collect()
 }
 
 pub(super) fn find(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     let mut found = vec![];
     for (what, refused, fact) in FACTS {
-        let values = |records: &[Record]| records.iter().map(fact).collect::<BTreeSet<_>>();
-        let [before, after] = [values(baseline), values(candidate)];
+        let [before, after] = [facts(baseline, fact), facts(candidate, fact)];
+        // Not every record of a side has every device: further rounds measure what is undecided, wherever that is.
+        let values = |facts: &Facts| facts.values().flatten().cloned().collect::<BTreeSet<_>>();
         // Different values on one side are as bad: which of its files is the baseline?
-        if before != after || before.len() > 1 {
-            let text = |values: BTreeSet<String>| values.into_iter().collect::<Vec<_>>().join(" and ");
+        let ambiguous = |facts: &Facts| facts.values().any(|values| values.len() > 1);
+        let moved = before.iter().any(|(of, values)| after.get(of).is_some_and(|others| others != values));
+        if values(&before) != values(&after) || moved || ambiguous(&before) || ambiguous(&after) {
+            let text = |facts: Facts| values(&facts).into_iter().collect::<Vec<_>>().join(" and ");
             found.push(Difference { what, baseline: text(before), candidate: text(after), refused });
         }
     }
     found.extend(cases(baseline, candidate));
     found
+}
+
+/// The values of a fact in the records of a side, by what they are of.
+type Facts = BTreeMap<String, BTreeSet<String>>;
+
+fn facts(records: &[Record], fact: Fact) -> Facts {
+    let mut facts = Facts::new();
+    for (of, value) in records.iter().flat_map(fact) {
+        facts.entry(of).or_default().insert(value);
+    }
+    facts
 }
 
 /// Cases of the same id that are not the same problem. The first of each kind is named.

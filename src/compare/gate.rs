@@ -41,8 +41,12 @@ pub struct Limit {
 
 /// A limit that a case does not keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Violation {
-    /// The case.
+    /// The case: its place in [`Comparison::cases`].
+    #[serde(skip)]
+    pub case: usize,
+    /// Its id.
     pub id: String,
     /// What it is, and what it may be.
     pub message: String,
@@ -156,7 +160,7 @@ pub fn rule(limits: &[Limit], comparison: &Comparison) -> Result<Ruling, String>
             if limit.max_slowdown.is_some_and(|most| case.interval.is_some_and(|[_, high]| high <= 1.0 + most)) {
                 ruling.settled.push(index);
             }
-            let violation = |message| Violation { id: case.id.clone(), message };
+            let violation = |message| Violation { case: index, id: case.id.clone(), message };
             ruling.violations.extend(messages.into_iter().map(violation));
         }
         if !used {

@@ -2,6 +2,7 @@
 //! each. Pure: numbers and texts in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
 
 mod differences;
+mod document;
 pub mod gate;
 mod pair;
 pub mod paired;
@@ -9,6 +10,7 @@ mod side;
 mod why;
 
 pub use differences::Difference;
+pub use document::Document;
 
 use crate::algorithms::input::generator;
 use crate::record::{Record, Share};
@@ -81,6 +83,7 @@ pub fn spent(look: usize) -> f64 {
 
 /// What became of a case that was measured on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It takes longer, and by more than what matters.
@@ -111,6 +114,7 @@ impl Verdict {
 
 /// What a side knows of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sighting {
     /// Median of one run of the program: the middle one of those of its processes.
     pub median: Nanos,
@@ -122,6 +126,7 @@ pub struct Sighting {
 
 /// A case that was measured on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Compared {
     /// Its id.
     pub id: String,
@@ -153,6 +158,7 @@ pub struct Compared {
 
 /// A case without a time on one side at least.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unmatched {
     /// Its id.
     pub id: String,
@@ -172,6 +178,7 @@ pub struct Unmatched {
 
 /// A finished comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// `gpukern-compare/1`.
     pub schema: &'static str,

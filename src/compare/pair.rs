@@ -34,8 +34,8 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
 }
 
 pub(super) fn runs(side: &[Seen<'_>]) -> Vec<Run> {
-    let times = |seen: &Seen<'_>| seen.samples().iter().map(|sample| sample.device.0).collect();
-    side.iter().filter_map(|seen| Run::new(times(seen))).collect()
+    let times = |seen: &Seen<'_>| seen.samples().iter().map(|sample| sample.device.0).collect::<Vec<_>>();
+    side.iter().filter_map(|seen| Run::new(&times(seen))).collect()
 }
 
 impl Pair<'_> {

@@ -41,8 +41,8 @@ impl Schedule {
         if rounds.len() < LEAST_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
             return None;
         }
-        let ratios = rounds.iter().map(|[a, b]| b.0 / a.0).collect();
-        let Ratio { value, interval, p } = bootstrap::paired(ratios, &mut generator(1, 0))?;
+        let ratios: Vec<_> = rounds.iter().map(|[a, b]| b.0 / a.0).collect();
+        let Ratio { value, interval, p } = bootstrap::paired(&ratios, &mut generator(1, 0))?;
         // Who looks until something shows finds something: see `spent`. Beginning at its second factor spends half of what
         // may be spent, because p is approximate where rounds are few: simulated, one look too many in a hundred
         // trials became 1.4.

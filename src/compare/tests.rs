@@ -140,6 +140,21 @@ fn what_else_differs_is_named() {
 }
 
 #[test]
+fn a_device_that_only_some_records_of_a_side_have_is_no_difference() {
+    let mut a = record("a", &times(1e6, 0.005, 50, 1));
+    let mut host = a.devices[0].clone();
+    (host.index, host.name, host.driver.info) = (1, "processor".into(), "2 threads".into());
+    a.devices.push(host);
+    let mut round = a.clone();
+    round.devices.remove(0);
+    let sides = |first: &Record| differences(std::slice::from_ref(first), &[first.clone(), round.clone()]);
+    assert_eq!(sides(&a), []);
+    round.devices[0].driver.info = "4 threads".into();
+    let found: Vec<_> = differences(std::slice::from_ref(&a), &[a.clone(), round]).iter().map(|d| d.what).collect();
+    assert_eq!(found, ["driver"]);
+}
+
+#[test]
 fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
     let a = record("a", &times(1e6, 0.005, 50, 1));
     let mut b = record("b", &times(1e6, 0.005, 50, 2));

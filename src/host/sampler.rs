@@ -153,7 +153,7 @@ mod tests {
         let algorithm = find(algorithm).expect("it is in the registry");
         let dtype = algorithm.dtypes().next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
-        let group = Group { algorithm, spec, variants: vec![], on: On::Any, pick: Pick::Named };
+        let group = Group { algorithm, spec, variants: vec![], on: On::Any, pick: Pick::Named, on_host: true };
         let sampling = Sampling { max_time: Duration::from_millis(5), ..Sampling::default() };
         let sampling = Sampling { patience: Some(Duration::from_millis(1)), ..sampling };
         measure(&group, 3, &sampling, &AtomicBool::new(interrupted))

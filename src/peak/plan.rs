@@ -21,7 +21,7 @@ pub fn run(device: &DeviceInfo, extent: Extent) -> Run {
         let wanted = |variant: &&algorithms::Variant| variants.is_empty() || variants.contains(&variant.name);
         let variants: Vec<_> = algorithm.variants.iter().filter(wanted).filter(|v| v.supports(dtype)).collect();
         let spec = CaseSpec::new(algorithm, size, dtype);
-        groups.push(Group { algorithm, spec, variants, on: On::Any, pick: Pick::Named });
+        groups.push(Group { algorithm, spec, variants, on: On::Any, pick: Pick::Named, on_host: false });
     };
     let scale = Scale::of(device);
     for dtype in probes::FMA.dtypes() {

@@ -4,6 +4,7 @@ use super::printable;
 use crate::record::{Case, Measured, Outcome, Record};
 use crate::stats::Summary;
 use crate::units::Nanos;
+use rayon::prelude::*;
 use std::collections::HashSet;
 
 /// Longest time that is believed: a hundred days.
@@ -37,7 +38,8 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
     }
     let mut ids = HashSet::with_capacity(record.cases.len());
     let (mut mended, mut verified) = (vec![], 0);
-    for (index, case) in record.cases.iter_mut().enumerate() {
+    let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
+    for (index, (case, found)) in record.cases.iter().zip(found).enumerate() {
         let name = printable(&case.id).into_owned();
         let refuse = |message: String| Problem { case: Some(index), message };
         if !indices.contains(&case.device) {
@@ -58,7 +60,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
         if let Some(value) = [share, case.speedup].into_iter().flatten().find(|value| *value < 0.0) {
             return Err(refuse(format!("case '{name}' has a share or speed-up of {value}, below zero")));
         }
-        match check_case(case) {
+        match found {
             Ok(Finding::AsSaid) => {}
             Ok(Finding::Mended) => mended.push(name),
             Ok(Finding::VerifiedOnly) => verified += 1,

@@ -5,6 +5,7 @@
 
 mod check;
 mod foreign;
+mod outcome;
 
 use crate::error::Error;
 use crate::record::{Case, Record, SCHEMA};

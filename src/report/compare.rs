@@ -5,7 +5,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::{Compared, Comparison, Difference, FEW_PROCESSES, Unmatched, Verdict};
 use crate::reader::printable;
 use crate::stats::bootstrap::TELLING_RUNS;
-use crate::units::{Nanos, TimeUnit};
+use crate::units::{self, Nanos, TimeUnit};
 use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
@@ -64,9 +64,9 @@ fn row(case: &Compared, settled: bool) -> comfy_table::Row {
     let [before, after] = [&case.baseline, &case.candidate].map(|side| Nanos(side.median.0 / operations));
     let unit = TimeUnit::for_value(before);
     let time = |time| format!("{} {unit}", unit.number(time));
-    let ratio = case.ratio.map_or_else(|| "–".into(), figure);
-    let interval =
-        case.interval.map_or_else(|| "–".into(), |[low, high]| format!("{} … {}", figure(low), figure(high)));
+    let ratio = case.ratio.map_or_else(|| "–".into(), units::ratio);
+    let interval = case.interval.map(|ends| ends.map(units::ratio).join(" … "));
+    let interval = interval.unwrap_or_else(|| "–".into());
     let verdict = match case.verdict {
         Verdict::Slower => "SLOWER".to_string(),
         other => other.name().to_string(),
@@ -78,11 +78,6 @@ fn row(case: &Compared, settled: bool) -> comfy_table::Row {
     let mut row = table::row([printable(&case.id).into(), verdict, time(before), time(after), ratio, interval], 2);
     row.add_cell(comfy_table::Cell::new(why.join("; ")));
     row
-}
-
-/// A ratio with as many digits as an interval can use.
-fn figure(ratio: f64) -> String {
-    if (0.001..1000.0).contains(&ratio) { format!("{ratio:.4}") } else { format!("{ratio:.2e}") }
 }
 
 fn unmatched(case: &Unmatched) -> String {
@@ -99,7 +94,7 @@ fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let more = [(wrong, "newly wrong"), (others, "not compared"), (ruling.violations.len(), "limits broken")];
     let parts = counts.into_iter().chain(more).filter(|(count, _)| *count > 0);
     let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
-    let percent = crate::units::significant(100.0 * comparison.min_effect);
+    let percent = units::significant(100.0 * comparison.min_effect);
     let percent = if percent.contains('.') { percent.trim_end_matches('0').trim_end_matches('.') } else { &percent };
     format!("{} (changes below {percent} % do not matter)", parts.join(", "))
 }

@@ -3,7 +3,7 @@
 use super::{Observer, Runner};
 use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, plan};
 use crate::plan::Group;
-use crate::record::{Case, Limit};
+use crate::record::{Case, Limit, Outcome};
 use crate::stats::Summary;
 use crate::units::{Bytes, Nanos};
 use crate::vulkan::VulkanError;
@@ -29,7 +29,10 @@ impl Runner<'_> {
         if extent == Extent::Full {
             self.measure_host_side(&mut peak);
         }
-        self.keep_peak(&peak);
+        // What failed or was cut short may have a limit the next time.
+        if !cases.iter().any(|case| matches!(case.outcome, Outcome::Failed { .. } | Outcome::Interrupted)) {
+            self.keep_peak(&peak);
+        }
         peak
     }
 
@@ -37,7 +40,7 @@ impl Runner<'_> {
     pub fn peak(&mut self, observer: &mut dyn Observer) -> Peak {
         let kept = self.cache.get(self.kept_as(), &self.device.info);
         let kept = kept.and_then(|json| serde_json::from_slice::<Peak>(&json).ok());
-        match kept.filter(|peak| peak.schema == crate::peak::SCHEMA) {
+        match kept.filter(|peak| peak.schema == crate::peak::SCHEMA && !peak.figures.is_empty()) {
             Some(peak) => peak,
             None => self.measure_peak(Extent::Quick, observer),
         }

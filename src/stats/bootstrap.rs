@@ -33,17 +33,17 @@ pub struct Run {
 impl Run {
     /// From samples in the order they were taken; `None` when there are none, or a median that is not positive.
     #[must_use]
-    pub fn new(samples: Vec<f64>) -> Option<Self> {
+    pub fn new(samples: &[f64]) -> Option<Self> {
         let count = samples.len();
-        let middle = median(&samples).filter(|m| m.is_finite() && *m > 0.0)?;
-        let rank_deviation = (inflation(&samples, middle) / (4.0 * count as f64)).sqrt();
+        let mut sorted = samples.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let middle = (count > 0).then(|| quantile(&sorted, 0.5)).filter(|m| m.is_finite() && *m > 0.0)?;
+        let rank_deviation = (inflation(samples, middle) / (4.0 * count as f64)).sqrt();
         let halves = samples.split_at(count / 2);
         let drift = match (median(halves.0), median(halves.1)) {
             (Some(first), Some(second)) if first > 0.0 && second > 0.0 => (second / first).ln(),
             _ => 0.0,
         };
-        let mut sorted = samples;
-        sorted.sort_unstable_by(f64::total_cmp);
         Some(Self { sorted, median: middle, rank_deviation, drift })
     }
 
@@ -159,7 +159,7 @@ pub fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut impl Rng) 
 /// What drifts from round to round moves both and cancels. Rounds near one another are alike, so they are resampled in
 /// blocks as the samples of a run are. `None` when there are none, or when their median is not positive.
 #[must_use]
-pub fn paired(ratios: Vec<f64>, generator: &mut impl Rng) -> Option<Ratio> {
+pub fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
     let freedom = ratios.len().saturating_sub(1);
     let run = Run::new(ratios)?;
     let mut normal = Normal { generator, spare: None };
@@ -169,18 +169,33 @@ pub fn paired(ratios: Vec<f64>, generator: &mut impl Rng) -> Option<Ratio> {
 
 /// The interval and the probability that resamples of an estimate give.
 fn conclude(estimate: f64, mut shifts: Vec<f64>, freedom: Option<usize>) -> Ratio {
-    shifts.sort_unstable_by(f64::total_cmp);
+    let ends = ends(&mut shifts);
     let widening = student_quantile(Z, freedom) / Z;
-    let [low, high] = [0.025, 0.975].map(|p| estimate + (quantile(&shifts, p) - estimate) * widening);
+    let [low, high] = ends.map(|end| estimate + (end - estimate) * widening);
     // An interval always holds its estimate, also where few or tied samples leave the resamples to one side.
     let [low, high] = [low.min(estimate), high.max(estimate)];
-    let deviation = (quantile(&shifts, 0.975) - quantile(&shifts, 0.025)) / (2.0 * Z);
+    let deviation = (ends[1] - ends[0]) / (2.0 * Z);
     let p = match (estimate == 0.0, deviation > 0.0) {
         (true, _) => 1.0,
         (false, false) => 0.0,
         (false, true) => super::significance::two_sided_student(estimate / deviation, freedom),
     };
     Ratio { value: estimate.exp(), interval: [low.exp(), high.exp()], p }
+}
+
+/// The 2.5 % and 97.5 % quantiles. Of thousands of values in a thousand cases, only the tails need sorting.
+fn ends(values: &mut [f64]) -> [f64; 2] {
+    let tail = values.len() / 40 + 2;
+    if values.len() > 2 * tail {
+        let last = values.len() - tail;
+        values.select_nth_unstable_by(tail, f64::total_cmp);
+        values[tail..].select_nth_unstable_by(last - tail, f64::total_cmp);
+        values[..tail].sort_unstable_by(f64::total_cmp);
+        values[last..].sort_unstable_by(f64::total_cmp);
+    } else {
+        values.sort_unstable_by(f64::total_cmp);
+    }
+    [0.025, 0.975].map(|p| quantile(values, p))
 }
 
 /// Median over all pairs of the difference candidate − baseline.
@@ -270,8 +285,18 @@ mod tests {
         std::iter::repeat_with(&mut next).take(count).collect()
     }
 
-    fn run(samples: Vec<f64>) -> Run {
+    fn run(samples: &[f64]) -> Run {
         Run::new(samples).expect("positive samples")
+    }
+
+    #[test]
+    fn the_ends_of_an_interval_are_quantiles_of_all_to_the_bit() {
+        for count in [1, 2, 3, 4, 5, 39, 40, 41, 79, 80, 81, 2000] {
+            let mut values: Vec<f64> = series(1.0, 0.3, 0.0, count, 8);
+            let mut sorted = values.clone();
+            sorted.sort_by(f64::total_cmp);
+            assert_eq!(ends(&mut values), [0.025, 0.975].map(|p| quantile(&sorted, p)), "{count}");
+        }
     }
 
     /// What the rank stands for: resamples of whole blocks, their medians sorted out.
@@ -302,7 +327,7 @@ mod tests {
         for (memory, count) in [(0.0, 1000), (0.5, 1000), (0.9, 1000), (0.0, 100), (0.7, 100)] {
             let samples = series(1e6, 0.02, memory, count, 3);
             let brute = brute_force_deviation(&samples);
-            let run = run(samples);
+            let run = run(&samples);
             let mut generator = generator(12, 0);
             let mut normal = Normal { generator: &mut generator, spare: None };
             let ranks: Vec<f64> = (0..4000).map(|_| run.resampled(normal.next())).collect();
@@ -314,7 +339,7 @@ mod tests {
     #[test]
     fn the_deviation_of_a_median_is_that_of_theory() {
         // Of n independent normal samples: σ √(π / 2n).
-        let run = run(series(1e6, 0.01, 0.0, 1000, 5));
+        let run = run(&series(1e6, 0.01, 0.0, 1000, 5));
         let expected = 0.01 * (std::f64::consts::PI / 2000.0).sqrt();
         let found = run.resampled(1.0) - run.resampled(-1.0);
         assert!((0.7..1.6).contains(&(found / 2.0 / expected)), "{found} {expected}");
@@ -322,8 +347,8 @@ mod tests {
 
     #[test]
     fn a_constant_shift_is_found_exactly() {
-        let baseline = [run(vec![100.0; 20])];
-        let candidate = [run(vec![105.0; 20])];
+        let baseline = [run(&[100.0; 20])];
+        let candidate = [run(&[105.0; 20])];
         let side = |runs| Side { runs, noise: 0.0 };
         let found = ratio(side(&baseline), side(&candidate), &mut generator(1, 0));
         assert!((found.value - 1.05).abs() < 1e-12 && found.p == 0.0, "{found:?}");
@@ -333,14 +358,14 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_interval() {
-        let [a, b] = [1, 2].map(|seed| [run(series(1e6, 0.02, 0.3, 50, seed))]);
+        let [a, b] = [1, 2].map(|seed| [run(&series(1e6, 0.02, 0.3, 50, seed))]);
         let once = || ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, &mut generator(4, 0));
         assert_eq!(once(), once());
     }
 
     #[test]
     fn noise_of_one_percent_widens_the_interval_of_two_processes_to_what_theory_says() {
-        let [a, b] = [[run(vec![100.0; 20])], [run(vec![100.0; 20])]];
+        let [a, b] = [[run(&[100.0; 20])], [run(&[100.0; 20])]];
         let found = ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, &mut generator(4, 0));
         let half = (found.interval[1] / found.interval[0]).ln() / 2.0;
         assert!((half / (Z * 0.01 * 2f64.sqrt()) - 1.0).abs() < 0.08, "{found:?}");
@@ -355,7 +380,7 @@ mod tests {
                 let samples = centres
                     .iter()
                     .zip(0..)
-                    .map(|(centre, index)| run(series(*centre, 0.01, 0.3, 30, 17 * (2 * trial + offset) + index)));
+                    .map(|(centre, index)| run(&series(*centre, 0.01, 0.3, 30, 17 * (2 * trial + offset) + index)));
                 samples.collect()
             };
             let [a, b] = [side(0), side(1)];
@@ -378,7 +403,7 @@ mod tests {
         let side = |seed: u64, disturbed: f64| -> Vec<Run> {
             let mut centres = series(1e6, 0.005, 0.0, 6, seed);
             centres[2] *= disturbed;
-            centres.into_iter().map(|centre| run(vec![centre; 20])).collect()
+            centres.into_iter().map(|centre| run(&[centre; 20])).collect()
         };
         let [a, b] = [side(1, 1.0), side(2, 1.6)];
         let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, &mut generator(9, 0));
@@ -391,7 +416,7 @@ mod tests {
         for (rounds, memory, least) in [(6, 0.0, 0.93), (12, 0.0, 0.93), (40, 0.0, 0.93), (200, 0.3, 0.88)] {
             let covered = (0..400u64).filter(|trial| {
                 let ratios = series(1.0, 0.03, memory, rounds, 5000 + trial);
-                let found = paired(ratios, &mut generator(9, 0)).expect("rounds");
+                let found = paired(&ratios, &mut generator(9, 0)).expect("rounds");
                 found.interval[0] <= 1.0 && 1.0 <= found.interval[1]
             });
             let covered = covered.count() as f64 / 400.0;
@@ -401,14 +426,14 @@ mod tests {
 
     #[test]
     fn rounds_that_agree_give_their_ratio() {
-        let found = paired(vec![1.05; 20], &mut generator(1, 0)).expect("rounds");
+        let found = paired(&[1.05; 20], &mut generator(1, 0)).expect("rounds");
         assert!((found.value - 1.05).abs() < 1e-12 && found.p == 0.0, "{found:?}");
-        assert_eq!(paired(vec![1.0; 20], &mut generator(1, 0)), Some(Ratio::ONE));
-        assert_eq!(paired(vec![], &mut generator(1, 0)), None);
+        assert_eq!(paired(&[1.0; 20], &mut generator(1, 0)), Some(Ratio::ONE));
+        assert_eq!(paired(&[], &mut generator(1, 0)), None);
     }
 
     #[test]
     fn samples_without_a_positive_median_make_no_run() {
-        assert!(Run::new(vec![]).is_none() && Run::new(vec![0.0; 10]).is_none());
+        assert!(Run::new(&[]).is_none() && Run::new(&[0.0; 10]).is_none());
     }
 }

@@ -35,7 +35,7 @@ impl Summary {
     #[must_use]
     pub fn of(samples: &[Nanos]) -> Option<Self> {
         let mut sorted: Vec<f64> = samples.iter().map(|sample| sample.0).collect();
-        sorted.sort_by(f64::total_cmp);
+        sorted.sort_unstable_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let interval = median_interval_ranks(sorted.len()).map(|[low, high]| [Nanos(sorted[low]), Nanos(sorted[high])]);
         let mut summary = Self {
@@ -70,15 +70,20 @@ impl Summary {
 /// The median of `samples`, in any order.
 #[must_use]
 pub fn median(samples: &[f64]) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    (!sorted.is_empty()).then(|| quantile(&sorted, 0.5))
+    let mut parted = samples.to_vec();
+    let above = parted.len() / 2;
+    if parted.is_empty() {
+        return None;
+    }
+    let (lower, above, _) = parted.select_nth_unstable_by(above, f64::total_cmp);
+    let below = if samples.len().is_multiple_of(2) { lower.iter().copied().max_by(f64::total_cmp) } else { None };
+    Some(below.map_or(*above, |below| below + 0.5 * (*above - below)))
 }
 
 /// The quantile `p` of `sorted`, linear between order statistics (Hyndman and Fan 1996, definition 7).
 pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     let position = p * (sorted.len() - 1) as f64;
-    let below = position.floor() as usize;
+    let below = position as usize;
     let above = (below + 1).min(sorted.len() - 1);
     sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
 }
@@ -121,6 +126,17 @@ mod tests {
     fn the_median_of_an_even_count_lies_between_the_middle_two() {
         let s = summary(&[4.0, 1.0, 3.0, 2.0]);
         assert_eq!((s.min.0, s.lower_quartile.0, s.median.0, s.upper_quartile.0, s.max.0), (1.0, 1.75, 2.5, 3.25, 4.0));
+    }
+
+    #[test]
+    fn the_median_is_the_middle_quantile_to_the_bit() {
+        use rand::Rng;
+        let mut rng = crate::algorithms::input::generator(6, 0);
+        for count in 1..60 {
+            let samples: Vec<f64> = (0..count).map(|_| f64::from(rng.next_u32() % 50) / 7.0).collect();
+            assert_eq!(median(&samples), Some(summary(&samples).median.0), "{samples:?}");
+        }
+        assert_eq!(median(&[]), None);
     }
 
     #[test]

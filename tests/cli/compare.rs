@@ -50,6 +50,14 @@ fn record(started: &str, cases: usize, count: usize, centre: f64, spread: f64) -
     record
 }
 
+/// Holds the JSON of a comparison against the committed schema.
+fn valid(document: &Value) {
+    let schema: Value = serde_json::from_str(include_str!("../../docs/compare.schema.json")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let errors: Vec<_> = validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
 fn quiet(started: &str, centre: f64) -> Value {
     record(started, 2, 50, centre, 0.005)
 }
@@ -101,6 +109,7 @@ fn several_processes_of_a_side_are_taken_together() {
     let output =
         expect_exit(gpukern(&["compare", "--json", "-", "--baseline"]).args(&a).arg("--candidate").args(&b), 1);
     let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    valid(&document);
     assert_eq!(document["schema"], "gpukern-compare/1");
     assert_eq!(document["exit"], 1);
     let case = &document["cases"][0];
@@ -223,6 +232,28 @@ fn a_record_may_come_from_standard_input_and_the_comparison_go_to_a_file() {
 }
 
 #[test]
+fn a_comparison_is_written_as_tests_for_ci_systems() {
+    let records = Records::new();
+    let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
+    let path = records.0.path().join("kernels.xml");
+    let output = expect_exit(gpukern(&["compare", &a, &b, "--json", "-", "--junit"]).arg(&path), 1);
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("standard output is JSON alone");
+    valid(&document);
+    let text = std::fs::read_to_string(path).expect("written");
+    let xml = roxmltree::Document::parse(&text).expect("XML");
+    let failures: Vec<_> = xml.descendants().filter_map(|node| node.attribute("failures")).collect();
+    assert_eq!(failures, ["2", "2"], "{text}");
+    let output = expect_exit(&mut gpukern(&["compare", &a, &a, "--junit", "-"]), 0);
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("<?xml") && text.contains(r#"failures="0""#) && text.ends_with("</testsuites>\n"),
+        "{text}"
+    );
+    let message = stderr(&expect_exit(&mut gpukern(&["compare", &a, &a, "--junit", "-", "--json", "-"]), 2));
+    assert!(message.contains("--json and --junit both name standard output"), "{message}");
+}
+
+#[test]
 fn names_that_would_act_on_a_terminal_are_printed_as_text() {
     let records = Records::new();
     let mut nasty = quiet("a", 1e6);
@@ -299,6 +330,31 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let output =
         expect_exit(&mut short_bench(&["--baseline-run", &baseline, "--process-noise", "900%", "--budget", "0s"]), 4);
     assert!(!stderr(&output).contains("round 2"), "{}", stderr(&output));
+}
+
+#[test]
+fn further_rounds_measure_the_hosts_cores_where_those_are_undecided() {
+    let records = Records::new();
+    let [first, again] = ["first.json", "again.json"].map(|name| records.0.path().join(name));
+    expect_exit(short_bench(&["--baseline", "host", "--json"]).arg(&first), 0);
+    let folder = records.0.path().join("rounds");
+    let options = ["--baseline", "host", "--process-noise", "900%", "--budget", "6s", "--baseline-run"];
+    let mut bench = short_bench(&options);
+    let output = run(bench.arg(&first).arg("--rounds").arg(&folder).arg("--json").arg(&again));
+    assert!(stderr(&output).contains("round 2: 2 undecided"), "{}", stderr(&output));
+    let round: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("round-2.json")).expect("kept")).expect("JSON");
+    let ids: Vec<_> = round["cases"].as_array().expect("cases").iter().map(|case| &case["id"]).collect();
+    assert_eq!(ids, ["matmul/naive/f32/16x16x16", "matmul/faer/f32/16x16x16"]);
+    // One of the host alone goes with the others of its side.
+    let alone = records.0.path().join("alone.json");
+    let only = ["--baseline", "host", "--only", "matmul/faer/f32/16x16x16", "--json"];
+    expect_exit(short_bench(&only).arg(&alone), 0);
+    let output = run(gpukern(&["compare"]).args([&first, &again]).arg("--candidate").arg(&alone));
+    assert!(
+        !stdout(&output).contains("device:") && [0, 1, 4].contains(&output.status.code().unwrap_or(9)),
+        "{output:?}"
+    );
 }
 
 #[test]

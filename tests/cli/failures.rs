@@ -108,9 +108,16 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--json"];
-    let output = expect_exit(with_failing("vkQueueSubmit", &bench, folder.path()).arg(&path), 3);
+    let cache = folder.path().join("cache");
+    let output =
+        expect_exit(with_failing("vkQueueSubmit", &bench, folder.path()).arg(&path).env("GPUKERN_CACHE", &cache), 3);
     assert!(stderr(&output).contains("failed    matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST"));
     let record: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&path).expect("written")).expect("JSON");
     assert_eq!(record["cases"][1]["outcome"]["status"], "failed");
+    // Limits that a lost device does not have are not kept for those who come after.
+    expect_exit(gpukern(&bench).arg(&path).env("GPUKERN_CACHE", &cache), 0);
+    let record: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).expect("written")).expect("JSON");
+    assert!(record["cases"][1]["share"]["fraction"].is_number(), "{record}");
 }

@@ -26,11 +26,15 @@ impl Axis {
         Some(Self { low, high, ticks: ticks.filter(|tick| (low..=high).contains(tick)).collect() })
     }
 
-    /// An axis that holds `values`, with ticks at those that leave room for `most` labels.
+    /// An axis that holds `values`, with ticks at those that leave room for `most` labels: whole ones where there are
+    /// any, for others are means that nobody asked for.
     pub(super) fn at(values: impl Iterator<Item = f64> + Clone, most: usize) -> Option<Self> {
         let (low, high) = bounds(values.clone())?;
         let mut sorted: Vec<_> = values.filter(|value| usable(*value)).collect();
         sorted.sort_by(f64::total_cmp);
+        if sorted.iter().any(|value| value.fract() == 0.0) {
+            sorted.retain(|value| value.fract() == 0.0);
+        }
         let gap = (high / low).powf(1.0 / most as f64);
         let mut ticks: Vec<f64> = vec![];
         for value in sorted {
@@ -74,6 +78,12 @@ pub(super) fn number(value: f64) -> String {
     if (1e-3..1e6).contains(&value) { trimmed(&significant(value)) } else { format!("{value:.0e}") }
 }
 
+/// A size as it may be typed: `8192`, `2^22`, for large powers of two are no round decimals.
+pub(super) fn size(value: f64) -> String {
+    let exponent = value.log2();
+    if value > 65536.0 && exponent.fract() == 0.0 { format!("2^{exponent}") } else { number(value) }
+}
+
 /// A decimal without the zeros that say nothing on an axis.
 fn trimmed(decimal: &str) -> String {
     if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.').into() } else { decimal.into() }
@@ -102,11 +112,15 @@ mod tests {
     fn ticks_at_values_leave_room_for_their_labels() {
         let axis = Axis::at([64.0, 65.0, 66.0, 128.0, 256.0].into_iter(), 6).expect("values");
         assert_eq!(axis.ticks, [64.0, 128.0, 256.0]);
+        let axis = Axis::at([208.8, 256.0, 512.0].into_iter(), 6).expect("values");
+        assert!(axis.ticks == [256.0, 512.0] && axis.low < 208.8, "{axis:?}");
+        assert_eq!(Axis::at([208.8].into_iter(), 6).expect("a value").ticks, [208.8]);
     }
 
     #[test]
     fn labels_have_units_and_no_idle_zeros() {
         assert_eq!([1e3, 1.5e6, 2e9, 0.5].map(time), ["1 µs", "1.5 ms", "2 s", "0.5 ns"]);
+        assert_eq!([64.0, 65536.0, 4_194_304.0, 1e6].map(size), ["64", "65536", "2^22", "1e6"]);
         assert_eq!([0.01, 1.0, 2000.0, 1e7].map(number), ["0.01", "1", "2000", "1e7"]);
     }
 }

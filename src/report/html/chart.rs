@@ -38,6 +38,8 @@ pub(super) struct Point {
     pub(super) y: f64,
     /// Ends of the interval around `y`.
     pub(super) ends: Option<[f64; 2]>,
+    /// Whether a line that joins the marks goes through it.
+    pub(super) on_line: bool,
     /// What hovering tells.
     pub(super) tip: String,
 }
@@ -90,6 +92,8 @@ pub(super) struct Plot {
 const HEADING: u32 = 48;
 /// Height of a row of the legend.
 const ROW: u32 = 22;
+/// Where headings, names and legends begin.
+const MARGIN: u32 = 10;
 const LEFT: u32 = 66;
 const BOTTOM: u32 = 44;
 const FONT: &str = "system-ui, sans-serif";
@@ -137,7 +141,8 @@ impl Plot {
         for series in &self.series {
             let colour = SERIES[series.style % SERIES.len()].light;
             if self.joined == Joined::Line {
-                let mut line: Vec<_> = series.points.iter().map(|point| (point.x, point.y)).collect();
+                let points = series.points.iter().filter(|point| point.on_line);
+                let mut line: Vec<_> = points.map(|point| (point.x, point.y)).collect();
                 line.sort_by(|a, b| a.0.total_cmp(&b.0));
                 chart.draw_series(LineSeries::new(line, colour.stroke_width(2))).ok()?;
             }
@@ -179,7 +184,10 @@ impl Plot {
 /// The name of a ceiling along it: above its end when it is level, along its slope when it rises.
 fn named_line(name: &str, from: (i32, i32), to: (i32, i32)) -> String {
     let ink = QUIET.hex();
-    let name = escape(name);
+    // What runs on past the end of a slope lies over the name of the roof: what is in brackets can go.
+    let room = f64::from(to.0 - from.0).hypot(f64::from(to.1 - from.1)) * 0.85;
+    let long = from.1 != to.1 && 6.2 * name.chars().count() as f64 > room;
+    let name = escape(if long { name.split(" (").next().unwrap_or(name) } else { name });
     let text = |x: i32, y: i32, anchor: &str, turn: &str| {
         format!(
             r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="11" fill="{ink}"{turn}>{name}</text>"#
@@ -188,9 +196,9 @@ fn named_line(name: &str, from: (i32, i32), to: (i32, i32)) -> String {
     if from.1 == to.1 {
         return text(to.0 - 4, to.1 - 5, "end", "");
     }
-    let angle = f64::from(to.1 - from.1).atan2(f64::from(to.0 - from.0)).to_degrees();
-    let (x, y) = ((from.0 * 9 + to.0) / 10, (from.1 * 9 + to.1) / 10);
-    text(x, y - 5, "start", &format!(r#" transform="rotate({angle:.1} {x} {y})""#))
+    let (across, up) = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
+    let (x, y) = ((from.0 * 19 + to.0) / 20, (from.1 * 19 + to.1) / 20);
+    text(x, y - 5, "start", &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
 }
 
 /// How the legend shows a style.
@@ -207,20 +215,21 @@ struct Legend {
 
 /// Names beside their marks, as many in a row as fit.
 fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32) -> Legend {
-    let (mut x, mut row) = (12, 0);
+    // Marks are centred on x: their edge is below that of the heading.
+    let (mut x, mut row) = (MARGIN + 5, 0);
     let mut text = String::new();
     for (style, name, swatch) in items {
         let shown = shortened(name, (width as usize - 50) / 7);
         let needed = 30 + 7 * shown.chars().count() as u32;
-        if x > 12 && x + needed > width {
-            (x, row) = (12, row + 1);
+        if x > MARGIN + 5 && x + needed > width {
+            (x, row) = (MARGIN + 5, row + 1);
         }
         let y = row * ROW + ROW / 2;
         let sample = match swatch {
             Swatch::Mark => mark(style, x as i32, y as i32),
             Swatch::Bar => {
                 let colour = SERIES[style % SERIES.len()].hex();
-                format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 6, y - 5)
+                format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5)
             }
         };
         let _ = write!(text, "{sample}{}", label(x + 12, y + 4, 12, "start", &QUIET.hex(), &shown));
@@ -260,9 +269,9 @@ fn mark(style: usize, x: i32, y: i32) -> String {
 /// The element that holds a chart, its name and its heading of two lines.
 fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
-    let heading = label(10, 18, 14, "start", &INK.hex(), &shortened(title, room / 9));
+    let heading = label(MARGIN, 18, 14, "start", &INK.hex(), &shortened(title, room / 9));
     let heading = heading.replacen("<text ", r#"<text font-weight="600" "#, 1);
-    let source_line = label(10, 36, 12, "start", &QUIET.hex(), &shortened(source, room / 7));
+    let source_line = label(MARGIN, 36, 12, "start", &QUIET.hex(), &shortened(source, room / 7));
     format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{}">{heading}{source_line}"#,
         escape(&format!("{title}, {source}. {description}"))
@@ -278,6 +287,8 @@ fn content(drawn: &str) -> &str {
 /// A horizontal bar.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
+    /// What it has in common with its neighbours, said once above them; may be empty.
+    pub(super) heading: String,
     pub(super) name: String,
     pub(super) value: f64,
     /// What stands at its end.
@@ -286,7 +297,7 @@ pub(super) struct Bar {
     pub(super) tip: String,
 }
 
-/// Horizontal bars from zero, each below its name: names may be long and pages narrow.
+/// Horizontal bars from zero.
 #[derive(Clone, Debug)]
 pub(super) struct Bars {
     pub(super) title: String,
@@ -299,7 +310,7 @@ pub(super) struct Bars {
     pub(super) rule: Option<(f64, String)>,
 }
 
-/// Where a bar and its name lie: beside one another, or on a narrow page below one another.
+/// Where a bar and its name lie: beside one another, or below one another where pages are narrow and names long.
 #[derive(Clone, Copy)]
 struct Row {
     height: u32,
@@ -309,46 +320,62 @@ struct Row {
     bar: u32,
     /// The base line of a name.
     name: u32,
-    /// Room for a name.
-    room: u32,
+    /// Characters of a name that there is room for.
+    room: usize,
 }
 
+/// Width of a character of a name, and height of what several bars have in common.
+const CHARACTER: u32 = 7;
+const COMMON: u32 = 24;
+
 impl Row {
-    fn new(width: Width) -> Self {
-        match width {
-            Width::Wide => Self { height: 22, left: 220, bar: 5, name: 15, room: 200 },
-            Width::Narrow => Self { height: 36, left: 10, bar: 18, name: 14, room: width.pixels() - 20 },
+    fn new(width: Width, longest: usize) -> Self {
+        let (widest, room) = match width {
+            Width::Wide => (220, longest.min(200 / CHARACTER as usize)),
+            Width::Narrow => (140, longest),
+        };
+        let left = MARGIN + 10 + CHARACTER * room as u32;
+        if left <= widest {
+            return Self { height: 19, left, bar: 3, name: 13, room };
         }
+        let room = (width.pixels() - 2 * MARGIN) / CHARACTER;
+        Self { height: 36, left: MARGIN, bar: 18, name: 14, room: room as usize }
     }
 }
 
 impl Draw for Bars {
     fn svg(&self, width: Width) -> String {
-        let (pixels, row) = (width.pixels(), Row::new(width));
+        let pixels = width.pixels();
+        let row = Row::new(width, self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0));
         let legend = legend(self.legend.iter().map(|(style, name)| (*style, name.as_str(), Swatch::Bar)), pixels);
         let rule = self.rule.as_ref();
         let top = HEADING + if rule.is_some() { 16 } else { 0 };
-        let end = top + row.height * self.items.len() as u32;
+        let (tops, end) = self.tops(top, row);
         let height = end + 8 + legend.rows * ROW;
         let most = self.items.iter().map(|bar| bar.value).chain(rule.map(|rule| rule.0)).fold(0.0, f64::max);
         // Room for the text at the end of the longest bar.
-        let scale = f64::from(pixels - row.left - 90) / most.max(f64::MIN_POSITIVE);
+        let scale = f64::from(pixels - row.left - 70) / most.max(f64::MIN_POSITIVE);
         let mut drawn = String::new();
-        self.draw(&mut drawn, (pixels, height), top, row, scale);
+        self.draw(&mut drawn, (pixels, height), [top, end], &tops, row, scale);
         let mut out = opening([&self.title, &self.source], &self.description, pixels, height);
         out.push_str(content(&drawn));
         if let Some((value, name)) = rule {
             let x = row.left + (value * scale) as u32;
             out.push_str(&label(x, top - 4, 11, "middle", &QUIET.hex(), name));
         }
-        for (at, bar) in self.items.iter().enumerate() {
-            let y = top + row.height * at as u32;
+        let mut heading = "";
+        for (bar, y) in self.items.iter().zip(tops) {
+            if bar.heading != heading {
+                heading = &bar.heading;
+                let text = label(MARGIN, y - 5, 12, "start", &INK.hex(), &shortened(heading, row.room.max(14)));
+                out.push_str(&text.replacen("<text ", r#"<text font-weight="600" "#, 1));
+            }
             let end = row.left + 6 + (bar.value * scale) as u32;
-            let name = shortened(&bar.name, row.room as usize / 7);
+            let name = shortened(&bar.name, row.room);
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
             // Something to point at, as wide as the chart.
             let _ = write!(out, r#"<rect x="0" y="{y}" width="{pixels}" height="{}" fill-opacity="0"/>"#, row.height);
-            out.push_str(&label(10, y + row.name, 12, "start", &INK.hex(), &name));
+            out.push_str(&label(MARGIN, y + row.name, 12, "start", &INK.hex(), &name));
             let _ = write!(out, "{}</g>", label(end, y + row.bar + 10, 12, "start", &QUIET.hex(), &bar.text));
         }
         let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, end + 6, legend.text);
@@ -357,16 +384,30 @@ impl Draw for Bars {
 }
 
 impl Bars {
-    fn draw(&self, drawn: &mut String, size: (u32, u32), top: u32, row: Row, scale: f64) {
+    /// The top of each row, and where the last one ends.
+    fn tops(&self, top: u32, row: Row) -> (Vec<u32>, u32) {
+        let (mut y, mut heading) = (top, "");
+        let mut tops = vec![];
+        for bar in &self.items {
+            if bar.heading != heading {
+                heading = &bar.heading;
+                y += COMMON;
+            }
+            tops.push(y);
+            y += row.height;
+        }
+        (tops, y)
+    }
+
+    fn draw(&self, drawn: &mut String, size: (u32, u32), [top, end]: [u32; 2], tops: &[u32], row: Row, scale: f64) {
         let root = SVGBackend::with_string(drawn, size).into_drawing_area();
         let left = row.left as i32;
         if let Some((value, _)) = &self.rule {
             let x = left + (value * scale) as i32;
-            let ends = [(x, top as i32), (x, (top + row.height * self.items.len() as u32) as i32)];
-            let _ = root.draw(&PathElement::new(ends, QUIET.light));
+            let _ = root.draw(&PathElement::new([(x, top as i32), (x, end as i32)], QUIET.light));
         }
-        for (at, bar) in self.items.iter().enumerate() {
-            let y = (top + row.height * at as u32 + row.bar) as i32;
+        for (bar, top) in self.items.iter().zip(tops) {
+            let y = (top + row.bar) as i32;
             let length = (bar.value * scale).max(1.0) as i32;
             let colour = SERIES[bar.style % SERIES.len()].light;
             let _ = root.draw(&Rectangle::new([(left, y), (left + length, y + 12)], colour.filled()));

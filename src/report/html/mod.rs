@@ -40,7 +40,7 @@ pub fn report(runs: &[Run]) -> Report {
     let mut page = Page { out: String::new(), charts: vec![] };
     page.head(runs, &groups);
     page.facts(&sources);
-    page.rooflines(&sources);
+    page.rooflines(&sources, &groups);
     for (at, group) in groups.iter().enumerate() {
         page.group(at, group, &sources);
     }
@@ -114,7 +114,7 @@ impl Page {
         row("driver", &|source| format!("{} {}", source.device.driver.name, source.device.driver.info));
         row("Vulkan", &|source| source.device.api_version.clone());
         row("sub-group", &|source| source.device.subgroup.size.to_string());
-        row("started", &|source| source.run.record.started.clone());
+        row("started", &|source| started(&source.run.record.started));
         row("command", &|source| source.run.record.command.join(" "));
         row("measured by", &|source| method(&source.run.record));
         row("cases", &|source| tally(source.cases()));
@@ -122,8 +122,9 @@ impl Page {
         self.close_table();
     }
 
-    fn rooflines(&mut self, sources: &[Source<'_>]) {
-        let charts: Vec<_> = sources.iter().filter_map(model::roofline).collect();
+    fn rooflines(&mut self, sources: &[Source<'_>], groups: &[Group<'_>]) {
+        let sources = sources.iter().enumerate();
+        let charts: Vec<_> = sources.filter_map(|(at, source)| model::roofline(source, at, groups)).collect();
         if !charts.is_empty() {
             self.line("<h2>Rooflines</h2>");
             self.line(
@@ -139,11 +140,11 @@ impl Page {
         let _ = writeln!(self.out, r#"<section aria-labelledby="group-{at}">"#);
         let _ = writeln!(self.out, r#"<h2 id="group-{at}"{first}{}</h2>"#, escape(&group.title()));
         let charts = group.charts(sources);
-        if sources.len() == 1 {
+        if group.cases.iter().filter(|cases| !cases.is_empty()).count() < 2 {
             self.charts(charts.into_iter().flatten().collect());
         } else {
             self.line(
-                r#"<p class="quiet">Charts side by side have the same axes; bars have a scale of their own.</p>"#,
+                r#"<p class="quiet">Charts of runs that share a size have the same axes; bars have a scale of their own.</p>"#,
             );
             for charts in charts {
                 self.charts(charts);
@@ -193,26 +194,27 @@ impl Page {
         format!("{:02}-{stem}.svg", self.charts.len() + 1)
     }
 
-    /// The sources beside one another.
+    /// The sources beside one another, as far as they have cases in common.
     fn comparison(&mut self, group: &Group<'_>, sources: &[Source<'_>]) {
-        let shown: Vec<_> = sources.iter().zip(&group.cases).filter(|(_, cases)| !cases.is_empty()).collect();
+        let having =
+            |key: &(&str, String)| group.cases.iter().filter(|cases| cases.iter().any(|c| name(c) == *key)).count();
+        let common: Vec<_> =
+            group.cases.iter().flatten().map(|case| name(case)).filter(|key| having(key) > 1).collect();
+        let shares = |cases: &[&Case]| cases.iter().any(|case| common.contains(&name(case)));
+        let shown: Vec<_> = sources.iter().zip(&group.cases).filter(|(_, cases)| shares(cases)).collect();
         let [(first, _), rest @ ..] = &shown[..] else { return };
-        if rest.is_empty() {
-            return;
-        }
         let mut headings = vec!["size".to_string(), "variant".to_string()];
         headings.extend(shown.iter().map(|(source, _)| escape(&source.name())));
         headings.extend(rest.iter().map(|(source, _)| format!("{} ÷ first", escape(&source.name()))));
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         self.open_table(&format!("{}, side by side with {}", group.title(), first.name()), "figures", &headings);
         let mut done: Vec<(&str, String)> = vec![];
-        for case in group.cases.iter().flatten() {
-            let key = (case.size.as_str(), series(case));
+        for key in common {
             if done.contains(&key) {
                 continue;
             }
             let find = |cases: &[&Case]| {
-                let case = cases.iter().find(|case| (case.size.as_str(), series(case)) == key).copied();
+                let case = cases.iter().find(|case| name(case) == key).copied();
                 (
                     case.map(|case| status(&case.outcome)),
                     case.and_then(|c| c.measured().map(|m| c.shown(m.summary.median))),
@@ -247,9 +249,13 @@ impl Page {
         if speedups {
             headings.push("host ÷ device");
         }
-        headings.push("remarks");
+        let remarked = cases.iter().any(|case| !remarks(case).is_empty());
+        if remarked {
+            headings.push("remarks");
+        }
+        let class = if remarked { "figures remarks" } else { "figures" };
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", times of one operation" } else { "" };
-        self.open_table(&format!("{title}: {}{one}", source.name()), "figures remarks", &headings);
+        self.open_table(&format!("{title}: {}{one}", source.name()), class, &headings);
         for case in cases {
             let size = escape(&case.row());
             let _ = write!(self.out, r#"<tr><th scope="row">{size}</th><td class="w">{}</td>"#, escape(&case.variant));
@@ -263,7 +269,8 @@ impl Page {
             for cell in cells.into_iter().chain(share).chain(speedup) {
                 let _ = write!(self.out, r#"<td class="n">{cell}</td>"#);
             }
-            let _ = writeln!(self.out, "<td>{}</td></tr>", escape(&remarks(case)));
+            let remark = if remarked { format!("<td>{}</td>", escape(&remarks(case))) } else { String::new() };
+            let _ = writeln!(self.out, "{remark}</tr>");
         }
         self.close_table();
     }
@@ -307,6 +314,11 @@ impl Page {
     }
 }
 
+/// What a case has in common with that of another source.
+fn name(case: &Case) -> (&str, String) {
+    (&case.size, series(case))
+}
+
 /// A chart as a file of its own, dark where its reader is.
 fn standalone(svg: &str) -> String {
     let style = format!(
@@ -315,6 +327,12 @@ fn standalone(svg: &str) -> String {
     );
     let svg = svg.split_once('>').map_or_else(|| svg.to_string(), |(open, rest)| format!("{open}>{style}{rest}"));
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}\n")
+}
+
+/// A time as people write it; what is no time as it is.
+fn started(text: &str) -> String {
+    let time = text.parse::<jiff::Timestamp>();
+    time.map_or_else(|_| text.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
 fn method(record: &Record) -> String {
@@ -524,6 +542,36 @@ mod tests {
         document(&report.html);
         assert!(report.html.contains("software (run.json)") && report.html.contains(">another<"));
         assert!(report.html.contains("side by side with software (run.json)"));
+    }
+
+    #[test]
+    fn runs_without_a_size_in_common_have_axes_of_their_own_and_no_table_side_by_side() {
+        let mut large = full();
+        large.devices[0].name = "another".into();
+        for case in &mut large.cases {
+            case.size = format!("{}00", case.size);
+        }
+        let alone = report(&[run(full())]);
+        let report = report(&[run(full()), run(large)]);
+        assert!(!report.html.contains("side by side with"));
+        let time = |charts: &[(String, String)]| {
+            let chart = charts.iter().find(|(name, _)| name.contains("time")).expect("a chart of times");
+            chart.1.clone()
+        };
+        assert_eq!(time(&alone.charts), time(&report.charts));
+    }
+
+    #[test]
+    fn a_roofline_of_one_group_tells_its_variants_apart_and_of_several_the_groups() {
+        let roofline = |report: &Report| report.charts[0].1.clone();
+        let one = roofline(&report(&[run(full())]));
+        assert!(one.contains(">naive</text>") && !one.contains(">matmul f32</text>"), "{one}");
+        let mut mixed = full();
+        let mut half = mixed.cases[0].clone();
+        half.dtype = DType::F16;
+        mixed.cases.push(half);
+        let several = roofline(&report(&[run(mixed)]));
+        assert!(several.contains(">matmul f32</text>") && several.contains(">matmul f16</text>"), "{several}");
     }
 
     #[test]

@@ -94,6 +94,18 @@ impl<'a> Group<'a> {
         names
     }
 
+    /// The cases of all sources that share a size with `cases`, or with one that does: of a GPU's large sizes and a
+    /// processor's small ones neither chart should be mostly empty.
+    fn comparable(&self, cases: &[&'a Case]) -> Vec<&'a Case> {
+        let mut found = cases.to_vec();
+        let mut others: Vec<_> = self.cases.iter().filter(|other| other.as_slice() != cases).collect();
+        let shared = |found: &[&Case], other: &[&Case]| other.iter().any(|o| found.iter().any(|f| f.size == o.size));
+        while let Some(at) = others.iter().position(|other| shared(&found, other)) {
+            found.extend(others.swap_remove(at));
+        }
+        found
+    }
+
     /// Whether all its cases have one size: then bars say more than marks in one column.
     fn one_size(&self) -> bool {
         self.everything().all(|case| case.size == self.first.size)
@@ -102,7 +114,7 @@ impl<'a> Group<'a> {
     /// Its charts by what they show, those of the sources side by side.
     pub(super) fn charts(&self, sources: &[Source<'_>]) -> Vec<Vec<Chart>> {
         let mut charts = vec![];
-        let each = |make: &dyn Fn(&Source<'_>, &[&Case]) -> Option<Chart>| -> Vec<Chart> {
+        let each = |make: &dyn Fn(&Source<'_>, &[&'a Case]) -> Option<Chart>| -> Vec<Chart> {
             sources.iter().zip(&self.cases).filter_map(|(source, cases)| make(source, cases)).collect()
         };
         if self.one_size() {
@@ -135,17 +147,23 @@ impl<'a> Group<'a> {
         panels
     }
 
-    fn plot(&self, source: &Source<'_>, cases: &[&Case], shown: Shown, panel: Option<&str>) -> Option<Chart> {
+    fn plot(&self, source: &Source<'_>, cases: &[&'a Case], shown: Shown, panel: Option<&str>) -> Option<Chart> {
         let inside = |case: &&Case| panel.is_none() || operation(case).as_deref() == panel;
-        // The same axes for every source, so that charts side by side compare.
-        let all = self.everything().filter(inside);
+        // The same axes for sources that compare.
+        let all = self.comparable(cases).into_iter().filter(inside);
         let measured = all.filter_map(|case| case.measured().map(|m| (case, m)));
         let x = Axis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
         let y = Axis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
         let mut series_list = vec![];
         for (style, name) in self.variants().into_iter().enumerate() {
             let of = cases.iter().filter(|case| series(case) == name).filter(|case| inside(case));
-            let points: Vec<_> = of.filter_map(|case| shown.point(case)).collect();
+            let mut points: Vec<_> = of.filter_map(|case| shown.point(case)).collect();
+            // An oblong problem is not on the line of the square ones; where all are oblong, they are a line.
+            if points.iter().all(|point| !point.on_line) {
+                for point in &mut points {
+                    point.on_line = true;
+                }
+            }
             if !points.is_empty() {
                 series_list.push(Series { name, style, points });
             }
@@ -168,7 +186,7 @@ impl<'a> Group<'a> {
                 x_title: "size".into(),
                 x,
                 y,
-                x_label: axis::number,
+                x_label: axis::size,
                 y_label: shown.label(),
                 joined: Joined::Line,
                 series: series_list,
@@ -197,7 +215,8 @@ impl<'a> Group<'a> {
                 variants.iter().position(|variant| *variant == name).unwrap_or_default()
             };
             let time = case.shown(m.summary.median);
-            bars.push(Bar { name, value: time.0, text: time.to_string(), style, tip: tip(case, m) });
+            let (heading, text) = (String::new(), time.to_string());
+            bars.push(Bar { heading, name, value: time.0, text, style, tip: tip(case, m) });
         }
         let one = if forms { "time an operation" } else { "time" };
         (!bars.is_empty()).then(|| {
@@ -230,8 +249,8 @@ impl<'a> Group<'a> {
             }
             let text = percent(share.fraction);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), limit(share.limit));
-            let name = format!("{} {}", series(case), case.size);
-            bars.push(Bar { name, value: share.fraction, text, style, tip });
+            let heading = if self.one_size() { String::new() } else { case.size.clone() };
+            bars.push(Bar { heading, name: series(case), value: share.fraction, text, style, tip });
         }
         (!bars.is_empty()).then(|| {
             Chart::new(
@@ -308,27 +327,35 @@ impl Shown {
     fn point(self, case: &Case) -> Option<Point> {
         let m = case.measured()?;
         let ends = m.summary.interval.and_then(|[low, high]| Some([self.of(case, low)?, self.of(case, high)?]));
-        Some(Point { x: extent(&case.size)?, y: self.of(case, m.summary.median)?, ends, tip: tip(case, m) })
+        let (x, y) = (extent(&case.size)?, self.of(case, m.summary.median)?);
+        Some(Point { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
     }
 }
 
-/// The roofline of a source: every case by its operations a byte, under the measured limits. `None` without measured
+/// The roofline of the source at `at`: every case by its operations a byte, under the measured limits. The cases of one
+/// group look as they do in its other charts; of several, each group has a mark of its own. `None` without measured
 /// limits, or without a case that has both operations and bytes.
-pub(super) fn roofline(source: &Source<'_>) -> Option<Chart> {
+pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[Group<'_>]) -> Option<Chart> {
     let peaks = source.run.record.peaks.iter().filter(|peak| peak.uuid == source.device.uuid);
     let figures: Vec<&Figure> = peaks.flat_map(|peak| &peak.figures).filter(|figure| figure.best > 0.0).collect();
     let both = |case: &&Case| case.work.operations > 0 && case.work.bytes.0 > 0;
     let intensity = |case: &Case| case.work.operations as f64 / case.work.bytes.0 as f64;
+    let mut drawn = groups.iter().filter(|group| group.cases[at].iter().any(both));
+    let variants = match (drawn.next(), drawn.next()) {
+        (Some(only), None) => only.variants(),
+        _ => vec![],
+    };
     let mut all: Vec<Series> = vec![];
     for case in source.cases().filter(both) {
         let Some(m) = case.measured() else { continue };
         let Some(y) = Shown::Rate.of(case, m.summary.median) else { continue };
-        let name = format!("{} {}", case.algorithm, case.dtype);
+        let style = variants.iter().position(|variant| *variant == series(case));
+        let name = style.map_or_else(|| format!("{} {}", case.algorithm, case.dtype), |_| series(case));
         let at = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            all.push(Series { name, style: all.len(), points: vec![] });
+            all.push(Series { name, style: style.unwrap_or(all.len()), points: vec![] });
             all.len() - 1
         });
-        all[at].points.push(Point { x: intensity(case), y, ends: None, tip: tip(case, m) });
+        all[at].points.push(Point { x: intensity(case), y, ends: None, on_line: false, tip: tip(case, m) });
     }
     let dtypes: Vec<_> = source.cases().filter(both).map(|case| case.dtype).collect();
     let compute = compute_ceilings(&figures, &dtypes);
@@ -455,6 +482,13 @@ fn extent(size: &str) -> Option<f64> {
     (mean > 0.0 && mean.is_finite()).then_some(mean)
 }
 
+/// Whether all extents of a size are one.
+fn equal_extents(size: &str) -> bool {
+    let mut extents = size.split('x');
+    let first = extents.next();
+    extents.all(|extent| Some(extent) == first)
+}
+
 pub(super) fn limit(limit: Limit) -> &'static str {
     match limit {
         Limit::Compute => "compute",
@@ -490,5 +524,6 @@ mod tests {
         assert_eq!(extent("1024"), Some(1024.0));
         assert_eq!(extent("1000x10x10").map(f64::round), Some(46.0));
         assert_eq!([extent(""), extent("x"), extent("NaN"), extent("0")], [None; 4]);
+        assert_eq!(["64", "8x8x8", "8x9x8"].map(equal_extents), [true, true, false]);
     }
 }
