@@ -280,7 +280,11 @@ impl Run {
             // The choice may fall on any variant, so it has every type that one of them has.
             let all: Vec<_> = algorithm.variants.iter().collect();
             let candidates = if pick == Pick::Auto { &all } else { &variants };
+            let everything = selection.variant.is_empty() || selection.variant == ["all"];
             for dtype in chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)? {
+                // Who asks for all of them means those that have the type; who names one learns that it has not.
+                let variants: Vec<_> =
+                    variants.iter().copied().filter(|variant| !everything || variant.supports(dtype)).collect();
                 for input in chosen_inputs(algorithm, selection.input.as_deref(), purpose)? {
                     for (size, on) in chosen_sizes(algorithm, &selection.size, purpose)? {
                         for subgroup_size in chosen_subgroups(&selection.subgroup_size)? {
@@ -473,6 +477,25 @@ mod tests {
 
     fn error(selection: &Selection) -> String {
         Run::new(selection, Purpose::Bench).expect_err("a mistake").clone()
+    }
+
+    #[test]
+    fn all_variants_are_those_that_have_the_type_and_a_named_one_is_kept() {
+        let of = |variant: &[&str]| {
+            let variant = variant.iter().map(ToString::to_string).collect();
+            let selection = Selection {
+                algorithm: vec!["matmul".into()],
+                dtype: vec!["f32".into()],
+                variant,
+                ..Selection::default()
+            };
+            let plan = Run::new(&selection, Purpose::Bench).expect("a plan");
+            plan.groups[0].variants.iter().map(|variant| variant.name).collect::<Vec<_>>()
+        };
+        for all in [of(&[]), of(&["all"])] {
+            assert!(all.contains(&"tiled") && !all.contains(&"coopmat"), "{all:?}");
+        }
+        assert_eq!(of(&["coopmat", "naive"]), ["coopmat", "naive"]);
     }
 
     #[test]

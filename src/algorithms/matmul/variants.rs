@@ -5,7 +5,6 @@ use super::tile::{Choice, Cut, Tile};
 use super::units;
 use crate::algorithms::{CaseSpec, Variant};
 use crate::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::dtype::DType;
 use crate::program::{BufferId, Dispatch, Program, Value, fold};
 use crate::shaders::Shader;
 
@@ -340,6 +339,7 @@ mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
     use crate::capability::tests::software_device;
+    use crate::dtype::DType;
     use crate::size::Size;
     use crate::units::Bytes;
 
