@@ -288,7 +288,9 @@ impl Workbench {
         let make = |spec: &BufferSpec| Ok((*spec, Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel)?));
         let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
         let mut recorder = Recorder::new(&self.device)?;
-        scratch.iter().for_each(|(_, buffer)| recorder.fill(buffer, POISON));
+        for (_, buffer) in &scratch {
+            recorder.fill(buffer, POISON);
+        }
         if !scratch.is_empty() {
             recorder.finish()?.run()?;
         }
