@@ -169,13 +169,27 @@ fn matrices(info: &DeviceInfo) -> String {
     let shape = |c: &crate::capability::CooperativeMatrix| {
         format!("{}×{}×{} {}→{} ({})", c.m, c.n, c.k, c.input, c.accumulator, c.scope)
     };
-    none_or(&info.cooperative_matrices.iter().map(shape).collect::<Vec<_>>(), ", ")
+    let fixed = info.cooperative_matrices.iter().map(shape);
+    // A line for each pair of types: the sizes of the work-groups that can hold them differ in nothing else.
+    let held = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes).filter(|f| f.scope == "workgroup");
+    let mut flexible: Vec<(String, Vec<String>)> = vec![];
+    for own in held {
+        let [m, n, k] = own.granularity;
+        let shape = format!("multiples of {m}×{n}×{k} {}→{}", own.input, own.accumulator);
+        match flexible.iter_mut().find(|(known, _)| *known == shape) {
+            Some((_, sizes)) => sizes.push(own.invocations.to_string()),
+            None => flexible.push((shape, vec![own.invocations.to_string()])),
+        }
+    }
+    let flexible = flexible.into_iter().map(|(shape, sizes)| format!("{shape} (workgroup of {})", sizes.join(" or ")));
+    none_or(&fixed.chain(flexible).collect::<Vec<_>>(), ", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::capability::tests::software_device;
+    use crate::capability::{FlexibleMatrices, FlexibleMatrix};
 
     #[test]
     fn the_card_fits_eighty_columns() {
@@ -186,6 +200,20 @@ mod tests {
         }
         // Without the variants: a new one must need no change here.
         insta::assert_snapshot!(card.split("\n algorithm ").next().expect("the facts"));
+    }
+
+    #[test]
+    fn matrices_of_work_groups_are_listed_once_for_all_their_sizes() {
+        let mut device = software_device();
+        let shape = |invocations| FlexibleMatrix {
+            granularity: [16, 16, 32],
+            input: "i8".into(),
+            accumulator: "i32".into(),
+            scope: "workgroup".into(),
+            invocations,
+        };
+        device.flexible_matrices = Some(FlexibleMatrices { most_extent: 1024, shapes: vec![shape(128), shape(256)] });
+        assert_eq!(matrices(&device), "multiples of 16×16×32 i8→i32 (workgroup of 128 or 256)");
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
     let mut tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "2s", "--tuned"]);
     let output = expect_exit(tune.arg(&path), 0);
     let table = stdout(&output);
-    assert!(table.contains("tiled") && table.contains("a lane"), "{table}");
+    assert!(table.contains("tiled") && table.contains(" in "), "{table}");
     assert!(stderr(&output).contains(&format!("kept in {}", path.display())), "{}", stderr(&output));
 
     let kept: toml::Table = std::fs::read_to_string(&path).expect("kept").parse().expect("TOML");
