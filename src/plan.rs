@@ -280,7 +280,7 @@ impl Run {
             // The choice may fall on any variant, so it has every type that one of them has.
             let all: Vec<_> = algorithm.variants.iter().collect();
             let candidates = if pick == Pick::Auto { &all } else { &variants };
-            let everything = selection.variant.is_empty() || selection.variant == ["all"];
+            let everything = is_everything(&selection.variant);
             for dtype in chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)? {
                 // Who asks for all of them means those that have the type; who names one learns that it has not.
                 let variants: Vec<_> =
@@ -351,8 +351,13 @@ fn chosen_algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'st
     unique(selection.algorithm.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
+/// Whether these names of variants are no choice.
+fn is_everything(names: &[String]) -> bool {
+    names.is_empty() || names == ["all"]
+}
+
 fn chosen_variants(algorithm: &'static Algorithm, names: &[String]) -> Result<(Vec<&'static Variant>, Pick), String> {
-    if names.is_empty() || names == ["all"] {
+    if is_everything(names) {
         return Ok((algorithm.variants.iter().collect(), Pick::Named));
     }
     if names.iter().any(|name| name == "all") {

@@ -287,11 +287,11 @@ impl Workbench {
     ) -> Result<Sampler, VulkanError> {
         let make = |spec: &BufferSpec| Ok((*spec, Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel)?));
         let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
-        let mut recorder = Recorder::new(&self.device)?;
-        for (_, buffer) in &scratch {
-            recorder.fill(buffer, POISON);
-        }
         if !scratch.is_empty() {
+            let mut recorder = Recorder::new(&self.device)?;
+            for (_, buffer) in &scratch {
+                recorder.fill(buffer, POISON);
+            }
             recorder.finish()?.run()?;
         }
         let regions: Vec<_> =

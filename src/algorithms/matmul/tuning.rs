@@ -251,6 +251,35 @@ mod tests {
     }
 
     #[test]
+    fn the_shared_memory_of_a_case_is_what_its_kernel_takes_at_edges_too() {
+        let device = gpu();
+        for tunable in
+            TUNABLE.iter().filter(|tunable| ["coopmat", "coopmat-narrow", "split"].contains(&tunable.variant))
+        {
+            let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
+            for n in [1024, 1001] {
+                let case = CaseSpec { dtype: dtype_of(tunable), ..case(n) };
+                for tile in tunable.space(&case, &device) {
+                    let program =
+                        variant.program(&CaseSpec { tile: Some(tile), ..case }, &device).expect("it is legal");
+                    let dispatch = program.dispatches().last().expect("a dispatch");
+                    let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
+                    assert_eq!(tunable.choice.cut.shared_bytes_for(&tile, &case, &device), taken, "{n}: {tile}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_tile_that_has_no_room_for_edges_is_illegal_where_there_are_any() {
+        let device = gpu();
+        let tile = Tile { bm: 192, bn: 128, bk: 64, wm: 96, wn: 32, tm: 16, tn: 16 };
+        let legal = |n| STAGED_WIDE.cut.legal(&tile, &CaseSpec { dtype: DType::F16, ..case(n) }, &device);
+        assert_eq!(legal(4096), Ok(()));
+        assert!(legal(4095).expect_err("edges").contains("of shared memory"));
+    }
+
+    #[test]
     fn every_favourite_is_a_variant_and_the_last_has_every_type() {
         for device in [software_device(), gpu()] {
             for (n, dtype) in [64, 2048].into_iter().flat_map(|n| MATMUL.dtypes().map(move |dtype| (n, dtype))) {

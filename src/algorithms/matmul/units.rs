@@ -58,24 +58,35 @@ pub(super) fn staged(
     let dims = Dims::from(case.size);
     let tile = choice.for_case(case, device);
     let shape = matrix_shape(case.dtype, accumulator, device);
-    let lanes = case.subgroup_size(device);
     let piece = 16 / case.dtype.bytes();
-    let [m, n] = [shape.m, shape.n].map(u64::from);
-    let whole = dims.m.is_multiple_of(m) && dims.n.is_multiple_of(n) && dims.n.is_multiple_of(piece);
-    let dispatch = block_of(shader, tile, choice.cut.invocations(&tile, lanes), dims, device)
-        .groups(strips(tile, dims, device))
-        .subgroups_of(lanes)
+    let invocations = choice.cut.invocations(&tile, case.subgroup_size(device));
+    let dispatch = block_of(shader, tile, invocations, dims, device)
         .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
-        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(piece)))
+        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(piece)));
+    Program::single(in_matrices(dispatch, choice.cut, tile, case, device)).allowing(allowance(
+        accumulator,
+        case.dtype,
+        dims,
+        u64::from(shape.k),
+    ))
+}
+
+/// What the kernels share that give each sub-group cooperative matrices: how the block is cut up, and the grid.
+fn in_matrices(dispatch: Dispatch, cut: Cut, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    let (dtype, accumulator) = cut.matrices(case.dtype).expect("such kernels have matrices");
+    let shape = matrix_shape(dtype, accumulator, device);
+    let dims = Dims::from(case.size);
+    dispatch
+        .groups(strips(tile, dims, device))
+        .subgroups_of(case.subgroup_size(device))
         .constant("WM", tile.wm)
         .constant("WN", tile.wn)
         .constant("TM", shape.m)
         .constant("TN", shape.n)
         .constant("TK", shape.k)
-        .constant("EDGE", if whole { 0 } else { shape.m * shape.n })
+        .constant("EDGE", cut.edge(case, device))
         .loops(dims.k.div_ceil(u64::from(tile.bk)))
-        .matrix(shape);
-    Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
+        .matrix(shape)
 }
 
 /// The program of `coopmat2`.
@@ -132,8 +143,6 @@ const LOST: f64 = 1.25 / (1 << 20) as f64;
 pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let dims = Dims::from(case.size);
     let tile = SPLIT.for_case(case, device);
-    let shape = matrix_shape(DType::F16, Accumulator::Wide, device);
-    let lanes = case.subgroup_size(device);
     let width = [dims.k.next_multiple_of(u64::from(tile.bk)), dims.n.next_multiple_of(u64::from(tile.bn))];
     let rows = [dims.m, width[0]];
 
@@ -209,23 +218,13 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ("PIECES_OF_K", number(width[0] / PIECE)),
         ("PIECES_OF_N", number(width[1] / PIECE)),
     ];
-    let whole = dims.m.is_multiple_of(shape.m.into()) && dims.n.is_multiple_of(shape.n.into());
     let dispatch = Dispatch::new(shaders[2], &arguments)
-        .group_size([SPLIT.cut.invocations(&tile, lanes), 1, 1])
-        .groups(strips(tile, dims, device))
-        .subgroups_of(lanes)
+        .group_size([SPLIT.cut.invocations(&tile, case.subgroup_size(device)), 1, 1])
         .constant("BM", tile.bm)
         .constant("BN", tile.bn)
         .constant("BK", tile.bk)
-        .constant("WM", tile.wm)
-        .constant("WN", tile.wn)
-        .constant("TM", shape.m)
-        .constant("TN", shape.n)
-        .constant("TK", shape.k)
-        .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32)
-        .constant("EDGE", if whole { 0 } else { shape.m * shape.n })
-        .loops(dims.k.div_ceil(u64::from(tile.bk)))
-        .matrix(shape);
+        .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
+    let dispatch = in_matrices(dispatch, SPLIT.cut, tile, case, device);
     program.steps.push(Step::Dispatch(dispatch));
     program
 }
