@@ -272,7 +272,20 @@ impl<'a> Reflector<'a> {
             let part = ids(composite).nth(index).ok_or("an extract is out of range")?;
             return self.value(part, program);
         }
-        for operand in ids(definition) {
+        let operands: Vec<u32> = ids(definition).collect();
+        // `a > b ? a : b`
+        if let (Op::Select, &[condition, a, b]) = (operation, operands.as_slice()) {
+            let compared = self.definition(condition)?;
+            let greater = Operand::LiteralSpecConstantOpInteger(Op::UGreaterThan);
+            if compared.operands.first() != Some(&greater) || ids(compared).collect::<Vec<_>>() != [a, b] {
+                return Err("an array length selects other than the larger of two, `a > b ? a : b`".into());
+            }
+            self.value(a, program)?;
+            self.value(b, program)?;
+            program.push("SizeOp::Max".into());
+            return Ok(());
+        }
+        for operand in operands {
             self.value(operand, program)?;
         }
         program.push(match operation {

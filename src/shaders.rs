@@ -95,6 +95,8 @@ pub enum SizeOp {
     Sub,
     /// Replace the two topmost values by their quotient.
     Div,
+    /// Replace the two topmost values by the larger.
+    Max,
 }
 
 /// Values of specialization constants by `constant_id`, sorted by it.
@@ -144,6 +146,7 @@ impl Shader {
                 SizeOp::Mul => left * right,
                 SizeOp::Sub => left.saturating_sub(right),
                 SizeOp::Div => left / right.max(1),
+                SizeOp::Max => left.max(right),
             });
         }
         stack.pop().expect("a size has a value")

@@ -4,7 +4,7 @@
 //   RAW      the integer of the same width, as which operands are moved: moving needs no arithmetic
 //   PIECE    components in 16 bytes
 //   SUM      component type of the accumulators: 32 bits, or NARROW_SUM
-//   OUT      type of C in memory
+//   OUT      type of C in memory, OUT_BITS its width, OUT_RAW the integer of that width
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_EXT_buffer_reference : require
@@ -17,6 +17,8 @@
 #extension GL_EXT_shader_16bit_storage : require
 #define IN float16_t
 #define OUT float16_t
+#define OUT_BITS 16
+#define OUT_RAW uint16_t
 #define RAW uint16_t
 #define BITS 16
 #define SUM float
@@ -25,6 +27,8 @@
 #extension GL_EXT_shader_16bit_storage : require
 #define IN bfloat16_t
 #define OUT bfloat16_t
+#define OUT_BITS 16
+#define OUT_RAW uint16_t
 #define RAW uint16_t
 #define BITS 16
 #define SUM float
@@ -33,6 +37,8 @@
 #extension GL_EXT_shader_8bit_storage : require
 #define IN int8_t
 #define OUT int
+#define OUT_BITS 32
+#define OUT_RAW uint
 #define RAW uint8_t
 #define BITS 8
 #define SUM int

@@ -6,8 +6,10 @@
 #include "split.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint ALIGNED = 0;  // rows of X start at multiples of 16 bytes
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Matrix { float at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Quads { vec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Largest { uint bits; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Halves { uvec4 at[]; };
 layout(push_constant, scalar) uniform Arguments {
@@ -18,24 +20,35 @@ layout(push_constant, scalar) uniform Arguments {
     uint ROWS, COLUMNS;  // of X
     uint PIECES;         // of 8 elements, in a row of the halves
     uint ALL_PIECES;
+    uint PANEL;          // pieces of a row that are neighbours; then come those of the next row
 };
 
 void main() {
     uint piece = (gl_WorkGroupID.x + folded_group_y() * gl_NumWorkGroups.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (piece >= ALL_PIECES) return;
     uint row = piece / PIECES, column = piece % PIECES * 8;
-    int up = 14 - exponent_of(LARGEST.bits);
-    uvec4 high, low;
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-        vec2 x = vec2(0);
-        uint at = row * COLUMNS + column + 2 * i;
-        if (row < ROWS && column + 2 * i < COLUMNS) x.x = ldexp(X.at[at], up);
-        if (row < ROWS && column + 2 * i + 1 < COLUMNS) x.y = ldexp(X.at[at + 1], up);
-        // The 11 leading bits, by rounding the pattern: a compiler may take a conversion to f16 and back for nothing.
-        vec2 leading = uintBitsToFloat((floatBitsToUint(x) + 0x1000u) & ~0x1fffu);
-        high[i] = packHalf2x16(leading);
-        low[i] = packHalf2x16(x - leading);
+    float up = ldexp(1.0, 14 - exponent_of(LARGEST.bits));
+    vec4 x[2] = {vec4(0), vec4(0)};
+    [[unroll]] for (uint i = 0; i < 2; ++i) {
+        uint at = row * COLUMNS + column + 4 * i;
+        if (ALIGNED != 0) {
+            if (row < ROWS && column + 4 * i < COLUMNS) x[i] = Quads(X).at[at / 4];
+        } else {
+            [[unroll]] for (uint j = 0; j < 4; ++j) {
+                if (row < ROWS && column + 4 * i + j < COLUMNS) x[i][j] = X.at[at + j];
+            }
+        }
     }
-    HIGH.at[piece] = high;
-    LOW.at[piece] = low;
+    uvec4 high, low;
+    [[unroll]] for (uint i = 0; i < 2; ++i) {
+        // The 11 leading bits, by rounding the pattern: a compiler may take a conversion to f16 and back for nothing.
+        vec4 own = x[i] * up, leading = uintBitsToFloat((floatBitsToUint(own) + 0x1000u) & ~0x1fffu);
+        high[2 * i] = packHalf2x16(leading.xy);
+        high[2 * i + 1] = packHalf2x16(leading.zw);
+        low[2 * i] = packHalf2x16(own.xy - leading.xy);
+        low[2 * i + 1] = packHalf2x16(own.zw - leading.zw);
+    }
+    uint own = piece % PIECES, to = (own / PANEL * (ALL_PIECES / PIECES) + row) * PANEL + own % PANEL;
+    HIGH.at[to] = high;
+    LOW.at[to] = low;
 }

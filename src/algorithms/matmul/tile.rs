@@ -156,37 +156,22 @@ impl Cut {
     /// Shared memory of a work-group, for elements of `dtype`.
     pub(super) fn shared_bytes(self, tile: &Tile, dtype: DType) -> Bytes {
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
-        Bytes(match self {
+        let slabs = match self {
             // A slab of A, padded by a quad as in `tiled`, and one of B.
             Self::Columns | Self::Quads | Self::Warps => dtype.bytes().max(4) * bk * (bm + 4 + bn),
-            // A slab of both, each row padded by 16 bytes. What [`Self::edge`] takes comes on top.
+            // A slab of both, each row padded by 16 bytes; at the end a row of matrices of each warp instead.
             Self::Matrices(_) => bm * (bk * dtype.bytes() + 16) + bk * (bn * dtype.bytes() + 16),
-            Self::Halves => 2 * Self::Matrices(Accumulator::Wide).shared_bytes(tile, DType::F16).0,
+            Self::Halves => 2 * (bm * (bk * 2 + 16) + bk * (bn * 2 + 16)),
             Self::Block(_) => 0,
-        })
-    }
-
-    /// Components of shared memory through which a sub-group stores a matrix of C that may not be stored directly: none
-    /// where C consists of whole matrices whose rows start at multiples of 16 bytes.
-    pub(super) fn edge(self, case: &CaseSpec, device: &DeviceInfo) -> u32 {
-        let Some((dtype, accumulator)) = self.matrices(case.dtype) else { return 0 };
-        let MatrixShape { m, n, .. } = matrix_shape(dtype, accumulator, device);
-        let dims = Dims::from(case.size);
-        let aligned = dims.n.is_multiple_of(16 / case.dtype.of_product().bytes());
-        let whole = dims.m.is_multiple_of(u64::from(m)) && dims.n.is_multiple_of(u64::from(n)) && aligned;
-        if whole { 0 } else { m * n }
-    }
-
-    /// Shared memory of a work-group for a case: the slabs, and what its edges take.
-    pub(super) fn shared_bytes_for(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Bytes {
-        let slabs = self.shared_bytes(tile, case.dtype);
-        if self.matrices(case.dtype).is_none() {
-            return slabs;
-        }
-        let warps = (tile.bm / tile.wm.max(1)) * (tile.bn / tile.wn.max(1));
-        // One more, for an array of none is no array.
-        let components = u64::from(warps * self.edge(case, device)) + 1;
-        Bytes(slabs.0 + components * case.dtype.of_product().bytes())
+        };
+        let staged = match self {
+            Self::Matrices(_) | Self::Halves => {
+                let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
+                (bm / wm) * (bn / wn) * tm * (wn * dtype.of_product().bytes() + 16)
+            }
+            _ => 0,
+        };
+        Bytes(slabs.max(staged))
     }
 
     /// The types of the cooperative matrices that its parts are, if they are.
@@ -251,7 +236,7 @@ impl Cut {
                 limits.group_invocations
             ));
         }
-        let shared = self.shared_bytes_for(tile, case, device);
+        let shared = self.shared_bytes(tile, case.dtype);
         if shared > limits.shared_memory {
             return Err(format!("needs {shared} of shared memory; the device has {}", limits.shared_memory));
         }

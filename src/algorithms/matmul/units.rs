@@ -26,6 +26,8 @@ pub(super) static WHOLE_WIDE: Choice = Choice { cut: Cut::Block(Accumulator::Wid
 pub(super) static WHOLE_NARROW: Choice = Choice { cut: Cut::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW };
 
 const WIDE: &[Tile] = &[
+    matrices([128, 256, 48], [64, 64]),
+    matrices([128, 192, 64], [64, 48]),
     matrices([128, 256, 32], [64, 64]),
     matrices([128, 128, 32], [64, 64]),
     matrices([64, 128, 32], [32, 32]),
@@ -84,7 +86,7 @@ fn in_matrices(dispatch: Dispatch, cut: Cut, tile: Tile, case: &CaseSpec, device
         .constant("TM", shape.m)
         .constant("TN", shape.n)
         .constant("TK", shape.k)
-        .constant("EDGE", cut.edge(case, device))
+        .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(16 / case.dtype.of_product().bytes())))
         .loops(dims.k.div_ceil(u64::from(tile.bk)))
         .matrix(shape)
 }
@@ -125,9 +127,9 @@ const HALVES: &[Tile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-/// Rows of B whose products are summed up by the matrix units alone. On an H100 these cut sums off in place of rounding
-/// them, three times for every 16 rows: after 1024 rows the error is 9·10⁻⁶ and grows in proportion, where sums in f32
-/// have 4.5·10⁻⁶ after 4096.
+/// Rows of B whose products are summed up by the matrix units alone, at most; half as many where there are no more. On an
+/// H100 these cut sums off in place of rounding them, three times for every 16 rows: after 1024 rows the error is 9·10⁻⁶
+/// and grows in proportion, where sums in f32 have 2.2·10⁻⁶ after as many and 4.5·10⁻⁶ after 4096.
 const CHUNK: u64 = 1024;
 /// Elements of a half that are moved at a time.
 const PIECE: u64 = 8;
@@ -149,7 +151,7 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
     let [a, b, c, largest_a, largest_b, a_high, a_low, b_high, b_low, sums] =
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(BufferId);
-    let chunk = CHUNK.next_multiple_of(u64::from(tile.bk));
+    let chunk = if dims.k <= CHUNK { CHUNK / 2 } else { CHUNK }.next_multiple_of(u64::from(tile.bk));
     // One chunk needs no memory between chunks; a buffer has an element at least.
     let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * width[1] };
     let mut program = Program {
@@ -180,14 +182,14 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
             .group_size([PREPARING, 1, 1])
             .groups(in_groups(count.div_ceil(u64::from(SPAN))))
             .constant("SPAN", SPAN)
-            .loops(u64::from(SPAN / PREPARING));
+            .loops(u64::from(SPAN / (4 * PREPARING)));
         program.steps.push(Step::Dispatch(dispatch));
     }
     let operands = [
-        (a, largest_a, a_high, a_low, [dims.m, dims.k], rows[0], width[0]),
-        (b, largest_b, b_high, b_low, [dims.k, dims.n], rows[1], width[1]),
+        (a, largest_a, a_high, a_low, [dims.m, dims.k], rows[0], width[0], u64::from(tile.bk)),
+        (b, largest_b, b_high, b_low, [dims.k, dims.n], rows[1], width[1], width[1]),
     ];
-    for (x, largest, high, low, [own_rows, own_columns], rows, width) in operands {
+    for (x, largest, high, low, [own_rows, own_columns], rows, width, panel) in operands {
         let pieces = rows * width / PIECE;
         let arguments = [
             ("X", buffer(x)),
@@ -198,8 +200,10 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
             ("COLUMNS", number(own_columns)),
             ("PIECES", number(width / PIECE)),
             ("ALL_PIECES", number(pieces)),
+            ("PANEL", number(panel / PIECE)),
         ];
         let dispatch = Dispatch::new(shaders[1], &arguments)
+            .constant("ALIGNED", u32::from(own_columns.is_multiple_of(4)))
             .group_size([PREPARING, 1, 1])
             .groups(in_groups(pieces.div_ceil(u64::from(PREPARING))));
         program.steps.push(Step::Dispatch(dispatch));

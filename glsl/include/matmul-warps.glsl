@@ -1,0 +1,40 @@
+// A work-group's block of C in equal parts, one for each sub-group (a "warp"), and a part in cooperative matrices.
+// An including kernel defines PIECE, and OUT, OUT_BITS and OUT_RAW, as matmul-matrix.glsl does, and ends its main() with
+// matmul-store.glsl.
+#extension GL_KHR_shader_subgroup_basic : require
+
+layout(constant_id = 6) const uint WM = 32;  // what a sub-group computes
+layout(constant_id = 7) const uint WN = 32;
+layout(constant_id = 8) const uint TM = 16;  // the device's matrices: TM×TK times TK×TN
+layout(constant_id = 9) const uint TN = 16;
+layout(constant_id = 10) const uint TK = 16;
+layout(constant_id = 11) const uint C_ALIGNED = 0;  // rows of C start at multiples of 16 bytes
+
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Pieces { uvec4 at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultPieces { uvec4 at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) writeonly buffer ResultBits { OUT_RAW at[]; };
+
+const uint ROWS = WM / TM;
+const uint COLUMNS = WN / TN;
+const uint WARPS_ACROSS = BN / WN;
+const uint WARPS = BM / WM * WARPS_ACROSS;
+const uint LANES = gl_WorkGroupSize.x;
+const uint WARP = LANES / WARPS;
+
+// Operands are moved in pieces of 16 bytes. In shared memory a row of a slab is a piece longer than it need be, so that
+// the same columns of 8 neighbouring rows lie in different banks.
+const uint ROW_A = BK / PIECE;
+const uint ROW_B = BN / PIECE;
+const uint STRIDE_A = ROW_A + 1;
+const uint STRIDE_B = ROW_B + 1;
+const uint SLAB_A = BM * STRIDE_A;
+const uint SLAB_B = BK * STRIDE_B;
+// Pieces of a slab that an invocation moves.
+const uint PIECES_OF_A = BM * ROW_A / LANES;
+const uint PIECES_OF_B = BK * ROW_B / LANES;
+
+// C leaves through shared memory too, a row of matrices of each sub-group at a time: as in matmul-store.glsl.
+const uint OUT_PIECE = 128 / OUT_BITS;
+const uint ROW_C = WN / OUT_PIECE;
+const uint STRIDE_C = ROW_C + 1;
+const uint STAGED = WARPS * TM * STRIDE_C;
