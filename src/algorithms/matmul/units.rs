@@ -20,16 +20,25 @@ pub(super) static STAGED_NARROW: Choice =
     Choice { cut: Cut::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW };
 
 /// Tiles of `coopmat2`.
-pub(super) static WHOLE_WIDE: Choice = Choice { cut: Cut::Block(Accumulator::Wide), gpu: WIDE, software: WIDE };
+pub(super) static WHOLE_WIDE: Choice = Choice { cut: Cut::Block(Accumulator::Wide), gpu: WHOLE, software: WHOLE };
 
 /// Tiles of `coopmat2-narrow`.
 pub(super) static WHOLE_NARROW: Choice = Choice { cut: Cut::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW };
 
 const WIDE: &[Tile] = &[
     matrices([128, 256, 48], [64, 64]),
+    matrices([128, 256, 64], [64, 64]), // of bytes
     matrices([128, 192, 64], [64, 48]),
     matrices([128, 256, 32], [64, 64]),
     matrices([128, 128, 32], [64, 64]),
+    matrices([64, 128, 32], [32, 32]),
+    matrices([64, 64, 32], [32, 32]),
+    matrices([32, 32, 32], [16, 16]),
+];
+
+const WHOLE: &[Tile] = &[
+    matrices([128, 128, 32], [64, 64]),
+    matrices([128, 256, 32], [64, 64]),
     matrices([64, 128, 32], [32, 32]),
     matrices([64, 64, 32], [32, 32]),
     matrices([32, 32, 32], [16, 16]),
@@ -127,10 +136,17 @@ const HALVES: &[Tile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-/// Rows of B whose products are summed up by the matrix units alone, at most; half as many where there are no more. On an
-/// H100 these cut sums off in place of rounding them, three times for every 16 rows: after 1024 rows the error is 9·10⁻⁶
-/// and grows in proportion, where sums in f32 have 2.2·10⁻⁶ after as many and 4.5·10⁻⁶ after 4096.
-const CHUNK: u64 = 1024;
+/// Rows of B whose products are summed up by the matrix units alone, at most. On an H100 these cut sums off in place of
+/// rounding them, three times for every 16 rows: the error is 9·10⁻⁶ after 1024 rows and grows in proportion, where that of
+/// sums in f32 is 2.2·10⁻⁶ after 1024 and grows as the root: 4.5·10⁻⁶ after 4096. A third of 4096 is 2.8 times that, and
+/// each chunk less is 2 % of the time.
+const CHUNK: u64 = 1376;
+
+/// The rows of a chunk of `k`: all chunks alike, and two from half the longest on.
+fn chunk_of(k: u64, bk: u64) -> u64 {
+    let chunks = k.div_ceil(CHUNK).max(k.div_ceil(CHUNK / 2).min(2));
+    k.div_ceil(chunks).next_multiple_of(bk)
+}
 /// Elements of a half that are moved at a time.
 const PIECE: u64 = 8;
 /// Invocations of the work-groups that look for the largest magnitude, and that split.
@@ -151,7 +167,7 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
     let [a, b, c, largest_a, largest_b, a_high, a_low, b_high, b_low, sums] =
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(BufferId);
-    let chunk = if dims.k <= CHUNK { CHUNK / 2 } else { CHUNK }.next_multiple_of(u64::from(tile.bk));
+    let chunk = chunk_of(dims.k, u64::from(tile.bk));
     // One chunk needs no memory between chunks; a buffer has an element at least.
     let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * width[1] };
     let mut program = Program {
@@ -242,4 +258,22 @@ fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 
         return 0.0;
     }
     dims.k.div_ceil(k) as f64 * HALF
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_alike_whole_slabs_and_none_is_longer_than_its_most() {
+        for (k, chunk) in
+            [(1, 16), (16, 16), (688, 688), (689, 352), (1024, 512), (2048, 1024), (4096, 1376), (8192, 1376)]
+        {
+            assert_eq!(chunk_of(k, 16), chunk, "{k}");
+        }
+        for k in 1..10_000 {
+            let chunk = chunk_of(k, 32);
+            assert!(chunk.is_multiple_of(32) && chunk <= CHUNK.next_multiple_of(32), "{k}: {chunk}");
+        }
+    }
 }
