@@ -204,9 +204,17 @@ impl Tuned {
         })
     }
 
+    /// A result replaces the earlier of the same question; but a variant that was only measured beside a search, with its
+    /// built-in tile, leaves what its own search found.
     fn add(&mut self, found: &[Kept]) {
-        self.results.retain(|kept| found.iter().all(|new| new.key() != kept.key()));
-        self.results.extend_from_slice(found);
+        for new in found {
+            let searched = |kept: &Kept| kept.key() == new.key() && kept.tile.is_some();
+            if new.tile.is_none() && self.results.iter().any(searched) {
+                continue;
+            }
+            self.results.retain(|kept| kept.key() != new.key());
+            self.results.push(new.clone());
+        }
         self.results.sort_by(|a, b| a.key().cmp(&b.key()));
     }
 
@@ -381,6 +389,20 @@ mod tests {
     fn chosen(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<(&'static str, Option<String>, Vec<String>)> {
         let chosen = choose(group, device, tuned).into_iter();
         chosen.map(|chosen| (chosen.variant.name, chosen.spec.tile.map(String::from), chosen.notes)).collect()
+    }
+
+    #[test]
+    fn a_variant_that_was_only_measured_beside_a_search_leaves_the_tile_of_its_own() {
+        let device = software_device();
+        let own = kept(&device, "tiled", "1024", 40.0);
+        let beside =
+            Kept { tile: None, built_in_tile: None, built_in_gflops: None, tried: None, gflops: 30.0, ..own.clone() };
+        let later = Kept { gflops: 50.0, ..own.clone() };
+        for (added, left) in [(vec![&own, &beside], &own), (vec![&beside, &own], &own), (vec![&own, &later], &later)] {
+            let mut tuned = Tuned::none();
+            added.into_iter().for_each(|result| tuned.add(std::slice::from_ref(result)));
+            assert_eq!(tuned.results, std::slice::from_ref(left));
+        }
     }
 
     #[test]
