@@ -400,7 +400,9 @@ mod tests {
         let later = Kept { gflops: 50.0, ..own.clone() };
         for (added, left) in [(vec![&own, &beside], &own), (vec![&beside, &own], &own), (vec![&own, &later], &later)] {
             let mut tuned = Tuned::none();
-            added.into_iter().for_each(|result| tuned.add(std::slice::from_ref(result)));
+            for result in added {
+                tuned.add(std::slice::from_ref(result));
+            }
             assert_eq!(tuned.results, std::slice::from_ref(left));
         }
     }
