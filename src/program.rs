@@ -384,7 +384,18 @@ impl Program {
     /// Why `device` cannot run this program, if so: the missing feature, operation or limit.
     #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
-        device.unusable().or_else(|| self.dispatches().find_map(|dispatch| dispatch.unsupported(device)))
+        let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
+        device.unusable().or_else(|| self.too_long()).or_else(unsupported)
+    }
+
+    /// The buffer of its own whose elements 32 bits cannot count, if there is one: padding makes it longer than the problem's
+    /// matrices, which are checked.
+    fn too_long(&self) -> Option<String> {
+        let long = self.scratch.iter().find(|buffer| u32::try_from(buffer.len).is_err())?;
+        Some(format!(
+            "needs {} elements for the {}, more than the 2^32 - 1 that its kernels can count; choose a smaller size",
+            long.len, long.name
+        ))
     }
 }
 

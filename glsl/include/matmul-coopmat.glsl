@@ -113,6 +113,8 @@ void main() {
         FETCH(k + BK)
 
         [[unroll]] for (uint i = 0; i < BK - TK; i += TK) {
+            // Not last_a and last_b: matrices that live both in this loop and across it took an H100's driver (580.159.04)
+            // more than a minute to compile.
             coopmat<IN, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA> a[ROWS];
             LOAD_A(a, i)
             [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {

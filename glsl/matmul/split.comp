@@ -41,7 +41,7 @@ layout(push_constant, scalar) uniform Arguments {
 const uint SLABS = 2 * (SLAB_A + SLAB_B);
 shared uvec4 tiles[SLABS > STAGED ? SLABS : STAGED];  // high and low halves of A, then those of B
 const uint HALVES_OF_B = 2 * SLAB_A;
-const uint COMPONENTS = TM * TN / WARP;  // of a matrix of sums that an invocation has
+const uint COMPONENTS = TM * TN / WARP;  // of a matrix of sums: an invocation has as many as any other
 
 void main() {
     uint lane = gl_LocalInvocationID.x;

@@ -184,7 +184,7 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ..Program::default().allowing(LOST)
     };
     let buffer = Value::Buffer;
-    // Extents of matrices whose elements kernels count with 32 bits: the problem sees to that.
+    // Counts that fit in 32 bits wherever the buffers do, and a program with longer ones is refused.
     let number = |value: u64| Value::U32(u32::try_from(value).unwrap_or(u32::MAX));
     let in_groups = |count: u64| {
         let groups = count.max(1);
@@ -263,6 +263,26 @@ fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::capability::tests::software_device;
+    use crate::size::Size;
+
+    #[test]
+    fn a_product_whose_padded_operands_cannot_be_counted_is_refused() {
+        let case = |size| CaseSpec::new(&MATMUL, size, DType::F32);
+        let split = MATMUL.variant("split").expect("it is in the table");
+        let shaders = split.shaders(DType::F32).expect("it has f32");
+        let device = software_device();
+        for (size, long) in [
+            (Size::Three(40_000, 107_374, 1024), Some("sums of chunks")),
+            (Size::Three(1, 1 << 16, 1 << 16), Some("high halves of B")),
+            (Size::Three(40_000, 40_000, 1024), None),
+        ] {
+            let reason = super::split(&shaders, &case(size), &device).unsupported(&device).unwrap_or_default();
+            assert_eq!(reason.contains("can count"), long.is_some(), "{size}: {reason}");
+            assert!(reason.contains(long.unwrap_or_default()), "{size}: {reason}");
+        }
+    }
 
     #[test]
     fn chunks_are_alike_whole_slabs_and_none_is_longer_than_its_most() {
