@@ -89,7 +89,9 @@ impl Tunable {
                 // spills sums for less than it saves on reads.
                 let software = device.kind == DeviceKind::Cpu;
                 let (most_sums, most_code) = if software { (1 << 10, 1 << 14) } else { (1 << 7, 1 << 12) };
-                let affordable = |[tm, tn]: &[u32; 2]| tm * tn <= most_sums && tm * tn * bk <= most_code;
+                // Depths between powers of two fill the shared memory of matrix units; these have room left.
+                let affordable =
+                    |[tm, tn]: &[u32; 2]| tm * tn <= most_sums && tm * tn * bk <= most_code && bk.is_power_of_two();
                 let warps = |[tm, tn]: [u32; 2]| match self.choice.cut {
                     Cut::Warps => (0..=lanes.ilog2()).map(|power| [tm << power, tn * (lanes >> power)]).collect(),
                     _ => vec![[bm, bn]],
