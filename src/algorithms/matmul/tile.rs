@@ -244,12 +244,16 @@ impl Cut {
     }
 }
 
-/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest.
-/// Where it has none, those of the first devices that had any, so that a case can say what is missing.
+/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest, of
+/// those whose rows are whole pieces of 16 bytes, in which kernels move them. Where it has none, those of the first devices
+/// that had any, so that a case can say what is missing.
 pub(super) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
+    let piece = 16 / dtype.bytes() as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {
         (own.input.as_str(), own.accumulator.as_str(), own.scope.as_str()) == (input, accumulator, "subgroup")
+            && own.k.is_multiple_of(piece)
+            && own.n.is_multiple_of(piece)
     });
     // Of shapes of one volume the most square has the fewest components to load.
     let largest = own.max_by_key(|own| (own.m * own.n * own.k, own.m.min(own.n)));
@@ -314,6 +318,7 @@ impl Choice {
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
+    use crate::capability::CooperativeMatrix;
     use crate::capability::tests::software_device;
     use crate::size::Size;
 
@@ -333,6 +338,29 @@ mod tests {
         device.kind = DeviceKind::DiscreteGpu;
         change(&mut device);
         CHOICE.built_in(&case(n), &device).bm
+    }
+
+    #[test]
+    fn matrices_with_rows_of_less_than_16_bytes_are_passed_over() {
+        let mut device = software_device();
+        let shape = |[m, n, k]: [u32; 3], input: &str, accumulator: &str| CooperativeMatrix {
+            m,
+            n,
+            k,
+            input: input.into(),
+            accumulator: accumulator.into(),
+            scope: "subgroup".into(),
+        };
+        // As llvmpipe 26.2 has them.
+        device.cooperative_matrices = vec![shape([8, 8, 8], "f16", "f32"), shape([8, 8, 8], "i8", "i32")];
+        let extents = |dtype, device: &DeviceInfo| {
+            let MatrixShape { m, n, k, .. } = matrix_shape(dtype, Accumulator::Wide, device);
+            [m, n, k]
+        };
+        assert_eq!(extents(DType::F16, &device), [8, 8, 8]);
+        assert_eq!(extents(DType::I8, &device), [16, 16, 32], "what it lacks");
+        device.cooperative_matrices.push(shape([16, 16, 16], "i8", "i32"));
+        assert_eq!(extents(DType::I8, &device), [16, 16, 16]);
     }
 
     #[test]
