@@ -1,7 +1,6 @@
 // Validates SPIR-V modules with the validator that shaderc carries: see validate-spirv.
 #include <spirv-tools/libspirv.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 int main(int count, char **paths) {
     spv_context context = spvContextCreate(SPV_ENV_VULKAN_1_3);
@@ -10,7 +9,7 @@ int main(int count, char **paths) {
     int invalid = 0;
     for (int i = 1; i < count; ++i) {
         FILE *file = fopen(paths[i], "rb");
-        if (!file) return perror(paths[i]), 2;
+        if (!file) return perror(paths[i]), 3;
         static uint32_t words[1 << 20];
         spv_const_binary_t module = {words, fread(words, 4, 1 << 20, file)};
         fclose(file);

@@ -42,11 +42,11 @@ void main() {
     uvec4 high, low;
     [[unroll]] for (uint i = 0; i < 2; ++i) {
         // The 11 leading bits, by rounding the pattern: a compiler may take a conversion to f16 and back for nothing.
-        vec4 own = x[i] * up, leading = uintBitsToFloat((floatBitsToUint(own) + 0x1000u) & ~0x1fffu);
+        vec4 scaled = x[i] * up, leading = uintBitsToFloat((floatBitsToUint(scaled) + 0x1000u) & ~0x1fffu);
         high[2 * i] = packHalf2x16(leading.xy);
         high[2 * i + 1] = packHalf2x16(leading.zw);
-        low[2 * i] = packHalf2x16(own.xy - leading.xy);
-        low[2 * i + 1] = packHalf2x16(own.zw - leading.zw);
+        low[2 * i] = packHalf2x16(scaled.xy - leading.xy);
+        low[2 * i + 1] = packHalf2x16(scaled.zw - leading.zw);
     }
     uint own = piece % PIECES, to = (own / PANEL * (ALL_PIECES / PIECES) + row) * PANEL + own % PANEL;
     HIGH.at[to] = high;

@@ -156,22 +156,19 @@ impl Cut {
     /// Shared memory of a work-group, for elements of `dtype`.
     pub(super) fn shared_bytes(self, tile: &Tile, dtype: DType) -> Bytes {
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
-        let slabs = match self {
+        // A slab of both operands, each row padded by 16 bytes; at the end a row of matrices of each warp in its place.
+        let slabs = |bytes| bm * (bk * bytes + 16) + bk * (bn * bytes + 16);
+        let staged = || {
+            let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
+            (bm / wm) * (bn / wn) * tm * (wn * dtype.of_product().bytes() + 16)
+        };
+        Bytes(match self {
             // A slab of A, padded by a quad as in `tiled`, and one of B.
             Self::Columns | Self::Quads | Self::Warps => dtype.bytes().max(4) * bk * (bm + 4 + bn),
-            // A slab of both, each row padded by 16 bytes; at the end a row of matrices of each warp instead.
-            Self::Matrices(_) => bm * (bk * dtype.bytes() + 16) + bk * (bn * dtype.bytes() + 16),
-            Self::Halves => 2 * (bm * (bk * 2 + 16) + bk * (bn * 2 + 16)),
+            Self::Matrices(_) => slabs(dtype.bytes()).max(staged()),
+            Self::Halves => (2 * slabs(DType::F16.bytes())).max(staged()),
             Self::Block(_) => 0,
-        };
-        let staged = match self {
-            Self::Matrices(_) | Self::Halves => {
-                let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
-                (bm / wm) * (bn / wn) * tm * (wn * dtype.of_product().bytes() + 16)
-            }
-            _ => 0,
-        };
-        Bytes(slabs.max(staged))
+        })
     }
 
     /// The types of the cooperative matrices that its parts are, if they are.
@@ -209,7 +206,7 @@ impl Cut {
             Self::Matrices(_) | Self::Halves => {
                 let (dtype, accumulator) = self.matrices(case.dtype).expect("it has matrices");
                 let shape = matrix_shape(dtype, accumulator, device);
-                let piece = 16 / dtype.bytes() as u32;
+                let piece = piece(dtype) as u32;
                 all_divide(&[
                     (shape.m, tm, "parts are the device's matrices, with as many rows"),
                     (tm, shape.m, "parts are the device's matrices, with as many rows"),
@@ -244,12 +241,17 @@ impl Cut {
     }
 }
 
+/// Elements in the 16 bytes that kernels with matrices move at a time.
+pub(super) fn piece(dtype: DType) -> u64 {
+    16 / dtype.bytes()
+}
+
 /// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest, of
 /// those whose rows are whole pieces of 16 bytes, in which kernels move them. Where it has none, those of the first devices
 /// that had any, so that a case can say what is missing.
 pub(super) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
-    let piece = 16 / dtype.bytes() as u32;
+    let piece = piece(dtype) as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {
         (own.input.as_str(), own.accumulator.as_str(), own.scope.as_str()) == (input, accumulator, "subgroup")
             && own.k.is_multiple_of(piece)

@@ -1,7 +1,7 @@
 //! Products on matrix units.
 
 use super::Dims;
-use super::tile::{Choice, Cut, Tile, block_shape, matrix_shape};
+use super::tile::{Choice, Cut, Tile, block_shape, matrix_shape, piece};
 use super::variants::{block_of, strips};
 use crate::algorithms::{BufferSpec, CaseSpec, Role};
 use crate::capability::{Accumulator, DeviceInfo};
@@ -69,17 +69,13 @@ pub(super) fn staged(
     let dims = Dims::from(case.size);
     let tile = choice.for_case(case, device);
     let shape = matrix_shape(case.dtype, accumulator, device);
-    let piece = 16 / case.dtype.bytes();
+    let piece = piece(case.dtype);
     let invocations = choice.cut.invocations(&tile, case.subgroup_size(device));
     let dispatch = block_of(shader, tile, invocations, dims, device)
         .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
         .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(piece)));
-    Program::single(in_matrices(dispatch, choice.cut, tile, case, device)).allowing(allowance(
-        accumulator,
-        case.dtype,
-        dims,
-        u64::from(shape.k),
-    ))
+    let dispatch = in_matrices(dispatch, choice.cut, tile, case, device);
+    Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
 }
 
 /// What the kernels share that give each sub-group cooperative matrices: how the block is cut up, and the grid.
@@ -95,7 +91,7 @@ fn in_matrices(dispatch: Dispatch, cut: Cut, tile: Tile, case: &CaseSpec, device
         .constant("TM", shape.m)
         .constant("TN", shape.n)
         .constant("TK", shape.k)
-        .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(16 / case.dtype.of_product().bytes())))
+        .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(piece(case.dtype.of_product()))))
         .loops(dims.k.div_ceil(u64::from(tile.bk)))
         .matrix(shape)
 }
@@ -111,7 +107,7 @@ pub(super) fn whole(
     let dims = Dims::from(case.size);
     let tile = choice.for_case(case, device);
     let invocations = choice.cut.invocations(&tile, case.subgroup_size(device));
-    let piece = 16 / case.dtype.bytes();
+    let piece = piece(case.dtype);
     let inside = dims.m.is_multiple_of(u64::from(tile.bm))
         && dims.n.is_multiple_of(u64::from(tile.bn))
         && dims.k.is_multiple_of(u64::from(tile.bk));
@@ -147,6 +143,7 @@ fn chunk_of(k: u64, bk: u64) -> u64 {
     let chunks = k.div_ceil(CHUNK).max(k.div_ceil(CHUNK / 2).min(2));
     k.div_ceil(chunks).next_multiple_of(bk)
 }
+
 /// Elements of a half that are moved at a time.
 const PIECE: u64 = 8;
 /// Invocations of the work-groups that look for the largest magnitude, and that split.
