@@ -281,7 +281,7 @@ pub struct Check {
     pub residual: f64,
     /// The largest residual that a right implementation can have.
     pub tolerance: f64,
-    /// How the answer was checked: every element, or random combinations of them.
+    /// How the answer was checked: every element, or random combinations of them and a sample.
     pub method: CheckMethod,
     /// Where the answer is worst, for the report of a rejected case.
     pub worst: String,
@@ -322,7 +322,7 @@ impl Check {
 pub enum CheckMethod {
     /// Every element against the oracle.
     Elementwise,
-    /// Random combinations of elements against the oracle (Freivalds).
+    /// Random combinations of elements against the oracle (Freivalds), and every element of some columns.
     Probabilistic,
 }
 

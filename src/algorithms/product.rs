@@ -3,7 +3,8 @@
 //! Above [`MOST_ELEMENTWISE_WORK`] the columns of a product C = A·B are checked in random ±1 combinations of [`BLOCK`]
 //! neighbours (Freivalds 1977): the reference is then A·(B·X) with X of N/BLOCK columns, [`REPEATS`] times. A block of a
 //! row that is wrong by more than the bounds of its elements together escapes one combination with probability at most
-//! 1/2, and all of them with at most 2^−REPEATS, independently for each wrong block.
+//! 1/2, and all of them with at most 2^−REPEATS, independently for each wrong block. Errors cancel in a combination, so
+//! that it says little of how large those of elements are: [`SAMPLE`] columns are therefore checked whole, one by one.
 
 use super::CheckMethod;
 use super::input::generator;
@@ -19,12 +20,14 @@ const MOST_ELEMENTWISE_WORK: u128 = 1 << 36;
 const BLOCK: usize = 64;
 /// Independent combinations of each block.
 const REPEATS: usize = 4;
+/// Columns of a large product of which every element is checked.
+const SAMPLE: usize = 128;
 /// Rows of A and columns of the reference that are held as f64 at a time: bounds the oracle's own memory.
 const PANEL: usize = 256;
 /// The stream of the random signs, beyond those of the inputs.
 const SIGN_STREAM: u64 = 1000;
 
-/// The columns of X: each sums `signs.len()` ±1 multiples of neighbouring columns of C.
+/// The columns of X: each sums `signs.len()` ±1 multiples of neighbouring columns of C, which may be one.
 pub(super) struct Combinations {
     pub(super) columns: Vec<Combination>,
     pub(super) method: CheckMethod,
@@ -53,9 +56,11 @@ impl Combinations {
         let mut rng = generator(seed, SIGN_STREAM);
         let mut sign = || if rng.next_u32() & 1 == 0 { 1.0 } else { -1.0 };
         let blocks = (0..REPEATS).flat_map(|_| (0..n).step_by(BLOCK));
-        let columns = blocks
+        let mut columns: Vec<_> = blocks
             .map(|first| Combination { first, signs: (first..n.min(first + BLOCK)).map(|_| sign()).collect() })
             .collect();
+        let sampled = (0..SAMPLE.min(n)).map(|_| (rng.next_u64() % n as u64) as usize);
+        columns.extend(sampled.map(|first| Combination { first, signs: vec![1.0] }));
         Self { columns, method: CheckMethod::Probabilistic }
     }
 }

@@ -5,7 +5,8 @@
 //! Numerical Algorithms*, 2nd ed., section 3.5). The residual is the largest |ĉ − c| / (|A|·|B|); the tolerance is
 //! that bound. Integers must agree exactly modulo 2³².
 //!
-//! Large products are checked in random combinations of columns: see [`crate::algorithms::product`].
+//! Large products are checked in random combinations of columns and in some whole ones: see
+//! [`crate::algorithms::product`].
 
 use super::{CaseSpec, Dims};
 use crate::algorithms::product::{Combinations, Of, combined_product};
@@ -166,6 +167,15 @@ mod tests {
             let check = expected.check(&[HostArray::F32(c.clone())]).expect("an answer");
             assert!(!check.passes() && check.worst.contains("C[2]["), "{check:?}");
         }
+    }
+
+    #[test]
+    fn a_large_product_is_checked_element_by_element_in_a_sample_of_columns() {
+        let [a, b] = operands(DType::F32, Input::Uniform);
+        let [elementwise, large] = both(DType::F32, &a, &b).map(|expected| expected.check(&[product(&a, &b)]));
+        let [elementwise, large] = [elementwise, large].map(|check| check.expect("an answer").residual);
+        // In a combination alone errors cancel: of 64 elements an eighth is left.
+        assert!(large <= elementwise && large > 0.5 * elementwise, "{large} {elementwise}");
     }
 
     #[test]
