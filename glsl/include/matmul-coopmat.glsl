@@ -1,9 +1,12 @@
 // Products by cooperative matrices of sub-group scope, staged through shared memory.
 #include "matmul-matrix.glsl"
+#if defined(DTYPE_I8)
+#define B_BY_COLUMNS
+#endif
 #include "matmul-warps.glsl"
 
 layout(constant_id = 1) const uint A_ALIGNED = 0;  // rows of A start at multiples of 16 bytes
-layout(constant_id = 2) const uint B_ALIGNED = 0;  // those of B
+layout(constant_id = 2) const uint B_ALIGNED = 0;  // those of B; of bytes, at multiples of 4 bytes
 
 const uint SLABS = SLAB_A + SLAB_B;
 shared uvec4 tiles[SLABS > STAGED ? SLABS : STAGED];  // a slab of A, then one of B
@@ -18,15 +21,11 @@ uvec4 piece_of_a(uint from, uint k) {
     return piece;
 }
 
-// PIECE components of row k of B from `from` on, the first of which is in column `column`; zero beyond K and N.
-uvec4 piece_of_b(uint from, uint k, uint column) {
-    if (B_ALIGNED != 0) return k < K ? Pieces(B).at[from / PIECE] : uvec4(0);
-    uvec4 piece = uvec4(0);
-    [[unroll]] for (uint i = 0; i < PIECE; ++i) {
-        if (k < K && column + i < N) piece[i * BITS / 32] |= uint(B.at[from + i]) << (i * BITS % 32);
-    }
-    return piece;
-}
+#if defined(B_BY_COLUMNS)
+#include "matmul-b-columns.glsl"
+#else
+#include "matmul-b-rows.glsl"
+#endif
 
 // Columns of matrices that are multiplied while the next slab is stored; the others follow when it has been. The more
 // there are, the later that slab can be read; measured on an H100.
@@ -51,25 +50,22 @@ void main() {
         sums[i] = coopmat<SUM, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator>(SUM(0));
     }
 
-    // Where this invocation's pieces of the first slab are.
-    uint from_a[PIECES_OF_A], from_b[PIECES_OF_B];
+    // Where this invocation's parts of the first slab are.
+    uint from_a[PIECES_OF_A], from_b[PARTS_OF_B];
     [[unroll]] for (uint i = 0; i < PIECES_OF_A; ++i) {
         uint at = i * LANES + lane;
         from_a[i] = min(first_row + at / ROW_A, M - 1) * K + at % ROW_A * PIECE;
     }
-    [[unroll]] for (uint i = 0; i < PIECES_OF_B; ++i) {
-        uint at = i * LANES + lane, column = first_column + at % ROW_B * PIECE;
-        from_b[i] = at / ROW_B * N + (B_ALIGNED != 0 ? min(column, N - PIECE) : column);
-    }
+    [[unroll]] for (uint i = 0; i < PARTS_OF_B; ++i) from_b[i] = start_of_b(i * LANES + lane, first_column);
 
-    uvec4 next_a[PIECES_OF_A], next_b[PIECES_OF_B];
+    uvec4 next_a[PIECES_OF_A];
+    PART_OF_B next_b[PARTS_OF_B];
 #define FETCH(k)                                                                                            \
     [[unroll]] for (uint i = 0; i < PIECES_OF_A; ++i) {                                                     \
         next_a[i] = piece_of_a(from_a[i] + (k), (k) + (i * LANES + lane) % ROW_A * PIECE);                  \
     }                                                                                                       \
-    [[unroll]] for (uint i = 0; i < PIECES_OF_B; ++i) {                                                     \
-        uint at = i * LANES + lane;                                                                         \
-        next_b[i] = piece_of_b(from_b[i] + (k) * N, (k) + at / ROW_B, first_column + at % ROW_B * PIECE);   \
+    [[unroll]] for (uint i = 0; i < PARTS_OF_B; ++i) {                                                      \
+        next_b[i] = part_of_b(i * LANES + lane, from_b[i] + (k) * N, k, first_column);                      \
     }
 
     // The last matrices of a slab are multiplied when the next slab is on its way into shared memory, so that matrix units
@@ -92,9 +88,6 @@ void main() {
         coopMatLoad(a[r], tiles, (y + r * TM) * STRIDE_A + (i) / PIECE, STRIDE_A,                           \
                     gl_CooperativeMatrixLayoutRowMajor);                                                    \
     }
-#define LOAD_B(b, i, c)                                                                                     \
-    coopMatLoad(b, tiles, SLAB_A + (i) * STRIDE_B + (x + (c) * TN) / PIECE, STRIDE_B,                       \
-                gl_CooperativeMatrixLayoutRowMajor);
 
     FETCH(0)
     for (uint k = 0; k < K; k += BK) {
@@ -103,10 +96,7 @@ void main() {
             uint at = i * LANES + lane;
             tiles[at / ROW_A * STRIDE_A + at % ROW_A] = next_a[i];
         }
-        [[unroll]] for (uint i = 0; i < PIECES_OF_B; ++i) {
-            uint at = i * LANES + lane;
-            tiles[SLAB_A + at / ROW_B * STRIDE_B + at % ROW_B] = next_b[i];
-        }
+        [[unroll]] for (uint i = 0; i < PARTS_OF_B; ++i) STORE_PART_OF_B(i * LANES + lane, next_b[i])
         MULTIPLY_LAST(0, MEANWHILE)
         barrier();
         MULTIPLY_LAST(MEANWHILE, COLUMNS)

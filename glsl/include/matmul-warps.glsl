@@ -21,17 +21,21 @@ const uint WARPS = BM / WM * WARPS_ACROSS;
 const uint LANES = gl_WorkGroupSize.x;
 const uint WARP = LANES / WARPS;
 
-// Operands are moved in pieces of 16 bytes. In shared memory a row of a slab is a piece longer than it need be, so that
-// the same columns of 8 neighbouring rows lie in different banks.
+// Operands are moved in pieces of 16 bytes. In shared memory a row of a slab (of B_BY_COLUMNS a column) is a piece longer
+// than it need be, so that the same columns of 8 neighbouring rows lie in different banks.
 const uint ROW_A = BK / PIECE;
-const uint ROW_B = BN / PIECE;
 const uint STRIDE_A = ROW_A + 1;
-const uint STRIDE_B = ROW_B + 1;
 const uint SLAB_A = BM * STRIDE_A;
+const uint PIECES_OF_A = BM * ROW_A / LANES;  // that an invocation moves
+#if defined(B_BY_COLUMNS)
+const uint STRIDE_B = BK / PIECE + 1;
+const uint SLAB_B = BN * STRIDE_B;
+#else
+const uint ROW_B = BN / PIECE;
+const uint STRIDE_B = ROW_B + 1;
 const uint SLAB_B = BK * STRIDE_B;
-// Pieces of a slab that an invocation moves.
-const uint PIECES_OF_A = BM * ROW_A / LANES;
 const uint PIECES_OF_B = BK * ROW_B / LANES;
+#endif
 
 // C leaves through shared memory too, a row of matrices of each sub-group at a time: as in matmul-store.glsl.
 const uint OUT_PIECE = 128 / OUT_BITS;

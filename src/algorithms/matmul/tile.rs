@@ -156,8 +156,10 @@ impl Cut {
     /// Shared memory of a work-group, for elements of `dtype`.
     pub(super) fn shared_bytes(self, tile: &Tile, dtype: DType) -> Bytes {
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
-        // A slab of both operands, each row padded by 16 bytes; at the end a row of matrices of each warp in its place.
-        let slabs = |bytes| bm * (bk * bytes + 16) + bk * (bn * bytes + 16);
+        // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp in
+        // its place.
+        let rows = |rows, columns, bytes| rows * (columns * bytes + 16);
+        let slabs = |bytes| rows(bm, bk, bytes) + rows(bk, bn, bytes);
         let staged = || {
             let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
             (bm / wm) * (bn / wn) * tm * (wn * dtype.of_product().bytes() + 16)
@@ -165,6 +167,7 @@ impl Cut {
         Bytes(match self {
             // A slab of A, padded by a quad as in `tiled`, and one of B.
             Self::Columns | Self::Quads | Self::Warps => dtype.bytes().max(4) * bk * (bm + 4 + bn),
+            Self::Matrices(_) if by_columns(dtype) => (rows(bm, bk, 1) + rows(bn, bk, 1)).max(staged()),
             Self::Matrices(_) => slabs(dtype.bytes()).max(staged()),
             Self::Halves => (2 * slabs(DType::F16.bytes())).max(staged()),
             Self::Block(_) => 0,
@@ -239,6 +242,11 @@ impl Cut {
         }
         Ok(())
     }
+}
+
+/// Whether `coopmat` has B by columns in shared memory: see `matmul-b-columns.glsl`.
+pub(super) fn by_columns(dtype: DType) -> bool {
+    dtype == DType::I8
 }
 
 /// Elements in the 16 bytes that kernels with matrices move at a time.

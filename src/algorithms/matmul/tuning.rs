@@ -168,7 +168,8 @@ mod tests {
             accumulator: accumulator.into(),
             scope: "subgroup".into(),
         };
-        device.cooperative_matrices = vec![shape("f16"), shape("f32")];
+        let bytes = CooperativeMatrix { k: 32, input: "i8".into(), ..shape("i32") };
+        device.cooperative_matrices = vec![shape("f16"), shape("f32"), bytes];
         let flexible = |accumulator: &str, invocations| FlexibleMatrix {
             granularity: [16; 3],
             input: "f16".into(),
@@ -257,12 +258,18 @@ mod tests {
         let device = gpu();
         for tunable in TUNABLE.iter().filter(|tunable| !matches!(tunable.choice.cut, Cut::Quads | Cut::Columns)) {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
-            let case = CaseSpec { dtype: dtype_of(tunable), ..case(1001) };
-            for tile in tunable.space(&case, &device) {
-                let program = variant.program(&CaseSpec { tile: Some(tile), ..case }, &device).expect("it is legal");
-                let dispatch = program.dispatches().last().expect("a dispatch");
-                let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
-                assert_eq!(tunable.choice.cut.shared_bytes(&tile, case.dtype), taken, "{}: {tile}", tunable.variant);
+            for dtype in [DType::F32, DType::F16, DType::I8].into_iter().filter(|dtype| variant.supports(*dtype)) {
+                let case = CaseSpec { dtype, ..case(1001) };
+                let space = tunable.space(&case, &device);
+                assert!(dtype == DType::I8 || !space.is_empty(), "{} {dtype}", tunable.variant);
+                for tile in space {
+                    let program =
+                        variant.program(&CaseSpec { tile: Some(tile), ..case }, &device).expect("it is legal");
+                    let dispatch = program.dispatches().last().expect("a dispatch");
+                    let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
+                    let counted = tunable.choice.cut.shared_bytes(&tile, dtype);
+                    assert_eq!(counted, taken, "{} {dtype}: {tile}", tunable.variant);
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Products on matrix units.
 
 use super::Dims;
-use super::tile::{Choice, Cut, Tile, block_shape, matrix_shape, piece};
+use super::tile::{Choice, Cut, Tile, block_shape, by_columns, matrix_shape, piece};
 use super::variants::{block_of, strips};
 use crate::algorithms::{BufferSpec, CaseSpec, Role};
 use crate::capability::{Accumulator, DeviceInfo};
@@ -73,7 +73,7 @@ pub(super) fn staged(
     let invocations = choice.cut.invocations(&tile, case.subgroup_size(device));
     let dispatch = block_of(shader, tile, invocations, dims, device)
         .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
-        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(piece)));
+        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(if by_columns(case.dtype) { 4 } else { piece })));
     let dispatch = in_matrices(dispatch, choice.cut, tile, case, device);
     Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
 }
