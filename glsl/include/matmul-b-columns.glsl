@@ -46,19 +46,17 @@ uvec4 transposed(uint a, uint b, uint c, uint d) {
                  even.x >> 16 | (even.y & 0xffff0000u), odd.x >> 16 | (odd.y & 0xffff0000u));
 }
 
-#define STORE_PART_OF_B(at, part)                                                                           \
-    {                                                                                                       \
-        uvec4 columns[4];                                                                                   \
-        [[unroll]] for (uint i = 0; i < 4; ++i) {                                                           \
-            columns[i] = transposed(part.rows[4 * i], part.rows[4 * i + 1], part.rows[4 * i + 2], part.rows[4 * i + 3]); \
-        }                                                                                                   \
-        if (PARTS % LANES == 0 || (at) < PARTS) {                                                           \
-            [[unroll]] for (uint j = 0; j < 4; ++j) {                                                       \
-                tiles[SLAB_A + ((at) / DOWN * 4 + j) * STRIDE_B + (at) % DOWN] =                            \
-                    uvec4(columns[0][j], columns[1][j], columns[2][j], columns[3][j]);                      \
-            }                                                                                               \
-        }                                                                                                   \
+void store_part_of_b(uint at, PART_OF_B part) {
+    uvec4 columns[4];
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+        columns[i] = transposed(part.rows[4 * i], part.rows[4 * i + 1], part.rows[4 * i + 2], part.rows[4 * i + 3]);
     }
+    if (PARTS % LANES != 0 && at >= PARTS) return;
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+        tiles[SLAB_A + (at / DOWN * 4 + j) * STRIDE_B + at % DOWN] =
+            uvec4(columns[0][j], columns[1][j], columns[2][j], columns[3][j]);
+    }
+}
 
 // A matrix from row i and column c·TN of this sub-group's part of the slab on.
 #define LOAD_B(b, i, c)                                                                                     \

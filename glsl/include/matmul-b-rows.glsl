@@ -20,7 +20,9 @@ PART_OF_B part_of_b(uint at, uint from, uint k, uint first_column) {
     return piece;
 }
 
-#define STORE_PART_OF_B(at, part) tiles[SLAB_A + (at) / ROW_B * STRIDE_B + (at) % ROW_B] = part;
+void store_part_of_b(uint at, PART_OF_B part) {
+    tiles[SLAB_A + at / ROW_B * STRIDE_B + at % ROW_B] = part;
+}
 
 // A matrix from row i and column c·TN of this sub-group's part of the slab on.
 #define LOAD_B(b, i, c)                                                                                     \

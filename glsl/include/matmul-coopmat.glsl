@@ -31,6 +31,8 @@ uvec4 piece_of_a(uint from, uint k) {
 // there are, the later that slab can be read; measured on an H100.
 #if defined(NARROW_SUM)
 const uint MEANWHILE = COLUMNS / 2;
+#elif defined(DTYPE_I8)
+const uint MEANWHILE = 0;
 #else
 const uint MEANWHILE = 1;
 #endif
@@ -96,7 +98,7 @@ void main() {
             uint at = i * LANES + lane;
             tiles[at / ROW_A * STRIDE_A + at % ROW_A] = next_a[i];
         }
-        [[unroll]] for (uint i = 0; i < PARTS_OF_B; ++i) STORE_PART_OF_B(i * LANES + lane, next_b[i])
+        [[unroll]] for (uint i = 0; i < PARTS_OF_B; ++i) store_part_of_b(i * LANES + lane, next_b[i]);
         MULTIPLY_LAST(0, MEANWHILE)
         barrier();
         MULTIPLY_LAST(MEANWHILE, COLUMNS)

@@ -1,6 +1,7 @@
 //! How a register-tiled product is cut up, and which cut a device gets for a size.
 
 use super::Dims;
+use super::units::BYTES;
 use crate::algorithms::CaseSpec;
 use crate::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
 use crate::dtype::DType;
@@ -301,7 +302,11 @@ impl Choice {
 
     /// The tiles for devices of the kind of this one, with the device's matrices as parts where that is what they are.
     pub(super) fn tiles(&self, dtype: DType, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
-        let tiles = if device.kind == DeviceKind::Cpu { self.software } else { self.gpu };
+        let tiles = match (self.cut, device.kind) {
+            (Cut::Matrices(_), _) if by_columns(dtype) => BYTES,
+            (_, DeviceKind::Cpu) => self.software,
+            _ => self.gpu,
+        };
         let part = self.cut.matrices(dtype).map(|(dtype, accumulator)| matrix_shape(dtype, accumulator, device));
         tiles.iter().map(move |tile| part.map_or(*tile, |part| Tile { tm: part.m, tn: part.n, ..*tile }))
     }

@@ -177,15 +177,19 @@ mod tests {
             scope: "workgroup".into(),
             invocations,
         };
-        let shapes = ["f16", "f32"].into_iter().flat_map(|a| [32, 64, 128, 256, 512].map(|size| flexible(a, size)));
-        device.flexible_matrices = Some(FlexibleMatrices { most_extent: 1024, shapes: shapes.collect() });
+        let sizes = [32, 64, 128, 256, 512];
+        let halves = ["f16", "f32"].into_iter().flat_map(|a| sizes.map(|size| flexible(a, size)));
+        let bytes =
+            sizes.map(|size| FlexibleMatrix { granularity: [16, 16, 32], input: "i8".into(), ..flexible("i32", size) });
+        let shapes = halves.chain(bytes).collect();
+        device.flexible_matrices = Some(FlexibleMatrices { most_extent: 1024, shapes });
         device
     }
 
-    /// An element type that the variant has.
-    fn dtype_of(tunable: &Tunable) -> DType {
+    /// Element types of the variant, one of each size.
+    fn dtypes_of(tunable: &Tunable) -> impl Iterator<Item = DType> {
         let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
-        if variant.supports(DType::F32) { DType::F32 } else { DType::F16 }
+        [DType::F32, DType::F16, DType::I8].into_iter().filter(|dtype| variant.supports(*dtype))
     }
 
     fn case(n: u64) -> CaseSpec {
@@ -195,8 +199,10 @@ mod tests {
     #[test]
     fn the_space_has_the_built_in_tiles_and_legal_ones_alone_each_once() {
         for device in [software_device(), gpu()] {
-            for tunable in TUNABLE {
-                let case = |n| CaseSpec { dtype: dtype_of(tunable), ..case(n) };
+            for (tunable, dtype) in
+                TUNABLE.iter().flat_map(|tunable| dtypes_of(tunable).map(move |dtype| (tunable, dtype)))
+            {
+                let case = |n| CaseSpec { dtype, ..case(n) };
                 let space = tunable.space(&case(1024), &device);
                 let matrices = device.cooperative_matrices.is_empty() && tunable.choice.cut.needs_matrices();
                 assert_eq!(space.is_empty(), matrices, "{}: {}", tunable.variant, space.len());
@@ -246,10 +252,12 @@ mod tests {
             } else {
                 Tile::flat([32, 64, 8], [4, 8])
             };
-            let case = CaseSpec { tile: Some(tile), dtype: dtype_of(tunable), ..case(1024) };
-            let program = variant.program(&case, &device).expect("it runs");
-            let groups: u64 = program.dispatches().last().expect("a dispatch").groups.iter().product();
-            assert_eq!(groups, 32 * 16, "{}", tunable.variant);
+            for dtype in dtypes_of(tunable) {
+                let case = CaseSpec { tile: Some(tile), dtype, ..case(1024) };
+                let program = variant.program(&case, &device).expect("it runs");
+                let groups: u64 = program.dispatches().last().expect("a dispatch").groups.iter().product();
+                assert_eq!(groups, 32 * 16, "{} {dtype}", tunable.variant);
+            }
         }
     }
 
@@ -258,11 +266,9 @@ mod tests {
         let device = gpu();
         for tunable in TUNABLE.iter().filter(|tunable| !matches!(tunable.choice.cut, Cut::Quads | Cut::Columns)) {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
-            for dtype in [DType::F32, DType::F16, DType::I8].into_iter().filter(|dtype| variant.supports(*dtype)) {
+            for dtype in dtypes_of(tunable) {
                 let case = CaseSpec { dtype, ..case(1001) };
-                let space = tunable.space(&case, &device);
-                assert!(dtype == DType::I8 || !space.is_empty(), "{} {dtype}", tunable.variant);
-                for tile in space {
+                for tile in tunable.space(&case, &device) {
                     let program =
                         variant.program(&CaseSpec { tile: Some(tile), ..case }, &device).expect("it is legal");
                     let dispatch = program.dispatches().last().expect("a dispatch");

@@ -27,13 +27,21 @@ pub(super) static WHOLE_NARROW: Choice = Choice { cut: Cut::Block(Accumulator::N
 
 const WIDE: &[Tile] = &[
     matrices([128, 256, 48], [64, 64]),
-    matrices([128, 256, 64], [64, 64]), // of bytes
     matrices([128, 192, 64], [64, 48]),
     matrices([128, 256, 32], [64, 64]),
     matrices([128, 128, 32], [64, 64]),
     matrices([64, 128, 32], [32, 32]),
     matrices([64, 64, 32], [32, 32]),
     matrices([32, 32, 32], [16, 16]),
+];
+
+/// Tiles of `coopmat` for bytes. Half as much to fetch leaves room for blocks of half the size, of which a core holds two:
+/// one multiplies when the other waits.
+pub(super) const BYTES: &[Tile] = &[
+    matrices([128, 128, 64], [64, 64]),
+    matrices([128, 64, 64], [32, 64]),
+    matrices([64, 64, 64], [32, 32]),
+    matrices([32, 32, 64], [16, 16]),
 ];
 
 const WHOLE: &[Tile] = &[
