@@ -263,13 +263,13 @@ const ROW_OF_GROUPS: u64 = 1 << 15;
 /// n roundings add up to n of them at worst, and to λ√n where they are as good as independent (N. Higham and T. Mary, "A
 /// new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019). The worst case is too wide to
 /// be a check: after 4096 terms of [0, 1) it is more than a product of A with the rows of B shuffled errs by. An H100
-/// errs by 1.2√n.
+/// errs by 1.2√n; llvmpipe 26, whose matrices have 8 rows and which rounds after each of them, by 3.5√n.
 fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 {
     if accumulator == Accumulator::Wide || dtype != DType::F16 {
         return 0.0;
     }
     let roundings = dims.k.div_ceil(k) as f64;
-    roundings.min(4.0 * roundings.sqrt()) * HALF
+    roundings.min(5.0 * roundings.sqrt()) * HALF
 }
 
 #[cfg(test)]
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn sums_in_f16_may_err_by_less_than_a_shuffled_product_does() {
         let allowed = |k| allowance(Accumulator::Narrow, DType::F16, Dims { m: 1, n: 1, k }, 16);
-        assert_eq!([16, 256].map(allowed), [HALF, 16.0 * HALF], "the worst case, while there are few");
+        assert_eq!([16, 400].map(allowed), [HALF, 25.0 * HALF], "the worst case, while there are few");
         for k in [1024, 2048, 4096, 8192_u64] {
             // The sum of k products of independent numbers of [0, 1) has mean k/4 and deviates by √(7k)/12; that of
             // shuffled ones too, and the largest difference of a million elements is five times that of one.
