@@ -255,6 +255,14 @@ impl Workbench {
         self.record(loaded, program, repeats, how.clock, evictor)
     }
 
+    /// A sampler that runs the program `repeats` times a sample, back to back with warm caches, whatever a run takes.
+    ///
+    /// # Errors
+    /// A pipeline or buffer that cannot be made.
+    pub fn sampler_of(&mut self, loaded: &Loaded, program: &Program, repeats: u32) -> Result<Sampler, VulkanError> {
+        self.record(loaded, program, repeats, Clock::default(), None)
+    }
+
     /// What empties the caches, made when first asked for.
     fn evictor(&mut self) -> Result<Rc<Evictor>, VulkanError> {
         if let Some(evictor) = &self.evictor {
