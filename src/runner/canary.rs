@@ -1,6 +1,7 @@
 //! A short fixed kernel that tells, on any device, whether it is as fast as it was.
 
 use crate::algorithms::probes::FMA;
+use crate::algorithms::probes::fma::prolonged;
 use crate::algorithms::{CaseSpec, Problem};
 use crate::cache::Cache;
 use crate::capability::{DeviceInfo, DeviceKind};
@@ -19,10 +20,9 @@ const ONE_GROUP: u64 = 64;
 /// thread takes to wake up.
 const ON_THE_HOST: u64 = 512;
 
-/// Runs of the kernel in a sample on other devices. A number for all processes: the first run of a sample takes two
-/// microseconds more than the others on an H100, a tenth of it, so that samples of another number of runs would be a
-/// canary of another speed.
-const REPEATS: u32 = 4;
+/// How much longer than the probe of [`FMA`] it is on other devices: 80 microseconds on an H100. Each run begins with a few
+/// loads, which take a microsecond more when other kernels have been there, and ends with a few more of launching.
+const LONGER: u32 = 4;
 
 /// Chains of dependent multiply-adds in one work-group: their time is the clock's alone, not the memory's.
 pub(super) struct Canary {
@@ -33,8 +33,8 @@ pub(super) struct Canary {
     best: Nanos,
 }
 
-/// What the best reading is kept as on disk: a process that only ever saw a slow device could not tell. Readings of
-/// another number of runs have another name.
+/// What the best reading is kept as on disk: a process that only ever saw a slow device could not tell. A canary of another
+/// length has another name.
 const KEPT: &str = "canary-4";
 
 impl Canary {
@@ -42,11 +42,11 @@ impl Canary {
     pub(super) fn new(workbench: &mut Workbench, cache: &Cache) -> Result<Option<Self>, VulkanError> {
         let host = workbench.info().kind == DeviceKind::Cpu;
         let case = CaseSpec::new(&FMA, Size::Uniform(if host { ON_THE_HOST } else { ONE_GROUP }), DType::F32);
-        let variant = FMA.variant("chains-4").expect("it is in the registry");
         let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
-        let Ok(program) = variant.program(&case, workbench.info()) else { return Ok(None) };
+        let Some(program) = prolonged(&case, workbench.info(), if host { 1 } else { LONGER }) else { return Ok(None) };
         let loaded = workbench.load(problem.as_ref())?;
-        let sampler = workbench.sampler_of(&loaded, &program, if host { 1 } else { REPEATS })?;
+        // One run a sample in every process, whatever the first took.
+        let sampler = workbench.sampler_of(&loaded, &program, 1)?;
         let kept = cache.get(KEPT, workbench.info()).and_then(|bytes| bytes.try_into().ok()).map(f64::from_le_bytes);
         let best = Nanos(kept.filter(|best| *best > 0.0).unwrap_or(f64::INFINITY));
         let mut canary = Self { sampler, _loaded: loaded, best };

@@ -11,8 +11,10 @@
 use super::{GROUP, power_of_two};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Oracle, Problem, Role, Sweeps, Variant};
+use crate::capability::DeviceInfo;
 use crate::dtype::{DType, HostArray};
 use crate::program::{BufferId, Dispatch, Program, Value};
+use crate::shaders::Shader;
 use crate::size::Size;
 use crate::units::{Bytes, Work};
 use half::f16;
@@ -67,7 +69,19 @@ const STARTS: usize = 64;
 /// Steps in one iteration of the kernel's loop.
 const UNROLL: u64 = 16;
 
-fn dispatch(shader: &'static crate::shaders::Shader, case: &CaseSpec, chains: u32) -> Dispatch {
+fn dispatch(shader: &'static Shader, case: &CaseSpec, chains: u32) -> Dispatch {
+    of_steps(shader, case, chains, STEPS)
+}
+
+/// A program of `times` as many steps, 4 sequences at a time, for who wants its time and no answer: the oracle knows that of
+/// once as many alone. `None` where the device cannot run it.
+pub(crate) fn prolonged(case: &CaseSpec, device: &DeviceInfo, times: u32) -> Option<Program> {
+    let shader = Shader::find("fma/chains", case.dtype)?;
+    let program = Program::single(of_steps(shader, case, 4, times * STEPS));
+    program.unsupported(device).is_none().then_some(program)
+}
+
+fn of_steps(shader: &'static Shader, case: &CaseSpec, chains: u32, steps: u32) -> Dispatch {
     let n = invocations(case).expect("the problem of this case was made, which checks its size");
     let group = n.min(GROUP);
     let passes = SEQUENCES as u64 / u64::from(chains);
@@ -75,8 +89,8 @@ fn dispatch(shader: &'static crate::shaders::Shader, case: &CaseSpec, chains: u3
         .group_size([group as u32, 1, 1])
         .groups([n / group, 1, 1])
         .constant("CHAINS", chains)
-        .constant("STEPS", STEPS)
-        .loops(passes * (1 + u64::from(STEPS) / UNROLL))
+        .constant("STEPS", steps)
+        .loops(passes * (1 + u64::from(steps) / UNROLL))
 }
 
 fn invocations(case: &CaseSpec) -> Result<u64, String> {

@@ -5,7 +5,7 @@
 //! software device allows, consume their results, and compute with ordinary numbers, never denormal ones.
 
 mod atomic_add;
-mod fma;
+pub(crate) mod fma;
 mod launch;
 pub(crate) mod matrix_unit;
 mod memory;
