@@ -20,8 +20,8 @@ const ONE_GROUP: u64 = 64;
 /// thread takes to wake up.
 const ON_THE_HOST: u64 = 512;
 
-/// How much longer than the probe of [`FMA`] it is on other devices: 80 microseconds on an H100. Each run begins with a few
-/// loads, which take a microsecond more when other kernels have been there, and ends with a few more of launching.
+/// How much longer than the probe of [`FMA`] it is on other devices: 75 microseconds on an H100, beside which it does not matter
+/// what launching it takes, and whether the few loads at its start find their values in a cache.
 const LONGER: u32 = 4;
 
 /// Chains of dependent multiply-adds in one work-group: their time is the clock's alone, not the memory's.
