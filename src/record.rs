@@ -223,8 +223,11 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Conditions {
-    /// Time of the canary kernel, a short fixed chain of dependent arithmetic, before and after the samples.
+    /// Time of the canary kernel, a fixed chain of dependent arithmetic, before and after the samples.
     pub canary: Option<[Nanos; 2]>,
+    /// Steps of that chain: times of canaries of other lengths say nothing beside each other. 2048 where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_steps: Option<u32>,
     /// Clock of the device in MHz before and after the samples, where the system tells it.
     pub clock_mhz: Option<[f64; 2]>,
 }

@@ -255,12 +255,12 @@ impl Workbench {
         self.record(loaded, program, repeats, how.clock, evictor)
     }
 
-    /// A sampler that runs the program `repeats` times a sample, back to back with warm caches, whatever a run takes.
+    /// A sampler of one run a sample with warm caches, whatever a run takes.
     ///
     /// # Errors
     /// A pipeline or buffer that cannot be made.
-    pub fn sampler_of(&mut self, loaded: &Loaded, program: &Program, repeats: u32) -> Result<Sampler, VulkanError> {
-        self.record(loaded, program, repeats, Clock::default(), None)
+    pub fn sampler_of_one(&mut self, loaded: &Loaded, program: &Program) -> Result<Sampler, VulkanError> {
+        self.record(loaded, program, 1, Clock::default(), None)
     }
 
     /// What empties the caches, made when first asked for.

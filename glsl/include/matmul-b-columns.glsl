@@ -1,7 +1,7 @@
 // A slab of bytes of B in shared memory by columns: matrix units want four neighbours of a column in one register, and
 // GPUs that load matrices transposed do so with 16 bits at least. What matmul-coopmat.glsl moves at a time, a part, is four
-// columns of 16 rows, transposed on their way. Parts of the same columns are neighbours, so that eight invocations write
-// to all banks.
+// columns of 16 rows, transposed on their way. Parts of the same columns are neighbours, so that with BK = 64 eight
+// invocations write to all banks.
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Quads { uint at[]; };
 
 struct Part {
@@ -18,7 +18,7 @@ uint start_of_b(uint at, uint first_column) {
     return at % DOWN * PIECE * N + (B_ALIGNED != 0 ? min(column, N - 4) : column);
 }
 
-// Part `at` of the slab from row k on, which is at `from`; zero beyond K and N.
+// Part `at` of the slab from row k on, which is at `from`; zero beyond K. Beyond N are other values, of columns that nobody stores.
 PART_OF_B part_of_b(uint at, uint from, uint k, uint first_column) {
     uint first = k + at % DOWN * PIECE, column = first_column + at / DOWN * 4;
     Part part;

@@ -3,8 +3,8 @@
 //! Above [`MOST_ELEMENTWISE_WORK`] the columns of a product C = A·B are checked in random ±1 combinations of [`BLOCK`]
 //! neighbours (Freivalds 1977): the reference is then A·(B·X) with X of N/BLOCK columns, [`REPEATS`] times. A block of a
 //! row that is wrong by more than the bounds of its elements together escapes one combination with probability at most
-//! 1/2, and all of them with at most 2^−REPEATS, independently for each wrong block. Errors cancel in a combination, so
-//! that it says little of how large those of elements are: [`SAMPLE`] columns are therefore checked whole, one by one.
+//! 1/2, and all of them with at most 2^−REPEATS, independently of blocks of other columns. Errors cancel in a combination,
+//! so that it says little of how large those of elements are: [`SAMPLE`] columns are therefore checked whole, one by one.
 
 use super::CheckMethod;
 use super::input::generator;
@@ -17,7 +17,7 @@ use rand::Rng;
 /// M·N·K up to which every element is checked: 4096³, some seconds on two cores.
 const MOST_ELEMENTWISE_WORK: u128 = 1 << 36;
 /// Columns that one random combination sums up.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 /// Independent combinations of each block.
 const REPEATS: usize = 4;
 /// Columns of a large product of which every element is checked.
@@ -41,7 +41,9 @@ pub(super) struct Combination {
 impl Combinations {
     pub(super) fn new(dims: Dims, seed: u64) -> Self {
         let n = dims.n as usize;
-        if u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k) <= MOST_ELEMENTWISE_WORK {
+        let work = u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k);
+        // Of few columns there would be more combinations than columns.
+        if work <= MOST_ELEMENTWISE_WORK || n <= 2 * SAMPLE {
             return Self::elementwise(n);
         }
         Self::random(n, seed)
@@ -59,7 +61,9 @@ impl Combinations {
         let mut columns: Vec<_> = blocks
             .map(|first| Combination { first, signs: (first..n.min(first + BLOCK)).map(|_| sign()).collect() })
             .collect();
-        let sampled = (0..SAMPLE.min(n)).map(|_| (rng.next_u64() % n as u64) as usize);
+        // One of each of as many stretches.
+        let most = SAMPLE.min(n);
+        let sampled = (0..most).map(|i| i * n / most + rng.next_u32() as usize % (n / most));
         columns.extend(sampled.map(|first| Combination { first, signs: vec![1.0] }));
         Self { columns, method: CheckMethod::Probabilistic }
     }
@@ -116,4 +120,31 @@ pub(super) fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &
         }
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_product_has_every_column_in_each_combination_and_some_alone() {
+        for n in [1, 63, 64, 150, 257, 8192] {
+            let columns = Combinations::random(n, 3).columns;
+            let (combined, alone) = columns.split_at(REPEATS * n.div_ceil(BLOCK));
+            for repeat in combined.chunks(n.div_ceil(BLOCK)) {
+                assert_eq!(repeat.iter().map(|column| column.signs.len()).sum::<usize>(), n, "{n}");
+            }
+            assert_eq!(alone.len(), SAMPLE.min(n), "{n}");
+            assert!(alone.is_sorted_by(|one, next| one.first < next.first), "{n}: a column twice");
+            assert!(alone.iter().all(|column| column.first < n && column.signs == [1.0]), "{n}");
+        }
+    }
+
+    #[test]
+    fn few_columns_are_checked_one_by_one_however_long_they_are() {
+        let method = |m, n, k| Combinations::new(Dims { m, n, k }, 3).method;
+        assert_eq!(method(4096, 4096, 4096), CheckMethod::Elementwise);
+        assert_eq!(method(4097, 4096, 4096), CheckMethod::Probabilistic);
+        assert_eq!(method(1 << 24, 64, 128), CheckMethod::Elementwise);
+    }
 }

@@ -178,12 +178,32 @@ fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
         let statistics = vec![Metric::new("registers", registers)];
         record.cases[0].kernels = vec![Kernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics }];
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
-        measured.conditions = Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]) };
+        measured.conditions =
+            Conditions { canary: Some([Nanos(1e5); 2]), canary_steps: None, clock_mhz: Some([clock; 2]) };
     };
     dress(&mut a, "11", 32.0, 1980.0);
     dress(&mut b, "22", 48.0, 1755.0);
     let why = &compare(&[a], &[b], &Settings::default()).cases[0].why;
     assert_eq!(*why, ["clock 1980 → 1755 MHz", "lu/naive.f32 is another program", "lu/naive.f32: registers 32 → 48"]);
+}
+
+#[test]
+fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
+    use crate::record::Conditions;
+    let why = |steps: [Option<u32>; 2]| {
+        let side = |name, time, canary, canary_steps| {
+            let mut record = record(name, &times(time, 0.005, 50, 1));
+            let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
+            measured.conditions = Conditions { canary: Some([Nanos(canary); 2]), canary_steps, clock_mhz: None };
+            record
+        };
+        let [a, b] = [side("a", 1e6, 1e5, steps[0]), side("b", 1.2e6, 4e5, steps[1])];
+        compare(&[a], &[b], &Settings::default()).cases[0].why.clone()
+    };
+    let slower = ["the canary kernel took 4.000× the time"];
+    assert_eq!(why([None, None]), slower);
+    assert_eq!(why([None, Some(2048)]), slower, "what has no length is of the first");
+    assert_eq!(why([None, Some(8192)]), [""; 0]);
 }
 
 /// Share of comparisons of a case with a verdict of a change, for `runs` processes a side that differ by the

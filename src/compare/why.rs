@@ -18,7 +18,8 @@ pub(super) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: boo
     if let Some([before, after]) = changed(baseline, candidate, clock) {
         reasons.push(format!("clock {} → {} MHz", significant(before), significant(after)));
     }
-    if let Some([before, after]) = changed(baseline, candidate, canary) {
+    let lengths: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
+    if let (Some([before, after]), 0..=1) = (changed(baseline, candidate, canary), lengths.len()) {
         reasons.push(format!("the canary kernel took {}× the time", significant(after / before)));
     }
     let [before, after] = [baseline, candidate].map(|side| side.last().map(|seen| (seen.case, seen.device())));
@@ -74,6 +75,10 @@ fn clock(seen: &Seen<'_>) -> Option<f64> {
 fn canary(seen: &Seen<'_>) -> Option<f64> {
     let [before, after] = seen.case.measured()?.conditions.canary?;
     Some(f64::midpoint(before.0, after.0))
+}
+
+fn canary_steps(seen: &Seen<'_>) -> Option<u32> {
+    Some(seen.case.measured()?.conditions.canary_steps.unwrap_or(2048))
 }
 
 /// The warnings of the records on each side.

@@ -1,7 +1,7 @@
 //! A short fixed kernel that tells, on any device, whether it is as fast as it was.
 
 use crate::algorithms::probes::FMA;
-use crate::algorithms::probes::fma::prolonged;
+use crate::algorithms::probes::fma::{STEPS, prolonged};
 use crate::algorithms::{CaseSpec, Problem};
 use crate::cache::Cache;
 use crate::capability::{DeviceInfo, DeviceKind};
@@ -20,22 +20,20 @@ const ONE_GROUP: u64 = 64;
 /// thread takes to wake up.
 const ON_THE_HOST: u64 = 512;
 
-/// How much longer than the probe of [`FMA`] it is on other devices: 75 microseconds on an H100, beside which it does not matter
-/// what launching it takes, and whether the few loads at its start find their values in a cache.
-const LONGER: u32 = 4;
+/// Steps of a chain on other devices, four times those of [`FMA`]: 75 microseconds on an H100, beside which what a launch
+/// takes is little.
+const LONG: u32 = 4 * STEPS;
 
 /// Chains of dependent multiply-adds in one work-group: their time is the clock's alone, not the memory's.
 pub(super) struct Canary {
     sampler: Sampler,
     /// Keeps the buffers alive that the sampler's commands refer to.
     _loaded: Loaded,
+    /// Steps of a chain.
+    steps: u32,
     /// The best reading so far, of earlier processes too.
     best: Nanos,
 }
-
-/// What the best reading is kept as on disk: a process that only ever saw a slow device could not tell. A canary of another
-/// length has another name.
-const KEPT: &str = "canary-4";
 
 impl Canary {
     /// Prepares the kernel and reads it once; `None` where it cannot run. The best of earlier processes is in `cache`.
@@ -43,13 +41,17 @@ impl Canary {
         let host = workbench.info().kind == DeviceKind::Cpu;
         let case = CaseSpec::new(&FMA, Size::Uniform(if host { ON_THE_HOST } else { ONE_GROUP }), DType::F32);
         let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
-        let Some(program) = prolonged(&case, workbench.info(), if host { 1 } else { LONGER }) else { return Ok(None) };
+        let steps = if host { STEPS } else { LONG };
+        let Some(program) = prolonged(&case, workbench.info(), steps) else { return Ok(None) };
         let loaded = workbench.load(problem.as_ref())?;
-        // One run a sample in every process, whatever the first took.
-        let sampler = workbench.sampler_of(&loaded, &program, 1)?;
-        let kept = cache.get(KEPT, workbench.info()).and_then(|bytes| bytes.try_into().ok()).map(f64::from_le_bytes);
+        // One run a sample in every process: the first of several takes longest.
+        let sampler = workbench.sampler_of_one(&loaded, &program)?;
+        let kept = cache
+            .get(&kept_as(steps), workbench.info())
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(f64::from_le_bytes);
         let best = Nanos(kept.filter(|best| *best > 0.0).unwrap_or(f64::INFINITY));
-        let mut canary = Self { sampler, _loaded: loaded, best };
+        let mut canary = Self { sampler, _loaded: loaded, steps, best };
         canary.read()?;
         Ok(Some(canary))
     }
@@ -67,11 +69,21 @@ impl Canary {
 
     /// Keeps the best reading for later processes.
     pub(super) fn keep(&self, cache: &Cache, device: &DeviceInfo) {
-        cache.put(KEPT, device, &self.best.0.to_le_bytes());
+        cache.put(&kept_as(self.steps), device, &self.best.0.to_le_bytes());
+    }
+
+    /// Steps of a chain, which a reading is of.
+    pub(super) fn steps(&self) -> u32 {
+        self.steps
     }
 
     /// The best reading so far: what the others are compared with.
     pub(super) fn best(&self) -> Nanos {
         self.best
     }
+}
+
+/// The name under which the best reading is kept on disk: a process that only ever saw a slow device could not tell.
+fn kept_as(steps: u32) -> String {
+    format!("canary-{steps}")
 }

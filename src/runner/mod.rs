@@ -154,7 +154,7 @@ impl<'a> Runner<'a> {
         if let Some(canary) = &self.canary {
             canary.keep(&self.cache, &self.device.info);
             for case in &mut cases {
-                warn_of_clock(case, canary.best());
+                warn_of_clock(case, canary);
             }
         }
         cases
@@ -325,15 +325,16 @@ const DRIFT: f64 = 1.02;
 /// How far it may be from its best.
 const SLOW: f64 = 1.05;
 
-/// Warns of a case around whose samples the canary was not what it was.
-fn warn_of_clock(case: &mut Case, best: Nanos) {
+/// Warns of a case around whose samples the canary was not what it was, and notes which canary that is.
+fn warn_of_clock(case: &mut Case, canary: &Canary) {
     let Outcome::Measured(measured) = &mut case.outcome else { return };
     let Some([before, after]) = measured.conditions.canary else { return };
+    measured.conditions.canary_steps = Some(canary.steps());
     let drift = after.0 / before.0;
     if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
         measured.warnings.push(Warning::Drift { ratio: drift });
     }
-    let slow = before.0.min(after.0) / best.0;
+    let slow = before.0.min(after.0) / canary.best().0;
     if slow > SLOW {
         measured.warnings.push(Warning::SlowClock { ratio: slow });
     }

@@ -99,7 +99,14 @@ impl Oracle for Factorisation {
                 let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[at] };
                 if residual > check.residual {
                     check.residual = residual;
-                    check.worst = format!("(L·U)[{row}][{}] is {}, A has {wanted}", column.first, product[at]);
+                    let end = column.first + values.len();
+                    check.worst = match values {
+                        [_] => format!("(L·U)[{row}][{}] is {}, A has {wanted}", column.first, product[at]),
+                        _ => format!(
+                            "a ±1 combination of (L·U)[{row}][{}..{end}] is {}, A has {wanted}",
+                            column.first, product[at]
+                        ),
+                    };
                 }
             }
             norm_of_error = norm_of_error.max(error_of_row);

@@ -1,7 +1,6 @@
 //! How a register-tiled product is cut up, and which cut a device gets for a size.
 
 use super::Dims;
-use super::units::BYTES;
 use crate::algorithms::CaseSpec;
 use crate::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
 use crate::dtype::DType;
@@ -218,10 +217,15 @@ impl Cut {
                     (tn, shape.n, "parts are the device's matrices, with as many columns"),
                     (shape.k, bk, "a slab consists of the device's matrices"),
                     (piece, bk, "rows of A are moved 16 bytes at a time"),
-                    (piece, bn, "rows of B are moved 16 bytes at a time"),
                     (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
-                    (invocations, bk * bn / piece, "the invocations must divide the pieces of a slab of B"),
                 ])?;
+                // What is moved by columns may leave some invocations idle.
+                if !by_columns(dtype) {
+                    all_divide(&[
+                        (piece, bn, "rows of B are moved 16 bytes at a time"),
+                        (invocations, bk * bn / piece, "the invocations must divide the pieces of a slab of B"),
+                    ])?;
+                }
             }
             Self::Block(accumulator) => {
                 let shape = block_shape(tile, case.dtype, accumulator, invocations);
@@ -288,6 +292,8 @@ pub(super) struct Choice {
     /// For software devices, whose shared memory is ordinary memory: the larger the tile of an invocation, the better,
     /// but compiling it takes seconds.
     pub(super) software: &'static [Tile],
+    /// For elements of a byte, on any device; none where the others do for them too.
+    pub(super) bytes: &'static [Tile],
 }
 
 /// Cores (streaming multiprocessors, compute units) that a GPU and a software device are assumed to have: Vulkan does
@@ -302,9 +308,9 @@ impl Choice {
 
     /// The tiles for devices of the kind of this one, with the device's matrices as parts where that is what they are.
     pub(super) fn tiles(&self, dtype: DType, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
-        let tiles = match (self.cut, device.kind) {
-            (Cut::Matrices(_), _) if by_columns(dtype) => BYTES,
-            (_, DeviceKind::Cpu) => self.software,
+        let tiles = match device.kind {
+            _ if dtype.bytes() == 1 && !self.bytes.is_empty() => self.bytes,
+            DeviceKind::Cpu => self.software,
             _ => self.gpu,
         };
         let part = self.cut.matrices(dtype).map(|(dtype, accumulator)| matrix_shape(dtype, accumulator, device));
@@ -342,6 +348,7 @@ mod tests {
         cut: Cut::Warps,
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
         software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
+        bytes: &[],
     };
 
     fn case(n: u64) -> CaseSpec {

@@ -195,6 +195,7 @@ static TILE_1D: Choice = Choice {
     cut: Cut::Columns,
     gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
     software: &[Tile::flat([32, 32, 8], [16, 1])],
+    bytes: &[],
 };
 
 /// Tiles of `tile-2d` and `vectorised`.
@@ -207,6 +208,7 @@ pub(super) static TILE_2D: Choice = Choice {
         Tile::flat([32, 32, 8], [4, 4]),
     ],
     software: &[Tile::flat([64, 64, 16], [16, 16]), Tile::flat([32, 32, 8], [8, 8])],
+    bytes: &[],
 };
 
 /// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
@@ -224,6 +226,7 @@ pub(super) static TILED: Choice = Choice {
         Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16 },
         Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 },
     ],
+    bytes: &[],
 };
 
 /// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a

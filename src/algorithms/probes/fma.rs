@@ -63,7 +63,7 @@ static VARIANTS: &[Variant] = &[
 /// Sequences of an invocation.
 const SEQUENCES: usize = 16;
 /// Steps of a sequence.
-const STEPS: u32 = 2048;
+pub(crate) const STEPS: u32 = 2048;
 /// Start values that invocations take theirs from.
 const STARTS: usize = 64;
 /// Steps in one iteration of the kernel's loop.
@@ -73,11 +73,11 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, chains: u32) -> Dispatch {
     of_steps(shader, case, chains, STEPS)
 }
 
-/// A program of `times` as many steps, 4 sequences at a time, for who wants its time and no answer: the oracle knows that of
-/// once as many alone. `None` where the device cannot run it.
-pub(crate) fn prolonged(case: &CaseSpec, device: &DeviceInfo, times: u32) -> Option<Program> {
+/// A program of `steps` steps, 4 sequences at a time, for its time: the oracle checks [`STEPS`] of them alone. `None` where
+/// the device cannot run it.
+pub(crate) fn prolonged(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
     let shader = Shader::find("fma/chains", case.dtype)?;
-    let program = Program::single(of_steps(shader, case, 4, times * STEPS));
+    let program = Program::single(of_steps(shader, case, 4, steps));
     program.unsupported(device).is_none().then_some(program)
 }
 
