@@ -311,7 +311,7 @@ impl Warning {
             Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
             Self::Interrupted => "interrupted while sampling",
             Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
-            Self::SlowClock { .. } => "the device ran clearly slower than it did at its best (canary kernel)",
+            Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
             Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
         }
     }

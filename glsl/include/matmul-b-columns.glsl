@@ -18,7 +18,7 @@ uint start_of_b(uint at, uint first_column) {
     return at % DOWN * PIECE * N + (B_ALIGNED != 0 ? min(column, N - 4) : column);
 }
 
-// Part `at` of the slab from row k on, which is at `from`; zero beyond K. Beyond N are other values, of columns that nobody stores.
+// Part `at` of the slab from row k on, which is at `from`; zero beyond K. Sums of what is beyond N are not stored.
 PART_OF_B part_of_b(uint at, uint from, uint k, uint first_column) {
     uint first = k + at % DOWN * PIECE, column = first_column + at / DOWN * 4;
     Part part;

@@ -9,7 +9,7 @@ uint start_of_b(uint at, uint first_column) {
     return at / ROW_B * N + (B_ALIGNED != 0 ? min(column, N - PIECE) : column);
 }
 
-// Part `at` of the slab from row k on, which is at `from`; zero beyond K. Beyond N are other values, of columns that nobody stores.
+// Part `at` of the slab from row k on, which is at `from`; zero beyond K. Sums of what is beyond N are not stored.
 PART_OF_B part_of_b(uint at, uint from, uint k, uint first_column) {
     uint row = k + at / ROW_B, column = first_column + at % ROW_B * PIECE;
     if (B_ALIGNED != 0) return row < K ? Pieces(B).at[from / PIECE] : uvec4(0);

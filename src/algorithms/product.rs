@@ -38,6 +38,21 @@ pub(super) struct Combination {
     pub(super) signs: Vec<f64>,
 }
 
+impl Combination {
+    /// Its value for a row of the product.
+    pub(super) fn of(&self, row: &[f64]) -> f64 {
+        row[self.first..].iter().zip(&self.signs).map(|(value, sign)| value * sign).sum()
+    }
+
+    /// What it is of, in a row of `matrix`: for a message.
+    pub(super) fn place(&self, matrix: &str, row: usize) -> String {
+        match (self.first, self.signs.len()) {
+            (column, 1) => format!("{matrix}[{row}][{column}]"),
+            (first, count) => format!("a ±1 combination of {matrix}[{row}][{first}..{}]", first + count),
+        }
+    }
+}
+
 impl Combinations {
     pub(super) fn new(dims: Dims, seed: u64) -> Self {
         let n = dims.n as usize;

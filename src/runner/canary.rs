@@ -24,7 +24,7 @@ const ON_THE_HOST: u64 = 512;
 /// takes is little.
 const LONG: u32 = 4 * STEPS;
 
-/// Chains of dependent multiply-adds in one work-group: their time is the clock's alone, not the memory's.
+/// Chains of dependent multiply-adds in one work-group: no memory slows them.
 pub(super) struct Canary {
     sampler: Sampler,
     /// Keeps the buffers alive that the sampler's commands refer to.

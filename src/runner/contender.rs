@@ -161,14 +161,16 @@ impl Contender {
     }
 
     /// Notes what the canary and the clock said: before its samples if it has none yet, after them otherwise.
-    pub(super) fn observe(&mut self, (canary, clock_mhz): (Option<Nanos>, Option<f64>)) {
+    pub(super) fn observe(&mut self, (canary, clock_mhz): (Option<(Nanos, u32)>, Option<f64>)) {
         fn note<T: Copy>(pair: &mut Option<[T; 2]>, reading: Option<T>) {
             if let Some(reading) = reading {
                 *pair = Some([pair.map_or(reading, |[before, _]| before), reading]);
             }
         }
-        note(&mut self.measured.conditions.canary, canary);
-        note(&mut self.measured.conditions.clock_mhz, clock_mhz);
+        let conditions = &mut self.measured.conditions;
+        note(&mut conditions.canary, canary.map(|(time, _)| time));
+        conditions.canary_steps = canary.map(|(_, steps)| steps).or(conditions.canary_steps);
+        note(&mut conditions.clock_mhz, clock_mhz);
     }
 
     /// What was measured; `None` if it was interrupted before its first sample.

@@ -86,7 +86,7 @@ impl Runner<'_> {
                 }
             }
             if let Some(canary) = &self.canary {
-                warn_of_clock(case, canary);
+                warn_of_clock(case, canary.best());
             }
         }
         (cases, rounds)

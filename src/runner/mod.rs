@@ -154,7 +154,7 @@ impl<'a> Runner<'a> {
         if let Some(canary) = &self.canary {
             canary.keep(&self.cache, &self.device.info);
             for case in &mut cases {
-                warn_of_clock(case, canary);
+                warn_of_clock(case, canary.best());
             }
         }
         cases
@@ -305,10 +305,10 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The canary's time and the device's clock now.
-    fn observe(&mut self) -> (Option<Nanos>, Option<f64>) {
+    /// The canary's time, its steps, and the device's clock now.
+    fn observe(&mut self) -> (Option<(Nanos, u32)>, Option<f64>) {
         // A device that fails here fails its cases too, where the error is recorded.
-        let canary = self.canary.as_mut().and_then(|canary| canary.read().ok());
+        let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
         (canary, self.clock.as_ref().and_then(ClockSource::mhz))
     }
 }
@@ -322,20 +322,18 @@ const BETWEEN_READINGS: Duration = Duration::from_millis(50);
 
 /// How far the canary may change while a case is sampled.
 const DRIFT: f64 = 1.02;
-/// How far it may be from its best. On an undisturbed H100 readings lie up to 5.7 % apart at one clock; a card that throttles is
-/// 9 % slower, one that rests less than half as fast.
-const SLOW: f64 = 1.08;
+/// How far it may be from its best.
+const SLOW: f64 = 1.05;
 
-/// Warns of a case around whose samples the canary was not what it was, and notes which canary that is.
-fn warn_of_clock(case: &mut Case, canary: &Canary) {
+/// Warns of a case around whose samples the canary was not what it was.
+fn warn_of_clock(case: &mut Case, best: Nanos) {
     let Outcome::Measured(measured) = &mut case.outcome else { return };
     let Some([before, after]) = measured.conditions.canary else { return };
-    measured.conditions.canary_steps = Some(canary.steps());
     let drift = after.0 / before.0;
     if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
         measured.warnings.push(Warning::Drift { ratio: drift });
     }
-    let slow = before.0.min(after.0) / canary.best().0;
+    let slow = before.0.min(after.0) / best.0;
     if slow > SLOW {
         measured.warnings.push(Warning::SlowClock { ratio: slow });
     }

@@ -88,25 +88,18 @@ impl Oracle for Factorisation {
             self.a.read(row * n, &mut row_of_a);
             let mut error_of_row = 0.0;
             for (j, column) in columns.iter().enumerate() {
-                let values = &row_of_a[column.first..column.first + column.signs.len()];
-                let wanted: f64 = values.iter().zip(&column.signs).map(|(a, sign)| a * sign).sum();
+                let wanted = column.of(&row_of_a);
                 let at = row * columns.len() + j;
                 let error = (product[at] - wanted).abs();
                 error_of_row += error;
                 deviation = deviation.max(error);
                 // Each of n products may be flushed to zero.
-                let floor = (n * values.len()) as f64 * DType::F32.smallest_normal();
+                let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
                 let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[at] };
                 if residual > check.residual {
                     check.residual = residual;
-                    let end = column.first + values.len();
-                    check.worst = match values {
-                        [_] => format!("(L·U)[{row}][{}] is {}, A has {wanted}", column.first, product[at]),
-                        _ => format!(
-                            "a ±1 combination of (L·U)[{row}][{}..{end}] is {}, A has {wanted}",
-                            column.first, product[at]
-                        ),
-                    };
+                    let place = column.place("(L·U)", row);
+                    check.worst = format!("{place} is {}, A has {wanted}", product[at]);
                 }
             }
             norm_of_error = norm_of_error.max(error_of_row);

@@ -66,21 +66,13 @@ impl Oracle for Expected {
                 return Ok(check);
             }
             for (j, column) in self.combinations.columns.iter().enumerate() {
-                let values = &row_of_c[column.first..column.first + column.signs.len()];
-                let got: f64 = values.iter().zip(&column.signs).map(|(c, sign)| c * sign).sum();
+                let got = column.of(&row_of_c);
                 let expected = self.reference[row * s + j];
                 let magnitude = self.magnitude.as_ref().map_or(expected, |magnitude| magnitude[row * s + j]);
-                let residual = self.residual(got, expected, magnitude, values.len());
+                let residual = self.residual(got, expected, magnitude, column.signs.len());
                 if residual > check.residual {
                     check.residual = residual;
-                    check.worst = match values {
-                        [_] => format!("C[{row}][{}] is {got}, expected {expected}", column.first),
-                        _ => format!(
-                            "a ±1 combination of C[{row}][{}..{}] is {got}, expected {expected}",
-                            column.first,
-                            column.first + values.len()
-                        ),
-                    };
+                    check.worst = format!("{} is {got}, expected {expected}", column.place("C", row));
                 }
             }
         }

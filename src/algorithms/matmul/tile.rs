@@ -158,8 +158,10 @@ impl Cut {
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp in
         // its place.
-        let rows = |rows, columns, bytes| rows * (columns * bytes + 16);
-        let slabs = |bytes| rows(bm, bk, bytes) + rows(bk, bn, bytes);
+        let slabs = |dtype: DType| {
+            let [rows_of_b, length_of_b] = if by_columns(dtype) { [bn, bk] } else { [bk, bn] };
+            bm * (bk * dtype.bytes() + 16) + rows_of_b * (length_of_b * dtype.bytes() + 16)
+        };
         let staged = || {
             let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
             (bm / wm) * (bn / wn) * tm * (wn * dtype.of_product().bytes() + 16)
@@ -167,9 +169,8 @@ impl Cut {
         Bytes(match self {
             // A slab of A, padded by a quad as in `tiled`, and one of B.
             Self::Columns | Self::Quads | Self::Warps => dtype.bytes().max(4) * bk * (bm + 4 + bn),
-            Self::Matrices(_) if by_columns(dtype) => (rows(bm, bk, 1) + rows(bn, bk, 1)).max(staged()),
-            Self::Matrices(_) => slabs(dtype.bytes()).max(staged()),
-            Self::Halves => (2 * slabs(DType::F16.bytes())).max(staged()),
+            Self::Matrices(_) => slabs(dtype).max(staged()),
+            Self::Halves => (2 * slabs(DType::F16)).max(staged()),
             Self::Block(_) => 0,
         })
     }

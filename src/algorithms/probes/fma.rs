@@ -40,7 +40,7 @@ static VARIANTS: &[Variant] = &[
         summary: "16 sequences at a time: enough independent work to hide the latency of the unit",
         source: "the method of every peak-rate benchmark",
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 16)),
+        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS)),
     },
     Variant {
         name: "chains-8",
@@ -48,7 +48,7 @@ static VARIANTS: &[Variant] = &[
         summary: "8 sequences at a time: fewer registers, more invocations side by side",
         source: "the method of every peak-rate benchmark",
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 8)),
+        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS)),
     },
     Variant {
         name: "chains-4",
@@ -56,7 +56,7 @@ static VARIANTS: &[Variant] = &[
         summary: "4 sequences at a time: shows how much the unit depends on independent work",
         source: "the method of every peak-rate benchmark",
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 4)),
+        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS)),
     },
 ];
 
@@ -69,19 +69,15 @@ const STARTS: usize = 64;
 /// Steps in one iteration of the kernel's loop.
 const UNROLL: u64 = 16;
 
-fn dispatch(shader: &'static Shader, case: &CaseSpec, chains: u32) -> Dispatch {
-    of_steps(shader, case, chains, STEPS)
-}
-
 /// A program of `steps` steps, 4 sequences at a time, for its time: the oracle checks [`STEPS`] of them alone. `None` where
 /// the device cannot run it.
 pub(crate) fn prolonged(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
     let shader = Shader::find("fma/chains", case.dtype)?;
-    let program = Program::single(of_steps(shader, case, 4, steps));
+    let program = Program::single(dispatch(shader, case, 4, steps));
     program.unsupported(device).is_none().then_some(program)
 }
 
-fn of_steps(shader: &'static Shader, case: &CaseSpec, chains: u32, steps: u32) -> Dispatch {
+fn dispatch(shader: &'static Shader, case: &CaseSpec, chains: u32, steps: u32) -> Dispatch {
     let n = invocations(case).expect("the problem of this case was made, which checks its size");
     let group = n.min(GROUP);
     let passes = SEQUENCES as u64 / u64::from(chains);
