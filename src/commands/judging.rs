@@ -82,7 +82,10 @@ pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
     let wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
     if wrong || open(Verdict::Slower) || !ruling.violations.is_empty() {
         Exit::Rejected
-    } else if open(Verdict::Undecided) || comparison.unmatched.iter().any(|case| case.interrupted) {
+    } else if open(Verdict::Undecided)
+        || comparison.unmatched.iter().any(|case| case.interrupted)
+        || !ruling.unheld.is_empty()
+    {
         Exit::Undecided
     } else {
         Exit::Success

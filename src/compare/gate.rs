@@ -3,6 +3,7 @@
 use super::{Compared, Comparison, Verdict};
 use crate::units::{Nanos, significant};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The file.
 #[derive(Debug, Deserialize)]
@@ -141,32 +142,40 @@ fn matches(pattern: &str, text: &str) -> bool {
 pub struct Ruling {
     /// Limits that are not kept.
     pub violations: Vec<Violation>,
-    /// Indices of cases whose `max-slowdown` is kept for certain, whatever the verdict.
+    /// Indices of cases whose `max-slowdown`s are all kept for certain, whatever the verdict.
     pub settled: Vec<usize>,
+    /// Patterns of limits whose every case the candidate does not have measured.
+    pub unheld: Vec<String>,
 }
 
 /// Holds `comparison` against `limits`.
 ///
 /// # Errors
-/// When a pattern matches no case that both sides measured: a limit that is never looked at protects nothing.
+/// When a pattern matches no case of either side: a limit that is never looked at protects nothing.
 pub fn rule(limits: &[Limit], comparison: &Comparison) -> Result<Ruling, String> {
     let mut ruling = Ruling::default();
+    let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {
-        let known = comparison.unmatched.iter().any(|case| matches(&limit.case, &case.id));
-        let mut used = known;
+        let mut used = false;
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| matches(&limit.case, &case.id)) {
             used = true;
             let messages = limit.broken(case);
-            if limit.max_slowdown.is_some_and(|most| case.interval.is_some_and(|[_, high]| high <= 1.0 + most)) {
-                ruling.settled.push(index);
+            if let Some(most) = limit.max_slowdown {
+                let certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
+                kept.entry(index).and_modify(|all| *all &= certain).or_insert(certain);
             }
             let violation = |message| Violation { case: index, id: case.id.clone(), message };
             ruling.violations.extend(messages.into_iter().map(violation));
         }
-        if !used {
+        let mut unmatched = comparison.unmatched.iter().filter(|case| matches(&limit.case, &case.id)).peekable();
+        if !used && unmatched.peek().is_none() {
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
         }
+        if !used && unmatched.any(|case| case.candidate != "measured") {
+            ruling.unheld.push(limit.case.clone());
+        }
     }
+    ruling.settled = kept.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
     Ok(ruling)
 }
 

@@ -38,6 +38,13 @@ pub fn text(comparison: &Comparison, ruling: &Ruling) -> String {
     for violation in &ruling.violations {
         let _ = writeln!(out, "limit  {}: {}", printable(&violation.id), violation.message);
     }
+    for pattern in &ruling.unheld {
+        let _ = writeln!(
+            out,
+            "limit  {}: held against nothing, the candidate measured none of its cases",
+            printable(pattern)
+        );
+    }
     let _ = writeln!(out, "{}", summary(comparison, ruling));
     if comparison.cases.iter().flat_map(|case| &case.why).any(|reason| reason.starts_with(FEW_PROCESSES)) {
         let _ = writeln!(

@@ -187,8 +187,27 @@ fn limits_are_held_and_broken() {
     assert!(text.contains("takes 1.050 ms, max-time is 1.010 ms") && text.contains("2 limits broken"), "{text}");
     assert!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 1).contains("has no share of a limit"));
     assert!(gate("[[limit]]\ncase = 'mat*'\nmax-time = '1s'", 2).contains("limit for 'mat*' matches no case"));
+    // The stricter of two limits is not settled by the other.
+    let limit = |most: &str| format!("[[limit]]\ncase = '*'\nmax-slowdown = '{most}'\n");
+    gate(&limit("8%"), 0);
+    gate(&(limit("8%") + &limit("3%")), 1);
+    gate(&(limit("8%") + &limit("5.05%")), 1);
     let text = gate("[[limit]]\ncase = '*'\nmax-tiem = '1s'", 2);
     assert!(text.contains("unknown field `max-tiem`") && text.contains("limits.toml"), "{text}");
+}
+
+#[test]
+fn a_limit_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
+    let records = Records::new();
+    let mut short = quiet("b", 1e6);
+    short["cases"].as_array_mut().expect("cases").pop();
+    let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &short)];
+    let gate = |case: &str, code: i32| {
+        let gate = records.write("limits.toml", &format!("[[limit]]\ncase = '{case}'\nmax-slowdown = '8%'"));
+        stdout(&expect_exit(&mut gpukern(&["compare", &a, &b, "--gate", &gate]), code))
+    };
+    gate("*", 0);
+    assert!(gate("*case-1*", 4).contains("limit  *case-1*: held against nothing"), "of what is absent");
 }
 
 #[test]
