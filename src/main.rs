@@ -4,16 +4,22 @@ use clap::Parser;
 use gpukern::cli::Cli;
 use gpukern::commands;
 use gpukern::error::Exit;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match commands::run(Cli::parse()) {
         Ok(answer) => {
             eprint!("{}", answer.notes);
-            // A reader that closed the pipe has seen what it wanted.
-            let _ = std::io::stdout().lock().write_all(answer.output.as_bytes());
-            answer.exit.into()
+            let mut output = std::io::stdout().lock();
+            match output.write_all(answer.output.as_bytes()).and_then(|()| output.flush()) {
+                // A reader that closed the pipe has seen what it wanted.
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    eprintln!("error: cannot write to standard output: {error}");
+                    Exit::Failure.into()
+                }
+                _ => answer.exit.into(),
+            }
         }
         Err(error) => {
             eprintln!("error: {error}");

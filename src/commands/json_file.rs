@@ -1,6 +1,7 @@
 //! Where a document goes: standard output, or a file that is replaced in one step or not at all.
 
 use crate::error::Error;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -19,6 +20,8 @@ const JSON: Document = Document { name: "JSON", option: "--json" };
 pub(super) enum JsonTarget {
     /// Standard output.
     Output,
+    /// A device, a pipe or the like, which is written as it is.
+    Stream { document: Document, path: PathBuf, stream: File },
     /// A file, written beside its final place first, so that an older one survives any failure.
     File { document: Document, path: PathBuf, draft: NamedTempFile },
 }
@@ -48,6 +51,12 @@ impl JsonTarget {
         if read_only {
             return Err(refuse("it is read-only".into()));
         }
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            let stream = File::options().write(true).open(path).map_err(|e| refuse(e.to_string()))?;
+            return Ok(Self::Stream { document, path: path.to_path_buf(), stream });
+        }
+        // A link stays, and what it points to is replaced.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let draft = tempfile::Builder::new()
             .prefix(".gpukern-")
@@ -55,20 +64,31 @@ impl JsonTarget {
             .permissions_like_a_new_file()
             .tempfile_in(folder)
             .map_err(|e| refuse(e.to_string()))?;
-        Ok(Self::File { document, path: path.to_path_buf(), draft })
+        Ok(Self::File { document, path, draft })
     }
 
     /// Delivers `text`; returns what belongs on standard output.
     pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
-        let Self::File { document, path, mut draft } = self else { return Ok(Some(text.to_string())) };
-        let fail = |reason: String| {
-            Error::Failure(format!("cannot write {} to '{}': {reason}", document.name, path.display()))
+        let (document, path, written) = match self {
+            Self::Output => return Ok(Some(text.to_string())),
+            Self::Stream { document, path, mut stream } => (document, path, stream.write_all(text.as_bytes())),
+            Self::File { document, path, draft } => {
+                let written = replace(&path, draft, text);
+                (document, path, written)
+            }
         };
-        draft.write_all(text.as_bytes()).map_err(|e| fail(e.to_string()))?;
-        draft.as_file().sync_all().map_err(|e| fail(e.to_string()))?;
-        draft.persist(&path).map_err(|e| fail(e.error.to_string()))?;
-        Ok(None)
+        written
+            .map(|()| None)
+            .map_err(|error| Error::Failure(format!("cannot write {} to '{}': {error}", document.name, path.display())))
     }
+}
+
+/// Writes `text` to the draft, and puts that in the place of `path` once it is on the disk.
+fn replace(path: &Path, mut draft: NamedTempFile, text: &str) -> std::io::Result<()> {
+    draft.write_all(text.as_bytes())?;
+    draft.as_file().sync_all()?;
+    draft.persist(path)?;
+    Ok(())
 }
 
 /// Temporary files are private by default; a record is as public as any file of the user's.
@@ -103,6 +123,28 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");
         let delivered = JsonTarget::open(&path).expect("writable").deliver("new").expect("delivered");
         assert_eq!((delivered, std::fs::read_to_string(&path).expect("readable").as_str()), (None, "new"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_stays_and_a_pipe_is_written_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, link] = ["run.json", "latest.json"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "old").expect("written");
+        std::os::unix::fs::symlink("run.json", &link).expect("linked");
+        JsonTarget::open(&link).expect("writable").deliver("new").expect("delivered");
+        assert!(link.symlink_metadata().expect("there").is_symlink());
+        assert_eq!(std::fs::read_to_string(&file).expect("readable"), "new");
+
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read_to_string(pipe).expect("readable")
+        });
+        JsonTarget::open(&pipe).expect("writable").deliver("streamed").expect("delivered");
+        assert_eq!(reader.join().expect("it read"), "streamed");
+        assert!(!pipe.metadata().expect("there").is_file(), "the pipe was replaced");
     }
 
     #[test]
