@@ -73,7 +73,8 @@ pub fn text(record: &Record) -> Result<String, Error> {
         });
     }
     let devices = record.devices.iter().map(|device| {
-        let memory: u64 = device.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size.0).sum();
+        let heaps = device.heaps.iter().filter(|heap| heap.device_local);
+        let memory = heaps.fold(0u64, |memory, heap| memory.saturating_add(heap.size.0));
         json!({
             "id": device.index,
             "name": device.name,
