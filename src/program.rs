@@ -297,6 +297,11 @@ impl Dispatch {
             if size != group.size && !(group.size_control && (group.min_size..=group.max_size).contains(&size)) {
                 return Some(format!("needs sub-groups of {size}; the device has {}", group.size));
             }
+            // Only whole ones may be required.
+            let [x, ..] = self.shader.local_size.map(|word| word.value(&self.constants));
+            if group.size_control && group.full_subgroups && !x.is_multiple_of(size) {
+                return Some(format!("has work-groups of {x}, which sub-groups of {size} do not fill"));
+            }
         }
         limits.loop_iterations.filter(|most| self.loop_iterations > *most).map(|most| {
             format!(
@@ -462,6 +467,14 @@ mod tests {
         let reason = program.unviewable(&[buffer("A", 1), buffer("B", (4 << 16) + 1), buffer("C", 1)], &device);
         let expected = "needs a texel view of 65537 elements of B; the device allows 65536";
         assert_eq!(reason.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn sub_groups_that_would_not_be_full_are_refused() {
+        let of = |x| Program::single(naive().group_size([x, 16, 1]).subgroups_of(8));
+        assert_eq!(of(16).unsupported(&software_device()), None);
+        let reason = of(4).unsupported(&software_device()).expect("half a sub-group");
+        assert_eq!(reason, "has work-groups of 4, which sub-groups of 8 do not fill");
     }
 
     #[test]

@@ -133,6 +133,8 @@ const MATRIX2: &CStr = c"VK_NV_cooperative_matrix2";
 
 /// The device extensions that are used where a device has them.
 pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
+    // In the core since 1.3.
+    ext::subgroup_size_control::NAME,
     ext::shader_atomic_float::NAME,
     ext::shader_atomic_float2::NAME,
     khr::cooperative_matrix::NAME,
