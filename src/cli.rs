@@ -124,6 +124,20 @@ pub struct ListArgs {
     pub algorithm: Option<String>,
 }
 
+impl BenchArgs {
+    /// The options of another process that is to measure the same: what to measure, with which tiles.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let file =
+            |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("--{name}={}", path.display()));
+        let mut arguments = self.selection.arguments();
+        arguments.extend(file("config", &self.config));
+        arguments.extend(file("tuned", &self.tuned));
+        arguments.extend(self.no_tuned.then(|| "--no-tuned".to_string()));
+        arguments
+    }
+}
+
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
@@ -452,7 +466,7 @@ pub struct AbArgs {
     #[arg(long, short, value_name = "SIZE")]
     pub size: String,
 
-    /// The element type: f32, f64, f16, bf16 or i32 [default: f32].
+    /// The element type: f32, f64, f16, bf16, i32 or i8 [default: the first of these that a chosen variant has].
     #[arg(long, short = 't', value_name = "TYPE")]
     pub dtype: Option<String>,
 

@@ -34,6 +34,9 @@ pub enum Error {
     /// The device or the system is at fault: exit code 3.
     #[error("{0}")]
     Failure(String),
+    /// Ctrl-C came before there was anything to keep: exit code 130.
+    #[error("interrupted before {0}")]
+    Interrupted(&'static str),
 }
 
 impl Error {
@@ -43,6 +46,7 @@ impl Error {
         match self {
             Self::Usage(_) => Exit::Usage,
             Self::Failure(_) => Exit::Failure,
+            Self::Interrupted(_) => Exit::Interrupted,
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Selection {
     #[serde(deserialize_with = "one_or_many")]
     pub size: Vec<String>,
 
-    /// Element types: f32, f64, f16, bf16, i32 [default: f32].
+    /// Element types: f32, f64, f16, bf16, i32, i8 [default: the first of these that a chosen variant has].
     #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     pub dtype: Vec<String>,

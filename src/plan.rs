@@ -22,7 +22,7 @@ pub struct Plan {
 }
 
 /// Cases that share a choice of devices and a precision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Run {
     /// Devices as they were asked for; empty for the default device.
     pub devices: Vec<String>,
@@ -35,6 +35,7 @@ pub struct Run {
 }
 
 /// The variants of one problem: they share inputs, buffers and oracle.
+#[derive(Clone)]
 pub struct Group {
     /// The algorithm.
     pub algorithm: &'static Algorithm,
@@ -49,6 +50,9 @@ pub struct Group {
     /// Whether the host's cores take it too.
     pub on_host: bool,
 }
+
+/// Why the host takes no part in a run with cold caches.
+const COLD_HOST: &str = "the host's caches cannot be emptied; leave out --cache cold, or the host";
 
 /// The name of the host's cores among devices.
 pub const HOST: &str = "host";
@@ -160,6 +164,14 @@ impl Group {
 }
 
 impl Group {
+    /// The variants that it may have on some device.
+    fn candidates(&self) -> Vec<&'static Variant> {
+        match self.pick {
+            Pick::Named => self.variants.clone(),
+            Pick::Auto => self.algorithm.variants.iter().collect(),
+        }
+    }
+
     /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
     fn host_id(&self) -> Option<String> {
         let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
@@ -194,22 +206,27 @@ impl Plan {
         Ok(Self { runs })
     }
 
-    /// The ids of its cases.
+    /// The ids of its cases, and of those that `auto` may choose.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let groups = self.runs.iter().flat_map(|run| &run.groups);
         let ids = |group: &Group| {
-            let variants = group.variants.iter().map(|variant| group.id(variant).0);
+            let variants = group.candidates().into_iter().map(|variant| group.id(variant).0);
             variants.chain(group.host_id()).collect::<Vec<_>>()
         };
         groups.flat_map(ids).collect()
     }
 
     /// This plan with the host's cores beside the devices.
-    #[must_use]
-    pub fn with_host(mut self) -> Self {
+    ///
+    /// # Errors
+    /// When it asks for a state of the caches that the host's are not brought into.
+    pub fn with_host(mut self) -> Result<Self, Error> {
+        if self.runs.iter().any(|run| run.sampling.cache == Cache::Cold) {
+            return Err(Error::Usage(COLD_HOST.into()));
+        }
         self.runs.iter_mut().flat_map(|run| &mut run.groups).for_each(|group| group.on_host = true);
-        self
+        Ok(self)
     }
 
     /// This plan with only the cases of these ids; all of them where none is given.
@@ -223,7 +240,9 @@ impl Plan {
         let mut found = vec![];
         for run in &mut self.runs {
             for group in &mut run.groups {
-                let mut variants = std::mem::take(&mut group.variants);
+                let mut variants = group.candidates();
+                // What a device would choose is among them, if it is wanted.
+                group.pick = Pick::Named;
                 variants.retain(|variant| {
                     let id = group.id(variant).0;
                     let wanted = ids.contains(&id);
@@ -263,6 +282,23 @@ pub enum Purpose {
 }
 
 impl Run {
+    /// This run on a device of this kind, without the cases that `known` says are there already.
+    #[must_use]
+    pub fn anew(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
+        let mut run = self.clone();
+        run.groups.retain(|group| group.on.suits(kind));
+        for group in &mut run.groups {
+            let mut variants = std::mem::take(&mut group.variants);
+            variants.retain(|variant| !known(group.id(variant).0));
+            group.variants = variants;
+            if group.pick == Pick::Auto && known(group.id_of(AUTO).0) {
+                group.pick = Pick::Named;
+            }
+        }
+        run.groups.retain(|group| group.cases() > 0);
+        run
+    }
+
     /// The groups for a device of this kind.
     pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &Group> {
         self.groups.iter().filter(move |group| group.on.suits(kind))
@@ -309,6 +345,17 @@ impl Run {
             }
         }
         let default = Sampling::default();
+        let clock = selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?;
+        let cache = selection.cache.as_deref().map_or(Ok(default.cache), options::cache)?;
+        if (clock, cache) == (Clock::Host, Cache::Cold) {
+            return Err(
+                "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one"
+                    .into(),
+            );
+        }
+        if cache == Cache::Cold && groups.iter().any(|group: &Group| group.on_host) {
+            return Err(COLD_HOST.into());
+        }
         Ok(Self {
             devices: selection.device.clone(),
             groups,
@@ -316,8 +363,8 @@ impl Run {
             sampling: Sampling {
                 precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
                 max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,
-                clock: selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?,
-                cache: selection.cache.as_deref().map_or(Ok(default.cache), options::cache)?,
+                clock,
+                cache,
                 patience: None,
                 pause: selection.pause.as_deref().map(options::duration).transpose()?,
             },
@@ -447,12 +494,12 @@ fn chosen_sizes(algorithm: &Algorithm, texts: &[String], purpose: Purpose) -> Re
     let sizes = |text: &str, on| -> Result<Vec<_>, String> {
         Ok(text.parse::<Sweep>()?.0.into_iter().map(|size| (size, on)).collect())
     };
-    match (purpose, algorithm.default_size) {
-        _ if !texts.is_empty() => sizes(&texts.join(","), On::Any),
-        (Purpose::Verify, _) => sizes(algorithm.verify_size, On::Any),
-        (Purpose::Bench, Sweeps { gpu, cpu }) if gpu == cpu => sizes(gpu, On::Any),
-        (Purpose::Bench, Sweeps { gpu, cpu }) => Ok([sizes(gpu, On::Gpu)?, sizes(cpu, On::Cpu)?].concat()),
-    }
+    let Sweeps { gpu, cpu } = match purpose {
+        _ if !texts.is_empty() => return sizes(&texts.join(","), On::Any),
+        Purpose::Verify => algorithm.verify_size,
+        Purpose::Bench => algorithm.default_size,
+    };
+    if gpu == cpu { sizes(gpu, On::Any) } else { Ok([sizes(gpu, On::Gpu)?, sizes(cpu, On::Cpu)?].concat()) }
 }
 
 /// The items, each once.
@@ -523,13 +570,33 @@ mod tests {
         assert_eq!(cut.ids(), ["matmul/local/f32/16x16x16"]);
         assert_eq!(ids(&cut), "[[[\"matmul/local/f32/16x16x16\"]]]");
         assert_eq!(plan(&[]).expect("all").runs[0].groups.len(), 2);
-        let both = Plan::new(&selection("local", "8,16"), None).expect("a plan").with_host();
+        let both = Plan::new(&selection("local", "8,16"), None).expect("a plan").with_host().expect("hot caches");
         assert_eq!(both.ids().len(), 4);
         let host = both.only(&["matmul/faer/f32/16x16x16".into()]).expect("it is there");
         assert_eq!(host.ids(), ["matmul/faer/f32/16x16x16"]);
         assert_eq!(host.runs[0].groups.len(), 1);
         let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();
         assert!(error.contains("no case 'matmul/local/f32/9x9x9'"), "{error}");
+    }
+
+    #[test]
+    fn whatever_auto_may_choose_can_be_asked_for_by_id() {
+        let auto = Plan::new(&selection("auto", "8"), None).expect("a plan");
+        let id = "matmul/texel/f32/8x8x8".to_string();
+        assert!(auto.ids().contains(&id));
+        let cut = auto.only(std::slice::from_ref(&id)).expect("it is a candidate");
+        // Nothing beside it: a round of one case measures one.
+        assert_eq!((cut.ids(), cut.runs[0].groups[0].cases()), (vec![id], 1));
+    }
+
+    #[test]
+    fn a_case_that_is_known_is_left_out_of_a_run_and_so_is_what_is_for_other_devices() {
+        let run = Run::new(&selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
+        let mut known = std::collections::BTreeSet::new();
+        let mut anew = |run: &Run| run.anew(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
+        assert_eq!((anew(&run), anew(&run)), (2, 0));
+        let both = Run::new(&Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench).expect("a plan");
+        assert_eq!(anew(&both), 2, "the sizes of software devices");
     }
 
     #[test]
@@ -569,5 +636,10 @@ mod tests {
         assert!(error(&mixed).contains("mix 'all' with names"));
         let quick = Selection { max_time: Some("0s".into()), ..selection("naive", "64") };
         assert!(error(&quick).contains("time '0s' is not positive"));
+        let cold = Selection { cache: Some("cold".into()), ..selection("naive", "64") };
+        let timed = Selection { clock: Some("host".into()), ..cold.clone() };
+        assert!(error(&timed).contains("leave out one"));
+        assert!(error(&Selection { device: vec![HOST.into()], ..cold.clone() }).contains("leave out --cache cold"));
+        assert!(Plan::new(&cold, None).expect("a plan").with_host().is_err());
     }
 }

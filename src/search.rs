@@ -87,6 +87,27 @@ pub enum Refusal {
     Failed(String),
 }
 
+/// Why a search found nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fruitless {
+    /// The device lacks what the case needs.
+    Unsupported(String),
+    /// Every tile that was tried is out of the question.
+    Refused(Refusal),
+}
+
+impl From<String> for Fruitless {
+    fn from(reason: String) -> Self {
+        Self::Unsupported(reason)
+    }
+}
+
+impl From<Refusal> for Fruitless {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
 /// Doublings and halvings from one tile to another.
 fn distance(a: Tile, b: Tile) -> u32 {
     let extents = |Tile { bm, bn, bk, wm, wn, tm, tn }: Tile| [bm, bn, bk, wm, wn, tm, tn].map(|e| e.max(1).ilog2());

@@ -309,18 +309,21 @@ pub(crate) fn with_tile(group: &Group, variant: &'static Variant, device: &Devic
 }
 
 /// The variant that `auto` stands for, and why. Kept rates decide where they include that of the built-in rule's
-/// choice: a search that never measured it cannot have found something better.
+/// choice: a search that never measured it cannot have found something better. They decide among the variants that the
+/// rule knows, for the others compute in an arithmetic that a person has to ask for by name.
 fn automatic(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'static Variant, String)> {
     let Group { algorithm, spec, .. } = group;
     let rule = favourite(algorithm, spec, device)?;
     let results: Vec<_> = tuned.results(device, algorithm, spec).collect();
     if results.iter().any(|kept| kept.variant == rule.name) {
+        let candidates = algorithm.favourites(spec, device);
         let runs = |kept: &&&Kept| {
-            algorithm.variant(&kept.variant).is_ok_and(|variant| {
-                let tunable = algorithm.tunable().iter().find(|tunable| tunable.variant == variant.name);
-                let legal = |tile: &Tile| tunable.is_some_and(|tunable| tunable.legal(tile, spec, device).is_ok());
-                runs(algorithm, variant, &CaseSpec { tile: kept.tile.filter(legal), ..*spec }, device)
-            })
+            candidates.contains(&kept.variant.as_str())
+                && algorithm.variant(&kept.variant).is_ok_and(|variant| {
+                    let tunable = algorithm.tunable().iter().find(|tunable| tunable.variant == variant.name);
+                    let legal = |tile: &Tile| tunable.is_some_and(|tunable| tunable.legal(tile, spec, device).is_ok());
+                    runs(algorithm, variant, &CaseSpec { tile: kept.tile.filter(legal), ..*spec }, device)
+                })
         };
         let best = results.iter().filter(runs).max_by(|a, b| a.gflops.total_cmp(&b.gflops));
         if let Some((best, variant)) = best.and_then(|best| Some((best, algorithm.variant(&best.variant).ok()?))) {
@@ -504,6 +507,9 @@ mod tests {
         let [(name, tile, notes)] = &auto(&tuned(&faster))[..] else { panic!("one variant") };
         assert_eq!((*name, tile.as_deref()), ("tiled", Some(TILE)));
         assert_eq!(notes[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
+        // However fast, an arithmetic of its own is for a person to ask for.
+        let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
+        assert_eq!(auto(&tuned(&split))[0].0, "texel");
     }
 
     #[test]

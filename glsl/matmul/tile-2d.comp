@@ -6,7 +6,7 @@
 // are strided by the extent of the group, not neighbours: then neighbouring invocations read neighbouring values of B
 // from different banks of shared memory, and write neighbouring values of C.
 //
-// BM, BN and the sizes of the slabs are multiples of what divides them here; `Tile::legal` checks it.
+// BM, BN and the sizes of the slabs are multiples of what divides them here; `Cut::legal` checks it.
 // Source: S. Boehm, "How to optimize a CUDA matmul kernel", 2022, kernel 5.
 #version 460
 #extension GL_EXT_control_flow_attributes : require

@@ -53,7 +53,7 @@ pub struct Algorithm {
     /// The sweeps of `bench` when none is given.
     pub default_size: Sweeps,
     /// The sizes of `verify`: awkward ones.
-    pub verify_size: &'static str,
+    pub verify_size: Sweeps,
     /// Whether it runs in rounds until a [`StopRule`] is met.
     pub iterative: bool,
     /// Kinds of input data, the default first.
@@ -64,7 +64,7 @@ pub struct Algorithm {
     pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
 }
 
-/// What `bench` sweeps over: enough to show how a device scales, in seconds.
+/// What is swept over where no size is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweeps {
     /// On a GPU.
@@ -437,7 +437,7 @@ mod tests {
     fn every_program_builds_at_every_default_size_and_fits_the_software_device() {
         let device = software_device();
         for (algorithm, variant) in all_variants() {
-            let sizes = [algorithm.default_size.cpu, algorithm.verify_size];
+            let sizes = [algorithm.default_size.cpu, algorithm.verify_size.cpu];
             let sizes = sizes.iter().flat_map(|text| text.parse::<Sweep>().expect("a sweep").0);
             for size in sizes {
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {

@@ -2,7 +2,7 @@
 
 use super::child::Child;
 use super::json_file::JsonTarget;
-use super::{Answer, Session, Vulkan, interrupt, judging};
+use super::{Answer, Session, Vulkan, beside, interrupt, judging};
 use crate::algorithms::{self, Variant};
 use crate::cli::{AbArgs, Judging};
 use crate::compare::Verdict;
@@ -13,12 +13,12 @@ use crate::plan::{Group, Purpose, Run};
 use crate::reader::printable;
 use crate::record::{Outcome, Record};
 use crate::report;
-use crate::runner::{Entrant, Runner, Timing};
+use crate::runner::{Entrant, Timing};
 use crate::shaders::Shader;
 use crate::spirv;
 use crate::stats;
 use crate::units::Nanos;
-use crate::vulkan::{Device, Validation};
+use crate::vulkan::Validation;
 use crate::{options, progress};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -47,6 +47,8 @@ struct Played {
     sides: [Contestant; 2],
     rounds: Vec<Round>,
     finding: Option<Finding>,
+    /// What ended it early, or what the validation layer said.
+    trouble: Option<Error>,
 }
 
 /// The case, who takes turns on it and for how long.
@@ -64,7 +66,7 @@ pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let game = Match::new(args)?;
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     let started = jiff::Timestamp::now().to_string();
-    let (turns, Played { sides, rounds, finding }) = match &game.contest {
+    let (turns, Played { sides, rounds, finding, trouble }) = match &game.contest {
         Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, vulkan)?),
         Contest::Drivers(manifests) => (Turns::Processes, game.processes(manifests, vulkan)?),
     };
@@ -89,13 +91,14 @@ pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         finding,
         exit: 0,
     };
-    let exit = exit(&trial);
+    let mut notes = String::new();
+    let exit = beside(exit(&trial), trouble.map_or(Ok(()), Err), &mut notes);
     trial.exit = exit as u8;
     let text = report::ab::text(&trial);
-    let Some(target) = target else { return Ok(Answer { output: text, notes: String::new(), exit }) };
+    let Some(target) = target else { return Ok(Answer { output: text, notes, exit }) };
     let json = serde_json::to_string(&trial).map_err(|e| Error::Failure(e.to_string()))? + "\n";
     let output = target.deliver(&json)?.unwrap_or(text);
-    Ok(Answer { output, notes: String::new(), exit })
+    Ok(Answer { output, notes, exit })
 }
 
 fn exit(trial: &Trial) -> Exit {
@@ -204,9 +207,8 @@ impl<'a> Match<'a> {
                 chosen.len()
             )));
         };
-        let device = Device::open(&session.instance, physical)?;
         progress::line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = Runner::new(&device, Timing::Sample, &vulkan.cache, interrupt::listen()?)?;
+        let mut runner = session.runner(physical, Timing::Sample, vulkan, interrupt::listen()?)?;
         let sampling = crate::plan::Sampling { max_time: self.max_time, ..self.run.sampling };
         let mut schedule = Schedule::from(FIRST_LOOK);
         let mut finding = None;
@@ -219,7 +221,7 @@ impl<'a> Match<'a> {
             finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
         };
         let (cases, rounds) = runner.duel(&self.run.groups[0], entrants, &sampling, &mut decided);
-        session.check_validation()?;
+        let trouble = session.check_validation().err();
         if looked < rounds.len() {
             finding = schedule.look(&rounds, self.min_effect);
         }
@@ -230,7 +232,7 @@ impl<'a> Match<'a> {
             side += 1;
             Contestant { label, device: physical.info.clone(), case, median }
         });
-        Ok(Played { sides, rounds, finding })
+        Ok(Played { sides, rounds, finding, trouble })
     }
 
     /// Processes with one driver and the other.
@@ -238,11 +240,13 @@ impl<'a> Match<'a> {
         interrupt::listen()?;
         let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
         selection.variant.truncate(1);
-        let arguments = selection.arguments();
+        let mut arguments = selection.arguments();
+        // What was tuned for the one driver is not for the other.
+        arguments.push("--no-tuned".into());
         let mut schedule = Schedule::from(FIRST_LOOK_AT_PROCESSES);
         let (mut first, mut rounds, mut finding): ([Option<Contestant>; 2], Vec<Round>, Option<Finding>) =
             ([None, None], vec![], None);
-        let mut looked = 0;
+        let (mut looked, mut trouble) = (0, None);
         let begun = Instant::now();
         'rounds: while begun.elapsed() < self.max_time {
             // As within a process: whatever drifts favours the one and then the other.
@@ -254,8 +258,15 @@ impl<'a> Match<'a> {
                 // Older loaders know the second name.
                 child.env("VK_DRIVER_FILES", manifests[side].as_os_str());
                 child.env("VK_ICD_FILENAMES", manifests[side].as_os_str());
-                let Some(record) = child.record()? else { break 'rounds };
-                let seen = contestant(record, &self.labels[side], &name)?;
+                // A process that fails late must not lose the rounds before it.
+                let seen = match child.record() {
+                    Ok(Some(record)) => contestant(record, &self.labels[side], &name)?,
+                    Ok(None) => break 'rounds,
+                    Err(error) => {
+                        trouble = Some(error);
+                        break 'rounds;
+                    }
+                };
                 let time = seen.case.measured().map(|measured| measured.summary.median);
                 // What has no time now is what counts, also where it had one before.
                 if first[side].is_none() || time.is_none() {
@@ -281,7 +292,7 @@ impl<'a> Match<'a> {
             finding = schedule.look(&rounds, self.min_effect);
         }
         let [Some(a), Some(b)] = first else {
-            return Err(Error::Failure("interrupted before both drivers had measured anything".into()));
+            return Err(trouble.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
         let mut sides = [a, b];
         if sides.iter().any(|side| side.case.measured().is_none()) {
@@ -290,7 +301,7 @@ impl<'a> Match<'a> {
         for (side, contestant) in sides.iter_mut().enumerate() {
             contestant.median = median(&rounds, side);
         }
-        Ok(Played { sides, rounds, finding })
+        Ok(Played { sides, rounds, finding, trouble })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::json_file::JsonTarget;
 use super::rounds::Request;
-use super::{Answer, Session, Vulkan, interrupt};
-use crate::capability::DeviceKind;
+use super::{Answer, Session, Vulkan, beside, interrupt};
+use crate::capability::{DeviceInfo, DeviceKind};
 use crate::cli::{BenchArgs, TableForm};
 use crate::error::{Error, Exit};
 use crate::host;
@@ -14,17 +14,19 @@ use crate::reader::printable;
 use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::report;
 use crate::runner::{Observer, Runner, Timing};
-use crate::tuned::Tuned;
+use crate::tuned::{self, Chosen, Tuned};
 use crate::units::Nanos;
-use crate::vulkan::{Device, Validation};
+use crate::vulkan::Validation;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
-    let plan = if args.baseline.is_some() { plan.with_host() } else { plan }.only(&args.only)?;
+    let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
     if let Some(processes) = args.noise {
         return super::noise::run(args, processes, vulkan);
     }
@@ -33,9 +35,9 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     let limits = if args.no_peak { Limits::Ignore } else { Limits::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let record = measure(&plan, vulkan, Timing::Sample, limits, &tuned)?;
-    let exit = exit(&record);
+    let Measured { record, validated } = measure(&plan, vulkan, Timing::Sample, limits, &tuned)?;
     notes.push_str(&report::bench::notes(&record));
+    let exit = beside(exit(&record), validated, &mut notes);
 
     let table = match args.table {
         TableForm::Compact => report::bench::compact(&record),
@@ -96,26 +98,36 @@ pub(super) enum Limits {
     Ignore,
 }
 
-/// Takes every run of the plan through every device it names; the device `host` alone needs no Vulkan.
+/// What came of a plan.
+pub(super) struct Measured {
+    pub(super) record: Record,
+    /// What the validation layer said. It makes no case wrong, and loses none.
+    pub(super) validated: Result<(), Error>,
+}
+
+/// Takes every run of the plan through every device it names; the device `host` alone needs no Vulkan. A device that
+/// cannot be opened fails its own cases. A case that several runs name is measured once.
 pub(super) fn measure(
     plan: &Plan,
     vulkan: &Vulkan,
     timing: Timing,
     limits: Limits,
     tuned: &Tuned,
-) -> Result<Record, Error> {
+) -> Result<Measured, Error> {
     let begun = Instant::now();
     let started = jiff::Timestamp::now().to_string();
     let needs_vulkan = |run: &Run| run.devices.is_empty() || run.devices.iter().any(|device| device != HOST);
     let session = plan.runs.iter().any(needs_vulkan).then(|| Session::open(vulkan)).transpose()?;
-    let (mut todo, mut on_host) = (vec![], vec![]);
+    let (mut todo, mut on_host): (Vec<_>, Vec<(&Group, &Sampling)>) = (vec![], vec![]);
+    let mut planned = BTreeSet::new();
     for run in &plan.runs {
         let mut kinds = vec![];
         if let Some(session) = session.as_ref().filter(|_| needs_vulkan(run)) {
             let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
             for physical in session.select_usable(&others)? {
-                todo.push((session, run, physical));
-                kinds.push(physical.info.kind);
+                let DeviceInfo { index, kind, .. } = physical.info;
+                todo.push((session, run.anew(kind, |id| !planned.insert((index, id))), physical));
+                kinds.push(kind);
             }
         }
         // The sizes that the devices beside it take, or its own.
@@ -124,33 +136,52 @@ pub(super) fn measure(
             _ => kinds.iter().any(|kind| group.on.suits(*kind)),
         };
         let groups = run.groups.iter().filter(|group| group.on_host);
-        on_host.extend(groups.filter(suits).map(|group| (group, &run.sampling)));
+        for group in groups.filter(suits) {
+            let id = |group: &Group| group.id_of("host");
+            if !on_host.iter().any(|(known, _)| id(known) == id(group)) {
+                on_host.push((group, &run.sampling));
+            }
+        }
     }
     let interrupted = interrupt::listen()?;
-    let groups = todo.iter().flat_map(|(_, run, physical)| run.groups_on(physical.info.kind));
-    let count: usize = groups.map(Group::cases).sum();
+    let count: usize = todo.iter().flat_map(|(_, run, _)| &run.groups).map(Group::cases).sum();
     let mut progress = Progress::new(count + on_host.len());
-    let mut devices: Vec<crate::capability::DeviceInfo> = vec![];
-    let (mut cases, mut peaks) = (vec![], vec![]);
+    let mut devices: Vec<DeviceInfo> = vec![];
+    let (mut cases, mut peaks): (Vec<Case>, _) = (vec![], vec![]);
+    let alone = todo.len() == 1 && on_host.is_empty();
     for (session, run, physical) in todo {
-        let device = Device::open(&session.instance, physical)?;
-        if !devices.iter().any(|known| known.index == physical.info.index) {
+        let DeviceInfo { index, ref name, .. } = physical.info;
+        if !devices.iter().any(|known| known.index == index) {
             devices.push(physical.info.clone());
-            progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
+            progress.line(&format!("device {index}: {name}"));
         }
-        let mut runner = Runner::new(&device, timing, &vulkan.cache, interrupted)?;
+        if interrupted.load(Ordering::Relaxed) {
+            cases.extend(unmeasured(&run, &physical.info, tuned, &Outcome::Interrupted));
+            continue;
+        }
+        let mut runner = match session.runner(physical, timing, vulkan, interrupted) {
+            Ok(runner) => runner,
+            // There is nothing else to tell of.
+            Err(error) if alone => return Err(error.into()),
+            Err(error) => {
+                let outcome = Outcome::Failed { error: error.to_string() };
+                cases.extend(unmeasured(&run, &physical.info, tuned, &outcome));
+                continue;
+            }
+        };
         runner.use_tuned(tuned.clone());
-        let skipped = runner.skipped(run);
-        for (id, reason) in &skipped {
-            progress.line(&format!("{id} will be skipped: {reason}"));
+        for line in skips(&runner.skipped(&run)) {
+            progress.line(&line);
         }
-        let mut measured = runner.run(run, &mut progress);
-        if limits == Limits::Hold {
+        let mut measured = runner.run(&run, &mut progress);
+        if limits == Limits::Hold && !interrupted.load(Ordering::Relaxed) {
             let peak = hold(&mut runner, &mut measured);
             if !peaks.iter().any(|known: &Peak| known.uuid == peak.uuid) {
                 peaks.push(peak);
             }
         }
+        // What `auto` chose here may have been named in another run.
+        measured.retain(|case| !cases.iter().any(|known| (known.device, &known.id) == (case.device, &case.id)));
         cases.extend(measured);
     }
     if !on_host.is_empty() {
@@ -166,7 +197,7 @@ pub(super) fn measure(
         devices.push(device);
     }
     progress.finish();
-    session.as_ref().map_or(Ok(()), Session::check_validation)?;
+    let validated = session.as_ref().map_or(Ok(()), Session::check_validation);
     if cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
         return Err(Error::Usage("nothing to measure: the device can run none of these cases (reasons above)".into()));
     }
@@ -174,7 +205,7 @@ pub(super) fn measure(
     let Sampling { clock, cache, .. } = plan.runs.first().map(|run| run.sampling).unwrap_or_default();
     let wall_time = Nanos::from(begun.elapsed());
     let device_time = cases.iter().filter_map(|case| case.measured()).map(|measured| measured.phases.device).sum();
-    Ok(Record {
+    let record = Record {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
         started,
@@ -187,7 +218,39 @@ pub(super) fn measure(
         wall_time,
         device_time,
         overhead: Nanos(wall_time.0 - device_time.0),
-    })
+    };
+    Ok(Measured { record, validated })
+}
+
+/// The cases of `run` on a device that measured none of them.
+fn unmeasured(run: &Run, device: &DeviceInfo, tuned: &Tuned, outcome: &Outcome) -> Vec<Case> {
+    let cases = run.groups.iter().flat_map(|group| {
+        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let chosen = tuned::choose(group, device, tuned).into_iter();
+        let case = move |chosen: Chosen| {
+            Case::new(group, chosen.variant.name, problem.as_ref(), device.index, outcome.clone())
+        };
+        chosen.map(case).collect::<Vec<_>>()
+    });
+    cases.collect()
+}
+
+/// One line for all cases of a variant and type that share a reason: a sweep of hundreds says it once.
+fn skips(skipped: &[(String, String)]) -> Vec<String> {
+    // An id up to its size names algorithm, variant and type.
+    let variant = |id: &str| id.splitn(4, '/').take(3).map(str::to_string).collect::<Vec<_>>();
+    let mut lines: Vec<(&str, &str, usize)> = vec![];
+    for (id, reason) in skipped {
+        match lines.iter_mut().find(|(first, why, _)| why == reason && variant(first) == variant(id)) {
+            Some((.., more)) => *more += 1,
+            None => lines.push((id, reason, 0)),
+        }
+    }
+    let line = |(first, reason, more): (&str, &str, usize)| {
+        let more = if more > 0 { format!(" and {more} more like it") } else { String::new() };
+        format!("{first}{more} will be skipped: {reason}")
+    };
+    lines.into_iter().map(line).collect()
 }
 
 /// Notes how much faster than the host's cases those of the same problem are.
@@ -254,5 +317,28 @@ pub(super) fn exit(record: &Record) -> Exit {
         Exit::Interrupted
     } else {
         Exit::Success
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::skips;
+
+    #[test]
+    fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
+        let case = |id: &str, reason: &str| (id.to_string(), reason.to_string());
+        let skipped = [
+            case("matmul/split/f32/8x8x8", "no units"),
+            case("matmul/coopmat/f16/8x8x8", "no units"),
+            case("matmul/split/f32/16x16x16", "no units"),
+            case("matmul/split/f32/64x64x64", "too large"),
+            case("matmul/split/f32/32x32x32", "no units"),
+        ];
+        let lines = [
+            "matmul/split/f32/8x8x8 and 2 more like it will be skipped: no units",
+            "matmul/coopmat/f16/8x8x8 will be skipped: no units",
+            "matmul/split/f32/64x64x64 will be skipped: too large",
+        ];
+        assert_eq!(skips(&skipped), lines);
     }
 }

@@ -21,11 +21,13 @@ use crate::cache::Cache;
 use crate::cli::{Cli, Command};
 use crate::error::{Error, Exit};
 use crate::reader::{self, Loaded};
+use crate::runner::{Runner, Timing};
 use crate::selector;
-use crate::vulkan::{Instance, PhysicalDevice, Validation};
+use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
 /// What a command leaves to be printed, and its exit code.
 #[derive(Debug)]
@@ -75,6 +77,14 @@ fn read(path: &Path, notes: &mut String) -> Result<Loaded, Error> {
     Ok(loaded)
 }
 
+/// The exit code after `exit` of what went wrong beside the cases, which goes to `notes`: it takes nothing from what was
+/// measured, and a wrong answer weighs more.
+fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
+    let Err(error) = trouble else { return exit };
+    let _ = writeln!(notes, "error: {error}");
+    if exit == Exit::Rejected { exit } else { error.exit() }
+}
+
 /// How Vulkan is to be loaded.
 struct Vulkan {
     validation: Validation,
@@ -108,7 +118,7 @@ impl Session {
     /// As [`Self::select`]; without any device that is an error, and so is one on which nothing can be measured.
     fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
         if self.devices.is_empty() {
-            return Err(crate::vulkan::VulkanError::NoDriver.into());
+            return Err(VulkanError::NoDriver.into());
         }
         let chosen = self.select(selectors)?;
         match chosen.iter().find_map(|device| device.info.unusable().map(|reason| (&device.info.name, reason))) {
@@ -117,6 +127,18 @@ impl Session {
             }
             None => Ok(chosen),
         }
+    }
+
+    /// A runner on `physical`, with what is kept of it between runs.
+    fn runner<'a>(
+        &self,
+        physical: &PhysicalDevice,
+        timing: Timing,
+        vulkan: &Vulkan,
+        interrupted: &'a AtomicBool,
+    ) -> Result<Runner<'a>, VulkanError> {
+        let device = Device::open(&self.instance, physical)?;
+        Runner::new(&device, timing, &vulkan.cache, interrupted)
     }
 
     /// Turns what the validation layer said into an error.

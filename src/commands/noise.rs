@@ -2,13 +2,14 @@
 
 use super::child::Child;
 use super::json_file::JsonTarget;
-use super::{Answer, Vulkan, interrupt};
+use super::{Answer, Vulkan, bench, interrupt};
 use crate::cli::BenchArgs;
 use crate::error::{Error, Exit};
 use crate::progress;
 use crate::record::Record;
 use crate::report;
 use crate::report::noise::Noise;
+use std::fmt::Write;
 
 /// Runs `processes` of them.
 pub(super) fn run(args: &BenchArgs, processes: u32, vulkan: &Vulkan) -> Result<Answer, Error> {
@@ -17,24 +18,40 @@ pub(super) fn run(args: &BenchArgs, processes: u32, vulkan: &Vulkan) -> Result<A
     }
     let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
     interrupt::listen()?;
-    let mut arguments = args.selection.arguments();
-    arguments.extend(args.config.iter().map(|path| format!("--config={}", path.display())));
+    let arguments = args.arguments();
     let mut records: Vec<Record> = vec![];
+    let (mut notes, mut exit) = (String::new(), Exit::Success);
     for number in 1..=processes {
         progress::line(&format!("process {number} of {processes}"));
-        match Child::bench(format!("process {number}"), &arguments, vulkan)?.record()? {
-            Some(record) => records.push(record),
-            None => break,
+        match Child::bench(format!("process {number}"), &arguments, vulkan)?.record() {
+            Ok(Some(record)) => {
+                // Once is enough to read what went wrong.
+                if exit == Exit::Success && bench::exit(&record) != Exit::Success {
+                    exit = bench::exit(&record);
+                    notes = report::bench::notes(&record);
+                }
+                records.push(record);
+            }
+            Ok(None) => break,
+            // What the others measured counts without it.
+            Err(error) if records.len() >= 2 => {
+                let _ = writeln!(notes, "error: {error}");
+                exit = error.exit();
+                break;
+            }
+            Err(error) => return Err(error),
         }
     }
-    let exit = if interrupt::flagged() { Exit::Interrupted } else { Exit::Success };
+    if exit == Exit::Success && interrupt::flagged() {
+        exit = Exit::Interrupted;
+    }
     if records.len() < 2 {
-        return Err(Error::Failure("interrupted before two processes had ended; nothing to compare".into()));
+        return Err(Error::Interrupted("two processes had ended; nothing to compare"));
     }
     let noise = Noise::new(&records);
     let table = report::noise::text(&noise);
-    let Some(target) = target else { return Ok(Answer { output: table, notes: String::new(), exit }) };
+    let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
     let json = serde_json::to_string(&noise).map_err(|e| Error::Failure(e.to_string()))? + "\n";
     let output = target.deliver(&json)?.unwrap_or(table);
-    Ok(Answer { output, notes: String::new(), exit })
+    Ok(Answer { output, notes, exit })
 }

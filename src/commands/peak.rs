@@ -1,14 +1,14 @@
 //! `gpukern peak`.
 
 use super::json_file::JsonTarget;
-use super::{Answer, Session, Vulkan, interrupt};
+use super::{Answer, Session, Vulkan, beside, interrupt};
 use crate::cli::PeakArgs;
 use crate::error::{Error, Exit};
 use crate::peak::{Extent, plan};
 use crate::progress::Progress;
+use crate::record::{Case, Outcome};
 use crate::report;
-use crate::runner::{Runner, Timing};
-use crate::vulkan::Device;
+use crate::runner::{Observer, Timing};
 use std::sync::atomic::Ordering;
 
 pub(super) fn run(args: &PeakArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
@@ -16,22 +16,53 @@ pub(super) fn run(args: &PeakArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let extent = if args.quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(vulkan)?;
     let interrupted = interrupt::listen()?;
-    let mut peaks = vec![];
+    let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
     for physical in session.select_usable(&args.device)? {
-        let device = Device::open(&session.instance, physical)?;
+        let mut runner = match session.runner(physical, Timing::Sample, vulkan, interrupted) {
+            Ok(runner) => runner,
+            Err(error) => {
+                worst = beside(worst, Err(error.into()), &mut notes);
+                continue;
+            }
+        };
         let groups = plan::run(&physical.info, extent).groups;
-        let mut progress = Progress::new(groups.iter().map(|group| group.variants.len()).sum());
+        let progress = Progress::new(groups.iter().map(|group| group.variants.len()).sum());
         progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = Runner::new(&device, Timing::Sample, &vulkan.cache, interrupted)?;
-        peaks.push(runner.measure_peak(extent, &mut progress));
-        progress.finish();
+        let mut watch = Watch { progress, worst };
+        peaks.push(runner.measure_peak(extent, &mut watch));
+        watch.progress.finish();
+        worst = watch.worst;
     }
-    session.check_validation()?;
-    let exit = if interrupted.load(Ordering::Relaxed) { Exit::Interrupted } else { Exit::Success };
+    let exit = match beside(worst, session.check_validation(), &mut notes) {
+        Exit::Success if interrupted.load(Ordering::Relaxed) => Exit::Interrupted,
+        worst => worst,
+    };
     let tables: Vec<_> = peaks.iter().map(report::peak::text).collect();
     let table = tables.join("\n");
-    let Some(target) = target else { return Ok(Answer { output: table, notes: String::new(), exit }) };
+    let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
     let json = serde_json::to_string(&peaks).map_err(|e| Error::Failure(e.to_string()))? + "\n";
     let output = target.deliver(&json)?.unwrap_or(table);
-    Ok(Answer { output, notes: String::new(), exit })
+    Ok(Answer { output, notes, exit })
+}
+
+/// Shows progress, and keeps the exit code that the worst probe asks for: a limit that is missing because its answer was
+/// wrong, or the device failed, is no limit that the device lacks.
+struct Watch {
+    progress: Progress,
+    worst: Exit,
+}
+
+impl Observer for Watch {
+    fn begin(&mut self, id: &str) {
+        self.progress.begin(id);
+    }
+
+    fn end(&mut self, case: &Case) {
+        match case.outcome {
+            Outcome::Rejected(_) => self.worst = Exit::Rejected,
+            Outcome::Failed { .. } if self.worst == Exit::Success => self.worst = Exit::Failure,
+            _ => {}
+        }
+        self.progress.end(case);
+    }
 }

@@ -130,8 +130,7 @@ impl Request {
 
     /// Measures the cases `ids` in another process; `None` when interrupted.
     fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, vulkan: &Vulkan) -> Result<Option<Record>, Error> {
-        let mut arguments = args.selection.arguments();
-        arguments.extend(args.config.iter().map(|path| format!("--config={}", path.display())));
+        let mut arguments = args.arguments();
         arguments.extend(args.baseline.map(|_| format!("--baseline={HOST}")));
         arguments.extend(ids.iter().map(|id| format!("--only={id}")));
         let Some(record) = Child::bench(format!("round {round}"), &arguments, vulkan)?.record()? else {

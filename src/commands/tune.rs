@@ -1,21 +1,22 @@
 //! `gpukern tune`.
 
-use super::{Answer, Session, Vulkan, interrupt};
+use super::{Answer, Session, Vulkan, beside, interrupt};
 use crate::algorithms::matmul::Tunable;
 use crate::algorithms::{self, Algorithm};
 use crate::capability::DeviceInfo;
 use crate::cli::TuneArgs;
+use crate::dtype::DType;
 use crate::error::{Error, Exit};
 use crate::options::{self, Selection};
 use crate::plan::{Group, Purpose, Run};
 use crate::progress::Progress;
 use crate::report::tune::{self as report, Row};
+use crate::runner::Timing;
 use crate::runner::tune::Question;
-use crate::runner::{Runner, Timing};
-use crate::search::{Found, Refusal};
+use crate::search::{Found, Fruitless, Refusal};
 use crate::tuned::{self, Kept, Model, Tuned};
 use crate::units::Nanos;
-use crate::vulkan::Device;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -53,13 +54,18 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let physicals = session.select_usable(&run.devices)?;
     let mut left: u32 = physicals.iter().map(|device| searches(algorithm, &run, &device.info).count() as u32).sum();
     let progress = Progress::new(left as usize);
-    let mut notes = String::new();
+    let mut notes = without_type(&run);
     let mut exit = Exit::Success;
     let mut tables = vec![];
     for physical in physicals {
-        let device = Device::open(&session.instance, physical)?;
         progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = Runner::new(&device, Timing::Sample, &vulkan.cache, interrupted)?;
+        let mut runner = match session.runner(physical, Timing::Sample, vulkan, interrupted) {
+            Ok(runner) => runner,
+            Err(error) => {
+                exit = beside(exit, Err(error.into()), &mut notes);
+                continue;
+            }
+        };
         let mut rows = vec![];
         for (group, tunable) in searches(algorithm, &run, &physical.info) {
             if interrupted.load(Ordering::Relaxed) {
@@ -88,23 +94,16 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
             match runner.tune(question) {
                 Ok(Some(found)) => {
                     // At once: whatever ends the process later, this stays.
-                    Tuned::keep(&path, &results(&physical.info, algorithm, tunable, group, &found, rate))?;
+                    let found_here = results(&physical.info, algorithm, tunable, group, &found, rate);
+                    exit = beside(exit, Tuned::keep(&path, &found_here), &mut notes);
                     for (tile, refusal) in &found.refused {
-                        let (word, why) = match refusal {
-                            Refusal::Rejected(why) => ("rejected", why),
-                            Refusal::Failed(why) => ("failed", why),
-                        };
-                        let _ = writeln!(notes, "{word:9} {name}, tile {tile}: {why}");
-                        if matches!(refusal, Refusal::Rejected(_)) {
-                            exit = Exit::Rejected;
-                        } else if exit == Exit::Success {
-                            exit = Exit::Failure;
-                        }
+                        exit = note(&mut notes, &format!("{name}, tile {tile}"), refusal, exit);
                     }
                     rows.push(Row { variant: tunable.variant, spec: group.spec, found, work });
                 }
                 Ok(None) => {}
-                Err(reason) => {
+                Err(Fruitless::Refused(refusal)) => exit = note(&mut notes, &name, &refusal, exit),
+                Err(Fruitless::Unsupported(reason)) => {
                     let _ = writeln!(notes, "skipped   {name}: {reason}");
                 }
             }
@@ -115,9 +114,9 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         }
     }
     progress.finish();
-    session.check_validation()?;
+    exit = beside(exit, session.check_validation(), &mut notes);
     let stopped = interrupted.load(Ordering::Relaxed);
-    if tables.is_empty() && !stopped {
+    if tables.is_empty() && !stopped && exit == Exit::Success {
         return Err(Error::Usage(format!("nothing was found:\n{}", notes.trim_end())));
     }
     if stopped && exit == Exit::Success {
@@ -127,6 +126,16 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         let _ = writeln!(notes, "kept in {}", path.display());
     }
     Ok(Answer { output: tables.join("\n"), notes, exit })
+}
+
+/// Writes down why a tile, or every tile, is out of the question; returns the exit code that this asks for after `exit`.
+fn note(notes: &mut String, what: &str, refusal: &Refusal, exit: Exit) -> Exit {
+    let (word, why, asked) = match refusal {
+        Refusal::Rejected(why) => ("rejected", why, Exit::Rejected),
+        Refusal::Failed(why) => ("failed", why, Exit::Failure),
+    };
+    let _ = writeln!(notes, "{word:9} {what}: {why}");
+    if exit == Exit::Rejected { exit } else { asked }
 }
 
 /// The algorithm and the problems to search.
@@ -151,6 +160,26 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, Run), Error> {
         return Err(Error::Usage(format!("variant '{other}' has no tile to search; available: {}", known.join(", "))));
     }
     Ok((algorithm, run))
+}
+
+/// A line for each variant that has none of the element types: there is nothing to search for it.
+fn without_type(run: &Run) -> String {
+    let mut notes = String::new();
+    let dtypes: BTreeSet<_> = run.groups.iter().map(|group| group.spec.dtype).collect();
+    for variant in run.groups.first().map_or(&[][..], |group| &group.variants) {
+        if !dtypes.iter().any(|dtype| variant.supports(*dtype)) {
+            let names = |dtypes: Vec<&str>| dtypes.join(", ");
+            let own = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).map(DType::name);
+            let _ = writeln!(
+                notes,
+                "skipped   {}: has no {}; search it with --dtype {}",
+                variant.name,
+                names(dtypes.iter().map(|dtype| dtype.name()).collect()),
+                names(own.collect())
+            );
+        }
+    }
+    notes
 }
 
 /// Each problem with each variant that has its element type.

@@ -1,6 +1,7 @@
 //! `gpukern verify`.
 
-use super::{Answer, Vulkan, bench};
+use super::bench::{self, Measured};
+use super::{Answer, Vulkan, beside};
 use crate::cli::VerifyArgs;
 use crate::error::Error;
 use crate::options::Selection;
@@ -14,7 +15,10 @@ pub(super) fn run(args: VerifyArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let plan = Plan { runs: vec![run] };
     // What everyone gets is what has to conform; a search verifies what it finds.
     let tuned = Tuned::none();
-    let record = bench::measure(&plan, vulkan, Timing::VerifyOnly, bench::Limits::Ignore, &tuned)?;
+    let Measured { record, validated } =
+        bench::measure(&plan, vulkan, Timing::VerifyOnly, bench::Limits::Ignore, &tuned)?;
     let output = format!("{}\n{}", report::verify::table(&record), report::verify::summary(&record));
-    Ok(Answer { output, notes: report::bench::notes(&record), exit: bench::exit(&record) })
+    let mut notes = report::bench::notes(&record);
+    let exit = beside(bench::exit(&record), validated, &mut notes);
+    Ok(Answer { output, notes, exit })
 }

@@ -138,13 +138,15 @@ impl<'a> Runner<'a> {
     pub fn run(&mut self, run: &Run, observer: &mut dyn Observer) -> Vec<Case> {
         // Compile first, measure after: a device that waits for a compiler drops its clock.
         let kind = self.device.info.kind;
-        for group in run.groups_on(kind) {
+        for group in run.groups_on(kind).take_while(|_| !self.interrupted.load(Ordering::Relaxed)) {
             if let Ok(problem) = (group.algorithm.problem)(&group.spec) {
                 let chosen = self.choose(group);
                 let programs: Vec<_> =
                     chosen.iter().filter_map(|chosen| self.plan(chosen, problem.as_ref()).ok()).collect();
                 // A pipeline that cannot be made fails its case below, where the error is recorded.
-                let _ = programs.iter().try_for_each(|program| self.workbench.pipelines.prepare(program));
+                for program in programs.iter().take_while(|_| !self.interrupted.load(Ordering::Relaxed)) {
+                    let _ = self.workbench.pipelines.prepare(program);
+                }
             }
         }
         self.wake_canary();
@@ -161,7 +163,8 @@ impl<'a> Runner<'a> {
     }
 
     fn wake_canary(&mut self) {
-        if self.timing == Timing::Sample && self.canary.is_none() {
+        let interrupted = self.interrupted.load(Ordering::Relaxed);
+        if self.timing == Timing::Sample && self.canary.is_none() && !interrupted {
             // A device that cannot run it fails the cases too, where the error is recorded.
             self.canary = Canary::new(&mut self.workbench, &self.cache).unwrap_or_default();
         }

@@ -7,7 +7,7 @@ use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::capability::DeviceKind;
 use crate::plan::Sampling;
 use crate::program::Program;
-use crate::search::{Found, Refusal, Search};
+use crate::search::{Found, Fruitless, Refusal, Search};
 use crate::stats;
 use crate::tuned::{self, Chosen};
 use crate::units::Nanos;
@@ -61,8 +61,8 @@ impl Runner<'_> {
     /// Searches the tiles of a variant on one problem. Interrupted, it returns what it has; `None` if that is nothing.
     ///
     /// # Errors
-    /// Why the device cannot run the case at all.
-    pub fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, String> {
+    /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
+    pub fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless> {
         let Question { algorithm, tunable, spec, kept, budget, seed, progress } = question;
         let begun = Instant::now();
         let info = self.device.info.clone();
@@ -73,11 +73,12 @@ impl Runner<'_> {
         let built_in = tunable.built_in(&spec, &info);
         self.plan(&chosen(variant, CaseSpec { tile: Some(built_in), ..spec }), problem.as_ref())?;
         self.wake_canary();
-        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| error.to_string())?;
+        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(error.to_string()))?;
 
         let space = tunable.space(&spec, &info);
         let size = space.len();
-        let first: Vec<_> = [built_in].into_iter().chain(kept).chain(space.iter().copied().take(4)).collect();
+        // What was kept first of all: cut off right behind it, the search ends with nothing worse.
+        let first: Vec<_> = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4)).collect();
         let mut search = Search::new(&first, space, seed);
         let search_until = begun + budget.mul_f64(1.0 - RUN_OFF);
         let batch = if info.kind == DeviceKind::Cpu { 1 } else { BATCH };
@@ -158,10 +159,12 @@ impl Runner<'_> {
             ranked = timed;
         }
         let Some(mut best) = fastest(&ranked) else {
+            let of_all = |tile: Tile, why: String| format!("none of {tried} tiles ran rightly, such as {tile}: {why}");
+            // A wrong answer weighs more than a failure.
+            refused.sort_by_key(|(_, refusal)| matches!(refusal, Refusal::Failed(_)));
             return match refused.into_iter().next() {
-                Some((tile, Refusal::Rejected(why) | Refusal::Failed(why))) => {
-                    Err(format!("none of {tried} tiles ran rightly, such as {tile}: {why}"))
-                }
+                Some((tile, Refusal::Rejected(why))) => Err(Refusal::Rejected(of_all(tile, why)).into()),
+                Some((tile, Refusal::Failed(why))) => Err(Refusal::Failed(of_all(tile, why)).into()),
                 None => Ok(None),
             };
         };

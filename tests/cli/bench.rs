@@ -35,7 +35,17 @@ fn json_on_standard_output_is_a_valid_record_and_nothing_else() {
     assert_eq!(case["outcome"]["summary"]["count"], samples.len());
     assert!(samples.iter().all(|sample| sample["device"].as_f64().is_some_and(|time| time > 0.0)));
     let verification = &case["outcome"]["verification"];
-    assert!(verification["residual"].as_f64() <= verification["tolerance"].as_f64(), "{verification}");
+    let figure = |name: &str| verification[name].as_f64().expect("a number");
+    assert!(figure("residual") <= figure("tolerance"), "{verification}");
+}
+
+#[test]
+fn a_case_that_is_named_twice_is_measured_once() {
+    let bench = ["bench", "matmul", "-V", "naive,tiled,auto", "-s", "8,8x8x8", "--json", "-"];
+    let record = valid_record(&stdout(&expect_exit(&mut quick(&bench), 0)));
+    let ids: Vec<_> = record["cases"].as_array().expect("cases").iter().map(|case| case["id"].to_string()).collect();
+    let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!((ids.len(), unique.len()), (3, 3), "{ids:?}");
 }
 
 #[test]

@@ -88,6 +88,28 @@ fn an_interrupt_keeps_what_was_found() {
 }
 
 #[test]
+fn a_search_that_is_cut_off_at_once_keeps_the_tile_that_an_earlier_one_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tuned.toml");
+    let tune = || {
+        let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--budget", "1ms", "--tuned"]);
+        expect_exit(tune.arg(&path), 0);
+        let text = std::fs::read_to_string(&path).expect("kept");
+        let kept: toml::Table = text.parse().expect("TOML");
+        let results = kept["result"].as_array().expect("results");
+        let result = results.iter().find(|result| result["variant"].as_str() == Some("tiled")).expect("a result");
+        assert_eq!(result["tried"].as_integer(), Some(1));
+        (result["tile"].as_str().expect("a tile").to_string(), text)
+    };
+    let (built_in, text) = tune();
+    let other = "64x64x8/32x16/8x8";
+    assert_ne!(built_in, other);
+    std::fs::write(&path, text.replacen(&format!("\ntile = \"{built_in}\""), &format!("\ntile = \"{other}\""), 1))
+        .expect("written");
+    assert_eq!(tune().0, other);
+}
+
+#[test]
 fn mistakes_are_refused_before_a_device_is_opened() {
     let folder = tempfile::tempdir().expect("a folder");
     let damaged = folder.path().join("damaged.toml");

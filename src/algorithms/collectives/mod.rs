@@ -30,7 +30,7 @@ pub static COLLECTIVES: Algorithm = Algorithm {
     summary: "what one collective operation costs: a chain of n dependent ones in one work-group of two sub-groups",
     work: "n operations; the time per operation is the kernel time divided by n: latency, with the launch's share in it",
     default_size: Sweeps::same("8192"),
-    verify_size: "1,2,3,33,1000",
+    verify_size: Sweeps::same("1,2,3,33,1000"),
     iterative: false,
     inputs: &[Input::Uniform],
     variants: variants::VARIANTS,

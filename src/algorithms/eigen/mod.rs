@@ -30,10 +30,10 @@ use crate::size::Size;
 const GROUP: u32 = 256;
 /// Sweeps of the algorithms on matrices.
 const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128,256" };
-const AWKWARD_MATRICES: &str = "1,2,3,31,33,127,257,1000";
+const AWKWARD_MATRICES: Sweeps = Sweeps::same("1,2,3,31,33,127,257,1000");
 /// Sweeps of the algorithms on vectors.
 const VECTOR_SIZES: Sweeps = Sweeps { gpu: "2^16..2^24", cpu: "2^14..2^18" };
-const AWKWARD_VECTORS: &str = "1,2,3,31,33,127,1000,4097,2^20,1048577";
+const AWKWARD_VECTORS: Sweeps = Sweeps::same("1,2,3,31,33,127,1000,4097,2^20,1048577");
 /// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
 const MOST_ELEMENTS: u64 = 1 << 31;
 

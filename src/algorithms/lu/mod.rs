@@ -18,7 +18,7 @@ pub static LU: Algorithm = Algorithm {
     summary: "LU factorisation A = L·U without pivoting, n×n, row major",
     work: "2/3·n³ operations; A read once, L and U written once",
     default_size: Sweeps { gpu: "128..1024", cpu: "64..256" },
-    verify_size: "1,2,3,31,33,127,257,1000",
+    verify_size: Sweeps::same("1,2,3,31,33,127,257,1000"),
     iterative: false,
     inputs: &[Input::Uniform, Input::DiagonallyDominant, Input::Hilbert, Input::Singular],
     variants: variants::VARIANTS,

@@ -23,7 +23,11 @@ pub static MATMUL: Algorithm = Algorithm {
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
     default_size: Sweeps { gpu: "256..2048", cpu: "128,256" },
-    verify_size: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
+    // The last two of a GPU: the tiles of large products, cut at their edges; chunks of `split` between first and last.
+    verify_size: Sweeps {
+        gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,2559x2559x70,33x65x4200",
+        cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
+    },
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
     variants: variants::VARIANTS,
@@ -52,8 +56,12 @@ impl From<Size> for Dims {
     }
 }
 
-/// Elements of one matrix that kernels can index with 32 bits.
-const MOST_ELEMENTS: u64 = 1 << 32;
+/// Elements of one matrix that kernels can index: with 32 bits, which drivers take for signed.
+const MOST_ELEMENTS: u64 = 1 << 31;
+/// Terms of a sum of floats up to which what roundings may add, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
+const MOST_TERMS: u64 = 1 << 20;
+/// Terms up to which products of numbers in [0, 1), a quarter on average, stay far below 65504, where f16 ends.
+const MOST_TERMS_OF_HALVES: u64 = 1 << 17;
 
 struct Matmul {
     dims: Dims,
@@ -70,7 +78,7 @@ impl Matmul {
         for (name, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
             if rows.checked_mul(columns).is_none_or(|elements| elements > MOST_ELEMENTS) {
                 return Err(format!(
-                    "{name} would have {rows}×{columns} elements, more than the 2^32 that kernels can index; choose a smaller size"
+                    "{name} would have {rows}×{columns} elements, more than the 2^31 that kernels can index; choose a smaller size"
                 ));
             }
         }
@@ -79,6 +87,16 @@ impl Matmul {
                 "sums of {k} products of i32 cannot be checked exactly; choose K ≤ {}",
                 oracle::MOST_EXACT_TERMS
             ));
+        }
+        let most = match (case.dtype, case.input) {
+            (DType::F16, Input::Uniform) => MOST_TERMS_OF_HALVES,
+            (DType::F32 | DType::F16 | DType::Bf16, _) => MOST_TERMS,
+            _ => u64::MAX,
+        };
+        if k > most {
+            let why =
+                if most == MOST_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
+            return Err(format!("sums of {k} products of {} may {why}; choose K ≤ {most}", case.dtype));
         }
         Ok(Self { dims, case: *case })
     }
@@ -141,5 +159,24 @@ mod tests {
         assert!(error.starts_with("A would have 70000×70000 elements"), "{error}");
         let error = Matmul::new(&case(Size::Three(1 << 31, 1, 1 << 31), DType::F32));
         assert!(error.is_err());
+    }
+
+    #[test]
+    fn sums_that_no_check_could_judge_are_refused() {
+        let long = |dtype, k| Matmul::new(&case(Size::Three(1, 1, k), dtype));
+        for (dtype, most) in [(DType::F32, MOST_TERMS), (DType::Bf16, MOST_TERMS), (DType::F16, MOST_TERMS_OF_HALVES)] {
+            let zeros = |len| HostArray::zeros(dtype, len);
+            let problem = long(dtype, most).expect("long, but not too long");
+            let check = problem.oracle(&problem.inputs()).check(&[zeros(1)]).expect("finite");
+            assert!(
+                check.tolerance < 0.1 && !check.passes(),
+                "{dtype}: zeros err by {} of {}",
+                check.residual,
+                check.tolerance
+            );
+            let error = long(dtype, most + 1).err().expect("too long");
+            assert!(error.contains(&format!("sums of {} products", most + 1)) && error.contains("choose K"), "{error}");
+        }
+        assert!(long(DType::F64, 1 << 25).is_ok() && long(DType::I8, 1 << 25).is_ok());
     }
 }

@@ -129,8 +129,8 @@ fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
 const FEW: u64 = 1 << 24;
 
 /// The rule of `--variant auto`: the best variant for a case that nothing was measured for, then those to fall back on
-/// where the device, or the element type, lacks it. `split` is not among them: whether its arithmetic will do is for a
-/// person to say, and so it is for sums in 16 bits.
+/// where the device, or the element type, lacks it; measured, the fastest of them is taken. `split` is not among them:
+/// whether its arithmetic will do is for a person to say, and so it is for sums in 16 bits.
 pub(in crate::algorithms) fn favourites(case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
     let Dims { m, n, k } = Dims::from(case.size);
     let few = m.saturating_mul(n).saturating_mul(k) <= FEW;
@@ -138,7 +138,7 @@ pub(in crate::algorithms) fn favourites(case: &CaseSpec, device: &DeviceInfo) ->
         (DeviceKind::Cpu, DType::F32) => &["texel", "tiled", "vectorised", "tile-2d", "local-2d", "naive"],
         (DeviceKind::Cpu, _) => &["tile-2d", "local-2d", "naive"],
         (_, dtype) if few && !matches!(dtype, DType::F16 | DType::Bf16 | DType::I8) => {
-            &["subgroup", "local-2d", "naive"]
+            &["subgroup", "local-2d", "tiled", "vectorised", "tile-2d", "naive"]
         }
         (_, DType::F16 | DType::Bf16 | DType::I8) => &["coopmat", "coopmat2", "tile-2d", "local-2d", "naive"],
         (_, DType::F32) => &["tiled", "vectorised", "tile-2d", "local-2d", "naive"],
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::capability::tests::software_device;
     use crate::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
-    use crate::size::Size;
+    use crate::size::{Size, Sweep};
     use crate::units::Bytes;
 
     fn gpu() -> DeviceInfo {
@@ -224,6 +224,24 @@ mod tests {
     }
 
     #[test]
+    fn verify_runs_the_tiles_of_large_products_at_their_edges() {
+        let device = gpu();
+        let sizes = MATMUL.verify_size.gpu.parse::<Sweep>().expect("a sweep").0;
+        for tunable in TUNABLE {
+            for dtype in dtypes_of(tunable) {
+                let tile = |size| tunable.built_in(&CaseSpec { size, dtype, ..case(1) }, &device);
+                let large = tile(Size::Uniform(8192));
+                let cut = |size: Size| {
+                    let Dims { m, n, .. } = Dims::from(size);
+                    !m.is_multiple_of(u64::from(large.bm)) && !n.is_multiple_of(u64::from(large.bn))
+                };
+                let seen = sizes.iter().any(|size| tile(*size) == large && cut(*size));
+                assert!(seen, "{} {dtype}: {large}", tunable.variant);
+            }
+        }
+    }
+
+    #[test]
     fn a_small_device_has_a_small_space_and_every_tile_of_it_fits() {
         let mut device = gpu();
         device.limits.shared_memory = Bytes(16 << 10);
@@ -242,6 +260,21 @@ mod tests {
         let device = gpu();
         for tile in TUNABLE[0].space(&case(1024), &device) {
             assert_eq!(tile.wm / tile.tm * (tile.wn / tile.tn), 32, "{tile}");
+        }
+    }
+
+    #[test]
+    fn the_built_in_tile_that_a_search_speaks_of_is_the_one_that_runs() {
+        for device in [software_device(), gpu()] {
+            for tunable in TUNABLE {
+                let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
+                for (n, dtype) in [257, 1024, 4096].into_iter().flat_map(|n| dtypes_of(tunable).map(move |d| (n, d))) {
+                    let case = CaseSpec { dtype, ..case(n) };
+                    let named = CaseSpec { tile: Some(tunable.built_in(&case, &device)), ..case };
+                    let [own, named] = [case, named].map(|case| variant.program(&case, &device));
+                    assert_eq!(format!("{own:?}"), format!("{named:?}"), "{} {dtype} {n}", tunable.variant);
+                }
+            }
         }
     }
 

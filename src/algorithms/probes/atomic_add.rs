@@ -18,7 +18,7 @@ pub static ATOMIC_ADD: Algorithm = Algorithm {
     summary: "rate of atomic additions: N invocations add 64 times each to C counters",
     work: "64·N operations; no bytes to speak of",
     default_size: Sweeps { gpu: "2^18x1,2^18x2^18", cpu: "2^12x1,2^12x2^12" },
-    verify_size: "64x1,2^12x2^12,2^12x64",
+    verify_size: Sweeps::same("64x1,2^12x2^12,2^12x64"),
     iterative: false,
     inputs: &[Input::Uniform],
     variants: &[Variant {

@@ -26,7 +26,7 @@ pub static FMA: Algorithm = Algorithm {
     summary: "arithmetic rate: n invocations go through 16 sequences of 2048 multiply-adds each",
     work: "n·16·2048·2 operations; no bytes to speak of",
     default_size: Sweeps { gpu: "2^23", cpu: "2^12" },
-    verify_size: "64,256,4096",
+    verify_size: Sweeps::same("64,256,4096"),
     iterative: false,
     inputs: &[Input::Uniform],
     variants: VARIANTS,

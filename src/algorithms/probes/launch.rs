@@ -19,7 +19,7 @@ pub static LAUNCH: Algorithm = Algorithm {
     summary: "what a dispatch costs: n of them in one command buffer",
     work: "no operations, no bytes; the time of one dispatch is the kernel time divided by n",
     default_size: Sweeps::same("1024"),
-    verify_size: "1,2,33",
+    verify_size: Sweeps::same("1,2,33"),
     iterative: false,
     inputs: &[Input::Uniform],
     variants: &[

@@ -23,7 +23,7 @@ pub static MATRIX_UNIT: Algorithm = Algorithm {
     summary: "rate of the matrix units: products of one shape MxNxK of cooperative matrices, kept in registers",
     work: "16384 sub-groups · 4 accumulators · 1025 products · 2·M·N·K operations; no bytes to speak of",
     default_size: Sweeps::same("16x16x16"),
-    verify_size: "16x16x16,16x8x16,16x8x8,16x8x32,16x16x32",
+    verify_size: Sweeps::same("16x16x16,16x8x16,16x8x8,16x8x32,16x16x32"),
     iterative: false,
     inputs: &[Input::Uniform],
     variants: VARIANTS,

@@ -26,7 +26,7 @@ macro_rules! memory {
             summary: $summary,
             work: "4·T bytes for T words touched; no operations",
             default_size: DEFAULT,
-            verify_size: VERIFY,
+            verify_size: Sweeps::same(VERIFY),
             iterative: false,
             inputs: &[Input::Uniform],
             variants: &[

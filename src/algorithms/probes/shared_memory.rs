@@ -18,7 +18,7 @@ pub static SHARED_MEMORY: Algorithm = Algorithm {
     summary: "shared-memory bandwidth: n work-groups of 256 invocations load 4096 vectors of 16 bytes each",
     work: "n·256·4096·16 bytes; no operations",
     default_size: Sweeps { gpu: "2^13", cpu: "2^4" },
-    verify_size: "1,2,64",
+    verify_size: Sweeps::same("1,2,64"),
     iterative: false,
     inputs: &[Input::Uniform],
     variants: &[Variant {
