@@ -1,9 +1,14 @@
-//! Feeds mutated records to the reader until a panic or a number of executions: `scripts/fuzz`.
+//! Feeds mutated records to the reader, and those that it accepts to everything that takes records, until a panic or a
+//! number of executions: `scripts/fuzz`.
 //!
 //! No nightly compiler and no coverage feedback: mutations know what JSON is made of instead (values swapped for others
 //! of the document and for hostile ones, pieces cut, doubled and joined, bytes flipped). The same `--seed` gives the same inputs.
 
+use gpukern::compare::{self, Settings};
+use gpukern::export::Format;
 use gpukern::reader;
+use gpukern::record::Record;
+use gpukern::report::{bench, html};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::{Duration, Instant};
@@ -144,8 +149,20 @@ fn corpus() -> Vec<Vec<u8>> {
     vec![old.as_bytes().to_vec(), whole, serde_json::to_vec(&record).expect("JSON")]
 }
 
+/// Takes a record, however odd, through all that is made of records.
+fn use_it(record: Record, other: &Record) {
+    for format in Format::ALL {
+        // What a format cannot hold is an error, which is an answer.
+        let _ = format.export(&record);
+    }
+    let _ = (bench::compact(&record), bench::long(&record), bench::notes(&record));
+    let _ = compare::compare(std::slice::from_ref(other), std::slice::from_ref(&record), &Settings::default());
+    let _ = html::report(&[html::Run { name: "fuzz".into(), record }]);
+}
+
 fn main() -> Result<(), String> {
     let options = options()?;
+    let other = reader::parse(&corpus()[0], "corpus").map_err(|e| e.to_string())?.record;
     let mut mutator = Mutator { generator: ChaCha8Rng::seed_from_u64(options.seed), corpus: corpus() };
     let begun = Instant::now();
     let limit = Duration::from_secs(options.seconds);
@@ -153,11 +170,13 @@ fn main() -> Result<(), String> {
     while done < options.executions && begun.elapsed() < limit {
         let input = mutator.input();
         let start = Instant::now();
-        let outcome = std::panic::catch_unwind(|| reader::parse(&input, "fuzz"));
+        let outcome = std::panic::catch_unwind(|| {
+            reader::parse(&input, "fuzz").map(|loaded| use_it(loaded.record, &other)).is_ok()
+        });
         slowest = slowest.max(start.elapsed());
         match outcome {
-            Ok(Ok(_)) => accepted += 1,
-            Ok(Err(_)) => {}
+            Ok(true) => accepted += 1,
+            Ok(false) => {}
             Err(_) => {
                 let path = std::env::temp_dir().join(format!("gpukern-fuzz-{}-{done}.json", options.seed));
                 std::fs::write(&path, &input).map_err(|e| e.to_string())?;

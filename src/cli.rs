@@ -124,20 +124,6 @@ pub struct ListArgs {
     pub algorithm: Option<String>,
 }
 
-impl BenchArgs {
-    /// The options of another process that is to measure the same: what to measure, with which tiles.
-    #[must_use]
-    pub fn arguments(&self) -> Vec<String> {
-        let file =
-            |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("--{name}={}", path.display()));
-        let mut arguments = self.selection.arguments();
-        arguments.extend(file("config", &self.config));
-        arguments.extend(file("tuned", &self.tuned));
-        arguments.extend(self.no_tuned.then(|| "--no-tuned".to_string()));
-        arguments
-    }
-}
-
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
@@ -201,6 +187,20 @@ pub struct BenchArgs {
     /// Only the case with this id: how further rounds name theirs.
     #[arg(long, value_name = "ID", hide = true)]
     pub only: Vec<String>,
+}
+
+impl BenchArgs {
+    /// The options of another process that is to measure the same: what to measure, with which tiles.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let file =
+            |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("--{name}={}", path.display()));
+        let mut arguments = self.selection.arguments();
+        arguments.extend(file("config", &self.config));
+        arguments.extend(file("tuned", &self.tuned));
+        arguments.extend(self.no_tuned.then(|| "--no-tuned".to_string()));
+        arguments
+    }
 }
 
 /// How two sides are compared.

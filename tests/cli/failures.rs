@@ -121,3 +121,29 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
         serde_json::from_str(&std::fs::read_to_string(&path).expect("written")).expect("JSON");
     assert!(record["cases"][1]["share"]["fraction"].is_number(), "{record}");
 }
+
+#[test]
+fn limits_and_noise_of_a_lost_device_are_failures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = folder.path().join("cache");
+    for arguments in [&["peak", "--quick"][..], &["bench", "matmul", "-V", "naive", "-s", "8", "--noise=2"]] {
+        let mut command = with_failing("vkQueueSubmit", arguments, folder.path());
+        let output = expect_exit(command.env("GPUKERN_CACHE", &cache), 3);
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains("ERROR_DEVICE_LOST"), "{said}");
+    }
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_fails_its_cases_and_no_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [config, path] = ["two.toml", "run.json"].map(|name| folder.path().join(name));
+    let table = |size| format!("[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = {size}\n");
+    std::fs::write(&config, table(8) + &table(16)).expect("written");
+    let mut command = with_failing("vkCreateDevice", &["bench", "--config"], folder.path());
+    expect_exit(command.arg(&config).arg("--json").arg(&path), 3);
+    let record: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).expect("written")).expect("JSON");
+    let statuses: Vec<_> = record["cases"].as_array().expect("cases").iter().map(|c| &c["outcome"]["status"]).collect();
+    assert_eq!(statuses, ["failed", "failed"]);
+}
