@@ -64,6 +64,9 @@ pub struct Algorithm {
     pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
 }
 
+/// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
+const MOST_ELEMENTS: u64 = 1 << 31;
+
 /// What is swept over where no size is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweeps {

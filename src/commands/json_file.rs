@@ -44,16 +44,15 @@ impl JsonTarget {
                 document.name, document.option
             ))
         };
-        if path.is_dir() {
-            return Err(refuse("it is a folder".into()));
-        }
-        let read_only = path.metadata().is_ok_and(|metadata| metadata.permissions().readonly());
-        if read_only {
-            return Err(refuse("it is read-only".into()));
-        }
-        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            let stream = File::options().write(true).open(path).map_err(|e| refuse(e.to_string()))?;
-            return Ok(Self::Stream { document, path: path.to_path_buf(), stream });
+        match path.metadata() {
+            Ok(there) if there.is_dir() => return Err(refuse("it is a folder".into())),
+            Ok(there) if there.permissions().readonly() => return Err(refuse("it is read-only".into())),
+            Ok(there) if !there.is_file() => {
+                let stream = File::options().write(true).open(path).map_err(|e| refuse(e.to_string()))?;
+                return Ok(Self::Stream { document, path: path.to_path_buf(), stream });
+            }
+            // A file to replace, or none yet.
+            _ => {}
         }
         // A link stays, and what it points to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());

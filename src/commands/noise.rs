@@ -2,14 +2,13 @@
 
 use super::child::Child;
 use super::json_file::JsonTarget;
-use super::{Answer, Vulkan, bench, interrupt};
+use super::{Answer, Vulkan, bench, beside, interrupt};
 use crate::cli::BenchArgs;
 use crate::error::{Error, Exit};
 use crate::progress;
 use crate::record::Record;
 use crate::report;
 use crate::report::noise::Noise;
-use std::fmt::Write;
 
 /// Runs `processes` of them.
 pub(super) fn run(args: &BenchArgs, processes: u32, vulkan: &Vulkan) -> Result<Answer, Error> {
@@ -35,8 +34,7 @@ pub(super) fn run(args: &BenchArgs, processes: u32, vulkan: &Vulkan) -> Result<A
             Ok(None) => break,
             // What the others measured counts without it.
             Err(error) if records.len() >= 2 => {
-                let _ = writeln!(notes, "error: {error}");
-                exit = error.exit();
+                exit = beside(exit, Err(error), &mut notes);
                 break;
             }
             Err(error) => return Err(error),

@@ -19,7 +19,7 @@ pub(crate) use stop_check::EPS as STOP_CHECK_EPS;
 pub use stop_check::STOP_CHECK;
 pub use vector_max::VECTOR_MAX;
 
-use super::{CaseSpec, Check, CheckMethod, Oracle, Sweeps};
+use super::{CaseSpec, Check, CheckMethod, MOST_ELEMENTS, Oracle, Sweeps};
 use crate::capability::{DeviceInfo, Feature};
 use crate::dtype::HostArray;
 use crate::program::{BufferId, Dispatch, Value, fold};
@@ -34,8 +34,6 @@ const AWKWARD_MATRICES: Sweeps = Sweeps::same("1,2,3,31,33,127,257,1000");
 /// Sweeps of the algorithms on vectors.
 const VECTOR_SIZES: Sweeps = Sweeps { gpu: "2^16..2^24", cpu: "2^14..2^18" };
 const AWKWARD_VECTORS: Sweeps = Sweeps::same("1,2,3,31,33,127,1000,4097,2^20,1048577");
-/// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
-const MOST_ELEMENTS: u64 = 1 << 31;
 
 /// Unit roundoff of f32.
 const U: f64 = 1.0 / (1u64 << 24) as f64;

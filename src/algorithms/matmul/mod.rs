@@ -9,7 +9,7 @@ mod units;
 mod variants;
 
 use super::input::{Input, generator, random};
-use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps};
+use super::{Algorithm, BufferSpec, CaseSpec, MOST_ELEMENTS, Oracle, Problem, Role, Sweeps};
 use crate::dtype::{DType, HostArray};
 use crate::size::Size;
 use crate::units::{Bytes, Work};
@@ -56,8 +56,6 @@ impl From<Size> for Dims {
     }
 }
 
-/// Elements of one matrix that kernels can index: with 32 bits, which drivers take for signed.
-const MOST_ELEMENTS: u64 = 1 << 31;
 /// Terms of a sum of floats up to which what roundings may add, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
 const MOST_TERMS: u64 = 1 << 20;
 /// Terms up to which products of numbers in [0, 1), a quarter on average, stay far below 65504, where f16 ends.
