@@ -6,8 +6,8 @@
 
 use gpukern::compare::{self, Settings};
 use gpukern::export::Format;
-use gpukern::reader;
 use gpukern::record::Record;
+use gpukern::record::reader;
 use gpukern::report::{bench, html};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,9 +1,9 @@
 //! Parses the command line, runs the command, prints its answer.
 
 use clap::Parser;
-use gpukern::cli::Cli;
+use gpukern::basis::error::Exit;
 use gpukern::commands;
-use gpukern::error::Exit;
+use gpukern::commands::cli::Cli;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 

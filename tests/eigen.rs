@@ -2,12 +2,12 @@
 
 use gpukern::algorithms::input::Input;
 use gpukern::algorithms::{self, CaseSpec, Check, StopRule, StopTest};
-use gpukern::capability::{DeviceKind, Feature};
-use gpukern::dtype::DType;
-use gpukern::program::{Program, Step};
-use gpukern::size::Size;
+use gpukern::basis::dtype::DType;
+use gpukern::basis::size::Size;
+use gpukern::device::capability::{DeviceKind, Feature};
+use gpukern::kernel::program::{Program, Step};
+use gpukern::measure::workbench::Workbench;
 use gpukern::vulkan::{Device, Instance, Validation};
-use gpukern::workbench::Workbench;
 use std::rc::Rc;
 
 /// The software device, or whichever there is.
@@ -25,7 +25,7 @@ fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
 
 /// Runs `program` on the problem of `case`.
 fn verify(device: &Rc<Device>, algorithm: &str, case: &CaseSpec, program: &Program) -> Result<Check, String> {
-    let mut workbench = Workbench::new(device, &gpukern::cache::Cache::none()).expect("a workbench");
+    let mut workbench = Workbench::new(device, &gpukern::device::cache::Cache::none()).expect("a workbench");
     let problem = (algorithms::find(algorithm).expect("an algorithm").problem)(case).expect("a problem");
     let loaded = workbench.load(problem.as_ref()).expect("room for it");
     workbench.verify(&loaded, program).expect("it runs").check

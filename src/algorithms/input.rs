@@ -1,7 +1,7 @@
 //! Kinds of input data, generated from a seed: same seed, same bytes, on every platform.
 
-use crate::dtype::{DType, HostArray};
-use crate::error;
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::error;
 use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

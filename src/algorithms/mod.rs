@@ -10,13 +10,15 @@ pub mod matrix;
 pub mod probes;
 mod product;
 
-use crate::capability::{DeviceInfo, DeviceKind};
-use crate::dtype::{DType, HostArray};
-use crate::error;
-use crate::program::Program;
-use crate::shaders::Shader;
-use crate::size::Size;
-use crate::units::{Bytes, Work};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::error;
+use crate::basis::metric::Metric;
+use crate::basis::size::Size;
+use crate::basis::units::Work;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::program::Program;
+use crate::kernel::shaders::Shader;
 use input::Input;
 use matmul::{Tile, Tunable};
 use serde::{Deserialize, Serialize};
@@ -220,54 +222,6 @@ pub trait Problem {
     }
 }
 
-/// A buffer that a problem needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferSpec {
-    /// The name that the documentation of the algorithm uses.
-    pub name: &'static str,
-    /// What it is for.
-    pub role: Role,
-    /// Element type.
-    pub dtype: DType,
-    /// Number of elements.
-    pub len: u64,
-}
-
-impl BufferSpec {
-    /// Its size in memory.
-    #[must_use]
-    pub fn bytes(&self) -> Bytes {
-        Bytes(self.len * self.dtype.bytes())
-    }
-}
-
-/// What a buffer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Filled by the host, read by the program.
-    Input,
-    /// Written by the program, checked by the host.
-    Output,
-    /// Filled by the host, changed in place by the program, checked by the host. Restored before every run.
-    InPlace,
-    /// Written and read by the program alone.
-    Scratch,
-}
-
-impl Role {
-    /// Whether the host fills it.
-    #[must_use]
-    pub fn is_input(self) -> bool {
-        matches!(self, Self::Input | Self::InPlace)
-    }
-
-    /// Whether the host checks it.
-    #[must_use]
-    pub fn is_output(self) -> bool {
-        matches!(self, Self::Output | Self::InPlace)
-    }
-}
-
 /// The right answer of a problem.
 pub trait Oracle {
     /// Compares the output buffers (in place ones too), in their order, with the right answer.
@@ -290,24 +244,6 @@ pub struct Check {
     pub worst: String,
     /// Other figures of the answer that a reader wants beside its time: rounds, growth factor, ….
     pub metrics: Vec<Metric>,
-}
-
-/// A figure of an answer, such as a growth factor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Metric {
-    /// Its name: a column heading.
-    pub name: String,
-    /// Its value; `null` when it is not finite.
-    pub value: Option<f64>,
-}
-
-impl Metric {
-    /// A metric of this name.
-    #[must_use]
-    pub fn new(name: &str, value: f64) -> Self {
-        Self { name: name.into(), value: value.is_finite().then_some(value) }
-    }
 }
 
 impl Check {
@@ -404,9 +340,9 @@ impl Variant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::tests::software_device;
-    use crate::shaders::SHADERS;
-    use crate::size::Sweep;
+    use crate::basis::size::Sweep;
+    use crate::device::capability::tests::software_device;
+    use crate::kernel::shaders::SHADERS;
     use std::collections::BTreeSet;
 
     fn all_variants() -> impl Iterator<Item = (&'static Algorithm, &'static Variant)> {
@@ -456,7 +392,9 @@ mod tests {
                     }
                     let program = program.unwrap_or_else(|e| panic!("{}/{} {size}: {e}", algorithm.name, variant.name));
                     let buffers = problem.buffers().len() + program.scratch.len();
-                    assert!(program.all_steps().flat_map(crate::program::Step::buffers).all(|id| id.0 < buffers));
+                    assert!(
+                        program.all_steps().flat_map(crate::kernel::program::Step::buffers).all(|id| id.0 < buffers)
+                    );
                 }
             }
         }

@@ -9,7 +9,7 @@
 use super::CheckMethod;
 use super::input::generator;
 use super::matmul::Dims;
-use crate::dtype::HostArray;
+use crate::basis::dtype::HostArray;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use rand::Rng;

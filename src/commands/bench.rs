@@ -3,19 +3,18 @@
 use super::json_file::JsonTarget;
 use super::rounds::Request;
 use super::{Answer, Session, Vulkan, beside, interrupt};
-use crate::capability::{DeviceInfo, DeviceKind};
-use crate::cli::{BenchArgs, TableForm};
-use crate::error::{Error, Exit};
-use crate::host;
+use crate::basis::error::{Error, Exit};
+use crate::basis::printable::printable;
+use crate::basis::units::Nanos;
+use crate::commands::cli::{BenchArgs, TableForm};
+use crate::commands::progress::{Progress, Silent};
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::measure::runner::{Observer, Runner, Timing};
 use crate::peak::Peak;
 use crate::plan::{Group, HOST, Plan, Run, Sampling};
-use crate::progress::{Progress, Silent};
-use crate::reader::printable;
 use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::report;
-use crate::runner::{Observer, Runner, Timing};
-use crate::tuned::{self, Chosen, Tuned};
-use crate::units::Nanos;
+use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::Validation;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -185,11 +184,11 @@ pub(super) fn measure(
         cases.extend(measured);
     }
     if !on_host.is_empty() {
-        let device = host::sampler::device(session.as_ref().map_or(0, |session| session.devices.len()));
+        let device = crate::measure::host::device(session.as_ref().map_or(0, |session| session.devices.len()));
         progress.line(&format!("host: {}, {}", device.name, device.driver.info));
         for (group, sampling) in on_host {
             progress.begin(&group.id_of("host").to_string());
-            let case = host::sampler::measure(group, device.index, sampling, interrupted);
+            let case = crate::measure::host::measure(group, device.index, sampling, interrupted);
             progress.end(&case);
             cases.push(case);
         }

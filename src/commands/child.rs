@@ -2,9 +2,10 @@
 //! process has differently.
 
 use super::{Vulkan, interrupt};
-use crate::error::Error;
-use crate::reader::{self, printable};
+use crate::basis::error::Error;
+use crate::basis::printable::printable;
 use crate::record::Record;
+use crate::record::reader::{self};
 use crate::vulkan::Validation;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;

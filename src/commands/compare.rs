@@ -2,12 +2,12 @@
 
 use super::json_file::{Document, JsonTarget};
 use super::{Answer, judging};
-use crate::cli::CompareArgs;
+use crate::basis::error::Error;
+use crate::basis::printable::printable;
+use crate::commands::cli::CompareArgs;
 use crate::compare;
 use crate::compare::gate::{self, Limit};
-use crate::error::Error;
 use crate::export::junit;
-use crate::reader::printable;
 use crate::report;
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! `gpukern devices`.
 
 use super::{Answer, Session, Vulkan};
-use crate::cli::DevicesArgs;
-use crate::error::{Error, Exit};
+use crate::basis::error::{Error, Exit};
+use crate::commands::cli::DevicesArgs;
 use crate::report::devices::DeviceReport;
 use crate::vulkan::VulkanError;
 

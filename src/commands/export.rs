@@ -2,8 +2,8 @@
 
 use super::json_file::{Document, JsonTarget};
 use super::{Answer, read};
-use crate::cli::ExportArgs;
-use crate::error::{Error, Exit};
+use crate::basis::error::{Error, Exit};
+use crate::commands::cli::ExportArgs;
 use crate::export::Format;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Ctrl-C: the first ends the case in flight, the second ends the process.
 
-use crate::error::{Error, Exit};
+use crate::basis::error::{Error, Exit};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);

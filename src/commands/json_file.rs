@@ -1,6 +1,6 @@
 //! Where a document goes: standard output, or a file that is replaced in one step or not at all.
 
-use crate::error::Error;
+use crate::basis::error::Error;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};

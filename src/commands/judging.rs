@@ -1,11 +1,11 @@
 //! What every command that compares records shares: how its options are read, what it refuses, how it ends.
 
 use super::read;
-use crate::cli::Judging;
+use crate::basis::error::{Error, Exit};
+use crate::basis::printable::printable;
+use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
 use crate::compare::{self, Comparison, Difference, Settings, Unmatched, Verdict};
-use crate::error::{Error, Exit};
-use crate::reader::printable;
 use crate::record::Record;
 use crate::report;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use super::Answer;
 use crate::algorithms::{self, ALGORITHMS};
-use crate::cli::ListArgs;
-use crate::error::Error;
+use crate::basis::error::Error;
+use crate::commands::cli::ListArgs;
 use crate::report;
 
 pub(super) fn run(args: &ListArgs) -> Result<Answer, Error> {

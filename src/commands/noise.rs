@@ -3,9 +3,9 @@
 use super::child::Child;
 use super::json_file::JsonTarget;
 use super::{Answer, Vulkan, bench, beside, interrupt};
-use crate::cli::BenchArgs;
-use crate::error::{Error, Exit};
-use crate::progress;
+use crate::basis::error::{Error, Exit};
+use crate::commands::cli::BenchArgs;
+use crate::commands::progress;
 use crate::record::Record;
 use crate::report;
 use crate::report::noise::Noise;

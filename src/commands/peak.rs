@@ -2,13 +2,13 @@
 
 use super::json_file::JsonTarget;
 use super::{Answer, Session, Vulkan, beside, interrupt};
-use crate::cli::PeakArgs;
-use crate::error::{Error, Exit};
+use crate::basis::error::{Error, Exit};
+use crate::commands::cli::PeakArgs;
+use crate::commands::progress::Progress;
+use crate::measure::runner::{Observer, Timing};
 use crate::peak::{Extent, plan};
-use crate::progress::Progress;
 use crate::record::{Case, Outcome};
 use crate::report;
-use crate::runner::{Observer, Timing};
 use std::sync::atomic::Ordering;
 
 pub(super) fn run(args: &PeakArgs, vulkan: &Vulkan) -> Result<Answer, Error> {

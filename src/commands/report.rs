@@ -2,8 +2,8 @@
 
 use super::json_file::{Document, JsonTarget};
 use super::{Answer, read};
-use crate::cli::ReportArgs;
-use crate::error::{Error, Exit};
+use crate::basis::error::{Error, Exit};
+use crate::commands::cli::ReportArgs;
 use crate::report::html::{Run, report};
 use std::fmt::Write;
 

@@ -6,16 +6,16 @@
 use super::child::Child;
 use super::json_file::JsonTarget;
 use super::{Vulkan, interrupt, judging};
-use crate::cli::{BenchArgs, Judging};
+use crate::basis::error::{Error, Exit};
+use crate::basis::units::Nanos;
+use crate::commands::cli::{BenchArgs, Judging};
+use crate::commands::progress;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Looks, Settings, Verdict};
-use crate::error::{Error, Exit};
-use crate::options;
+use crate::plan::options;
 use crate::plan::{HOST, Plan};
-use crate::progress;
 use crate::record::{Case, Record};
 use crate::report;
-use crate::units::Nanos;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -234,6 +234,6 @@ mod tests {
     }
 
     fn reader(text: &[u8]) -> Record {
-        crate::reader::parse(text, "fixture").expect("a record").record
+        crate::record::reader::parse(text, "fixture").expect("a record").record
     }
 }

@@ -3,19 +3,19 @@
 use super::{Answer, Session, Vulkan, beside, interrupt};
 use crate::algorithms::matmul::Tunable;
 use crate::algorithms::{self, Algorithm};
-use crate::capability::DeviceInfo;
-use crate::cli::TuneArgs;
-use crate::dtype::DType;
-use crate::error::{Error, Exit};
-use crate::options::{self, Selection};
+use crate::basis::dtype::DType;
+use crate::basis::error::{Error, Exit};
+use crate::basis::units::Nanos;
+use crate::commands::cli::TuneArgs;
+use crate::commands::progress::Progress;
+use crate::device::capability::DeviceInfo;
+use crate::measure::runner::Timing;
+use crate::measure::runner::tune::Question;
+use crate::plan::options::{self, Selection};
 use crate::plan::{Group, Purpose, Run};
-use crate::progress::Progress;
 use crate::report::tune::{self as report, Row};
-use crate::runner::Timing;
-use crate::runner::tune::Question;
-use crate::search::{Found, Fruitless, Refusal};
-use crate::tuned::{self, Kept, Model, Tuned};
-use crate::units::Nanos;
+use crate::tuning::search::{Found, Fruitless, Refusal};
+use crate::tuning::tuned::{self, Kept, Model, Tuned};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -202,7 +202,7 @@ fn results(
     tunable: &Tunable,
     group: &Group,
     found: &Found,
-    rate: impl Fn(Nanos) -> crate::units::OpsPerSecond,
+    rate: impl Fn(Nanos) -> crate::basis::units::OpsPerSecond,
 ) -> Vec<Kept> {
     // Four digits are more than repeats agree on.
     let gflops = |time| rate(time).to_string().parse::<f64>().unwrap_or_default().max(f64::MIN_POSITIVE);

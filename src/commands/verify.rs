@@ -2,13 +2,13 @@
 
 use super::bench::{self, Measured};
 use super::{Answer, Vulkan, beside};
-use crate::cli::VerifyArgs;
-use crate::error::Error;
-use crate::options::Selection;
+use crate::basis::error::Error;
+use crate::commands::cli::VerifyArgs;
+use crate::measure::runner::Timing;
+use crate::plan::options::Selection;
 use crate::plan::{Plan, Purpose, Run};
 use crate::report;
-use crate::runner::Timing;
-use crate::tuned::Tuned;
+use crate::tuning::tuned::Tuned;
 
 pub(super) fn run(args: VerifyArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let run = Run::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;

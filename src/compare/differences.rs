@@ -1,7 +1,9 @@
 //! What else differs between the records of two sides: named before any number.
 
-use crate::capability::DeviceInfo;
-use crate::record::{Cache, Clock, Record};
+use crate::device::capability::DeviceInfo;
+use crate::plan::method::CacheState;
+use crate::plan::method::Clock;
+use crate::record::Record;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -49,8 +51,8 @@ const FACTS: [(&str, bool, Fact); 6] = [
     }),
     ("cache", true, |record| {
         whole(match record.method.cache {
-            Cache::Hot => "hot",
-            Cache::Cold => "cold",
+            CacheState::Hot => "hot",
+            CacheState::Cold => "cold",
         })
     }),
     ("gpukern", false, |record| whole(&record.version)),

@@ -3,7 +3,7 @@
 
 use super::Comparison;
 use super::gate::Violation;
-use crate::error::Exit;
+use crate::basis::error::Exit;
 use serde::Serialize;
 
 /// What `compare --json` writes.
@@ -34,6 +34,6 @@ mod tests {
     fn the_committed_schema_is_that_of_the_types() {
         let settings = schemars::generate::SchemaSettings::default().for_serialize();
         let schema = settings.into_generator().into_root_schema_for::<Document<'_>>();
-        crate::schema::assert_committed("docs/compare.schema.json", &schema);
+        crate::record::schema::assert_committed("docs/compare.schema.json", &schema);
     }
 }

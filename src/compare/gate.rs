@@ -1,7 +1,7 @@
 //! Limits that a candidate must keep: a TOML file of `[[limit]]` tables.
 
 use super::{Compared, Comparison, Verdict};
-use crate::units::{Nanos, significant};
+use crate::basis::units::{Nanos, significant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

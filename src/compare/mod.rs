@@ -13,10 +13,10 @@ pub use differences::Difference;
 pub use document::Document;
 
 use crate::algorithms::input::generator;
+use crate::basis::units::{Nanos, Work};
 use crate::record::{Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
-use crate::units::{Nanos, Work};
 use rayon::prelude::*;
 use serde::Serialize;
 use side::{Matching, Sightings};

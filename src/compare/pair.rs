@@ -2,10 +2,10 @@
 
 use super::side::{FAILED, INTERRUPTED, MEASURED, REJECTED, Seen, state};
 use super::{Compared, FEW_PROCESSES, LEAST_SAMPLES, Settings, Sighting, Unmatched, Verdict, judge, why};
+use crate::basis::units::Nanos;
 use crate::record::Measured;
 use crate::stats::bootstrap::{self, Run, Side, TELLING_RUNS};
 use crate::stats::noise;
-use crate::units::Nanos;
 use std::collections::BTreeSet;
 
 /// A case with samples on both sides.
@@ -153,7 +153,7 @@ impl Pair<'_> {
         let half = (high / low).ln() / 2.0;
         let assumed = !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS;
         (assumed && apart.ln_1p() > half / 2.0).then(|| {
-            let percent = crate::units::significant(100.0 * apart);
+            let percent = crate::basis::units::significant(100.0 * apart);
             let percent = percent.trim_end_matches('0').trim_end_matches('.');
             format!("{FEW_PROCESSES}, ±{percent} % assumed between them")
         })

@@ -2,10 +2,10 @@
 
 use super::{LEAST_SAMPLES, Verdict, judge, spent};
 use crate::algorithms::input::generator;
-use crate::capability::DeviceInfo;
+use crate::basis::units::Nanos;
+use crate::device::capability::DeviceInfo;
 use crate::record::Case;
 use crate::stats::bootstrap::{self, Ratio};
-use crate::units::Nanos;
 use serde::Serialize;
 
 /// Name and version of the JSON document of `ab`.

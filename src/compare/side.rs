@@ -73,7 +73,7 @@ impl Seen<'_> {
         self.case.measured().map_or(&[], |measured| &measured.samples)
     }
 
-    pub(super) fn device(&self) -> Option<&crate::capability::DeviceInfo> {
+    pub(super) fn device(&self) -> Option<&crate::device::capability::DeviceInfo> {
         self.record.devices.iter().find(|device| device.index == self.case.device)
     }
 

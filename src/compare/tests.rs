@@ -1,6 +1,6 @@
 use super::*;
-use crate::capability::DeviceKind;
-use crate::reader;
+use crate::device::capability::DeviceKind;
+use crate::record::reader;
 use crate::record::{Case, Outcome, Sample};
 use crate::stats::Summary;
 
@@ -171,12 +171,13 @@ fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
 
 #[test]
 fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
-    use crate::algorithms::Metric;
-    use crate::record::{Conditions, Kernel};
+    use crate::basis::metric::Metric;
+    use crate::kernel::compiled::CompiledKernel;
+    use crate::record::Conditions;
     let [mut a, mut b] = [record("a", &times(1e6, 0.005, 50, 1)), record("b", &times(1.2e6, 0.005, 50, 2))];
     let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {
         let statistics = vec![Metric::new("registers", registers)];
-        record.cases[0].kernels = vec![Kernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics }];
+        record.cases[0].kernels = vec![CompiledKernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics }];
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
         measured.conditions =
             Conditions { canary: Some([Nanos(1e5); 2]), canary_steps: None, clock_mhz: Some([clock; 2]) };

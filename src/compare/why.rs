@@ -1,9 +1,10 @@
 //! What may explain a changed time.
 
 use super::side::Seen;
-use crate::record::{Kernel, Warning};
+use crate::basis::units::significant;
+use crate::kernel::compiled::CompiledKernel;
+use crate::record::Warning;
 use crate::stats;
-use crate::units::significant;
 use std::collections::BTreeSet;
 
 /// Least change of a clock, or of the canary's time, that is worth a word.
@@ -40,7 +41,7 @@ pub(super) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: boo
     reasons
 }
 
-fn kernel_changes(before: &Kernel, after: &Kernel) -> Vec<String> {
+fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String> {
     let mut changes = vec![];
     if before.hash != after.hash {
         changes.push(format!("{} is another program", after.name));

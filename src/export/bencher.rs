@@ -5,9 +5,9 @@
 //! it is first seen. One slug for each quantity and unit: Bencher draws a slug on one axis.
 
 use super::{Format, bandwidth, json, measured, rate};
-use crate::error::Error;
+use crate::basis::error::Error;
+use crate::basis::units::Nanos;
 use crate::record::Record;
-use crate::units::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

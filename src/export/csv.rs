@@ -2,7 +2,7 @@
 
 use super::named;
 use super::row::Row;
-use crate::error::Error;
+use crate::basis::error::Error;
 use crate::record::Record;
 
 /// Every case.

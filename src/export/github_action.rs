@@ -3,9 +3,9 @@
 //! Direction and threshold belong to the action's step, so times and rates are two files.
 
 use super::{Format, Named, bandwidth, json, measured, rate};
-use crate::error::Error;
+use crate::basis::error::Error;
+use crate::basis::units::Nanos;
 use crate::record::{Measured, Record};
-use crate::units::Nanos;
 use serde::Serialize;
 
 /// A point of the action's chart.

@@ -9,9 +9,9 @@
 //! `benchmarks`, also in rows with `error_occurred`, and would take a 0 there for the fastest of all.
 
 use super::{Format, bandwidth, json, measured, moments, named, rate, reason, samples, status};
-use crate::error::Error;
+use crate::basis::error::Error;
+use crate::basis::units::Nanos;
 use crate::record::{Case, Record};
-use crate::units::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

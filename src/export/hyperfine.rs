@@ -1,7 +1,7 @@
 //! The JSON of hyperfine (<https://github.com/sharkdp/hyperfine>), in seconds: a case is a command.
 
 use super::{Format, json, measured, moments, samples};
-use crate::error::Error;
+use crate::basis::error::Error;
 use crate::record::Record;
 use serde::Serialize;
 use std::collections::BTreeMap;

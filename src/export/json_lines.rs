@@ -3,7 +3,7 @@
 
 use super::row::Row;
 use super::{named, samples};
-use crate::error::Error;
+use crate::basis::error::Error;
 use crate::record::Record;
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! GitHub-flavoured Markdown for a pull-request comment: a table for each device, and why the other cases have no time.
 
 use super::{Named, bandwidth, named, rate, reason, status};
+use crate::basis::units::significant;
 use crate::record::{Measured, Record};
-use crate::units::significant;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

@@ -15,10 +15,10 @@ pub mod markdown;
 pub mod nvbench;
 mod row;
 
-use crate::capability::DeviceInfo;
-use crate::error::{Error, unknown};
+use crate::basis::error::{Error, unknown};
+use crate::basis::units::Nanos;
+use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
-use crate::units::Nanos;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 

@@ -5,8 +5,9 @@
 //! state of the caches is that of the record, and each description says which.
 
 use super::{bandwidth, json, moments, named, rate, reason, samples, status};
-use crate::error::Error;
-use crate::record::{Cache, Case, Measured, Record};
+use crate::basis::error::Error;
+use crate::plan::method::CacheState;
+use crate::record::{Case, Measured, Record};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -111,10 +112,10 @@ fn axes(cases: &[&Case]) -> Vec<Value> {
     AXES.iter().enumerate().map(axis).collect()
 }
 
-fn summaries(case: &Case, m: &Measured, cache: Cache) -> Vec<Value> {
+fn summaries(case: &Case, m: &Measured, cache: CacheState) -> Vec<Value> {
     let cache = match cache {
-        Cache::Hot => "caches hot",
-        Cache::Cold => "caches cold",
+        CacheState::Hot => "caches hot",
+        CacheState::Cold => "caches cold",
     };
     let times: Vec<_> = samples(case, m).into_iter().map(|time| time * 1e-9).collect();
     let (mean, deviation) = moments(&times);

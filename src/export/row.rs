@@ -1,8 +1,8 @@
 //! A case as one flat row, for formats that are tables.
 
 use super::{NO_RATE, Named, bandwidth, rate, reason, status};
+use crate::basis::units::Nanos;
 use crate::record::{Limit, Record};
-use crate::units::Nanos;
 use serde::Serialize;
 
 /// The columns, in their order. Times are in nanoseconds and, of a chain, those of one operation; rates are those of the

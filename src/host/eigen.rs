@@ -5,7 +5,7 @@ use super::kernels::{largest, neighbours_agree, reals, row_sums, scale, transfor
 use super::{Baseline, HostProgram, extent};
 use crate::algorithms::eigen::EIGEN;
 use crate::algorithms::{StopRule, StopTest};
-use crate::dtype::{DType, HostArray};
+use crate::basis::dtype::{DType, HostArray};
 
 pub(super) static BASELINE: Baseline = Baseline {
     algorithm: &EIGEN,

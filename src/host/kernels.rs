@@ -3,7 +3,7 @@
 
 use super::{Baseline, HostProgram, extent};
 use crate::algorithms::eigen::{self, STOP_CHECK_EPS};
-use crate::dtype::{DType, HostArray};
+use crate::basis::dtype::{DType, HostArray};
 use rayon::prelude::*;
 
 /// Elements below which a loop is not split further, since handing work to a thread takes as long as some thousand of

@@ -7,7 +7,7 @@
 
 use super::{Baseline, HostProgram, extent};
 use crate::algorithms::lu::{LU, NO_BAD_PIVOT};
-use crate::dtype::{DType, HostArray};
+use crate::basis::dtype::{DType, HostArray};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
 use faer::{Mat, MatRef, Par, Spec};

@@ -2,7 +2,7 @@
 
 use super::{Baseline, HostProgram};
 use crate::algorithms::matmul::{Dims, MATMUL};
-use crate::dtype::{DType, HostArray};
+use crate::basis::dtype::{DType, HostArray};
 use faer::linalg::matmul::matmul;
 use faer::traits::ComplexField;
 use faer::traits::math_utils::{one, zero};

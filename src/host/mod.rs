@@ -9,10 +9,9 @@ mod eigen;
 mod kernels;
 mod lu;
 mod matmul;
-pub mod sampler;
 
 use crate::algorithms::{Algorithm, CaseSpec, Check, Problem};
-use crate::dtype::{DType, HostArray};
+use crate::basis::dtype::{DType, HostArray};
 
 /// Every baseline, in the order of the algorithms.
 static BASELINES: &[&Baseline] = &[
@@ -95,7 +94,9 @@ pub fn threads() -> usize {
 /// The order of a matrix, or the length of a vector, of a case whose problem has accepted its size.
 fn extent(case: &CaseSpec) -> usize {
     match case.size {
-        crate::size::Size::Uniform(n) | crate::size::Size::Two(n, _) | crate::size::Size::Three(n, ..) => n as usize,
+        crate::basis::size::Size::Uniform(n)
+        | crate::basis::size::Size::Two(n, _)
+        | crate::basis::size::Size::Three(n, ..) => n as usize,
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
     use crate::algorithms::input::Input;
     use crate::algorithms::{ALGORITHMS, StopRule, StopTest, find};
-    use crate::size::Size;
+    use crate::basis::size::Size;
 
     /// Runs a case's baseline and, restored, runs it again: both answers must pass.
     fn passes(algorithm: &Algorithm, case: &CaseSpec) -> Vec<HostArray> {

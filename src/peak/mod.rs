@@ -3,13 +3,14 @@
 
 pub mod plan;
 
-use crate::capability::DeviceInfo;
-use crate::dtype::DType;
-use crate::program::Computes;
+use crate::algorithms::probes::Pattern;
+use crate::basis::dtype::DType;
+use crate::basis::size::{Size, Sweep};
+use crate::basis::units::{Bytes, Nanos};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::Computes;
 use crate::record::{Case, Limit, Outcome, Share};
-use crate::size::{Size, Sweep};
 use crate::stats::{self, Summary};
-use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -116,19 +117,6 @@ pub enum Quantity {
         /// The direction.
         direction: Direction,
     },
-}
-
-/// The direction of traffic to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// Loads.
-    Read,
-    /// Stores.
-    Write,
-    /// As many of each; both count.
-    Copy,
 }
 
 /// Where atomic additions go.
@@ -393,7 +381,7 @@ fn levels(staircase: &[(Bytes, f64)]) -> Vec<Level> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::tests::software_device;
+    use crate::device::capability::tests::software_device;
 
     fn figure(quantity: Quantity, best: f64) -> Figure {
         Figure { quantity, best, median: best, case: String::new() }
@@ -411,7 +399,7 @@ mod tests {
 
     fn case(operations: u64, bytes: u64, launches: u64) -> Case {
         let case = crate::report::bench::tests::record().cases.remove(0);
-        Case { work: crate::units::Work { operations, bytes: Bytes(bytes) }, launches, ..case }
+        Case { work: crate::basis::units::Work { operations, bytes: Bytes(bytes) }, launches, ..case }
     }
 
     fn share(operations: u64, bytes: u64, launches: u64, micros: f64) -> (Limit, f64) {

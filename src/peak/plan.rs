@@ -2,10 +2,10 @@
 
 use super::Extent;
 use crate::algorithms::{self, Algorithm, CaseSpec, probes};
-use crate::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::dtype::DType;
+use crate::basis::dtype::DType;
+use crate::basis::size::Size;
+use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::plan::{Group, On, Pick, Run, Sampling};
-use crate::size::Size;
 use std::time::Duration;
 
 /// The smallest working set in words: 16 KiB.
@@ -159,8 +159,8 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::CooperativeMatrix;
-    use crate::capability::tests::software_device;
+    use crate::device::capability::CooperativeMatrix;
+    use crate::device::capability::tests::software_device;
 
     #[test]
     fn working_sets_go_from_16_kib_to_the_share_of_the_heap() {

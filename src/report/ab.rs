@@ -1,10 +1,10 @@
 //! The verdict of `ab`.
 
+use crate::basis::printable::printable;
+use crate::basis::units::TimeUnit;
 use crate::compare::Verdict;
 use crate::compare::paired::{Finding, Trial, Turns};
-use crate::reader::printable;
 use crate::record::Outcome;
-use crate::units::TimeUnit;
 use std::fmt::Write;
 
 /// What was measured, a line with the verdict, and a line for each side.

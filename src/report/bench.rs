@@ -1,9 +1,9 @@
 //! The tables of `bench`.
 
 use super::table;
-use crate::capability::{DeviceInfo, DeviceKind};
+use crate::basis::units::{Nanos, TimeUnit, significant};
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::{Case, Limit, Measured, Outcome, Record, Share};
-use crate::units::{Nanos, TimeUnit, significant};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -283,11 +283,13 @@ pub(crate) mod tests {
     use super::*;
     use crate::algorithms::CheckMethod;
     use crate::algorithms::input::Input;
-    use crate::capability::tests::software_device;
-    use crate::dtype::DType;
-    use crate::record::{Cache, Clock, Conditions, Method, Phases, SCHEMA, Sample, Verification, Warning};
+    use crate::basis::dtype::DType;
+    use crate::basis::units::{Bytes, Work};
+    use crate::device::capability::tests::software_device;
+    use crate::plan::method::CacheState;
+    use crate::plan::method::Clock;
+    use crate::record::{Conditions, Method, Phases, SCHEMA, Sample, Verification, Warning};
     use crate::stats::Summary;
-    use crate::units::{Bytes, Work};
 
     fn case(variant: &str, outcome: Outcome) -> Case {
         Case {
@@ -343,7 +345,7 @@ pub(crate) mod tests {
             version: "0.0.0".into(),
             started: "2026-01-01T00:00:00Z".into(),
             command: vec![],
-            method: Method { validation: false, clock: Clock::DeviceTimestamps, cache: Cache::Hot },
+            method: Method { validation: false, clock: Clock::DeviceTimestamps, cache: CacheState::Hot },
             devices: vec![software_device()],
             peaks: vec![],
             cases: vec![

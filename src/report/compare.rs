@@ -1,11 +1,11 @@
 //! The table of `compare`.
 
 use super::table;
+use crate::basis::printable::printable;
+use crate::basis::units::{self, Nanos, TimeUnit};
 use crate::compare::gate::Ruling;
 use crate::compare::{Compared, Comparison, Difference, FEW_PROCESSES, Unmatched, Verdict};
-use crate::reader::printable;
 use crate::stats::bootstrap::TELLING_RUNS;
-use crate::units::{self, Nanos, TimeUnit};
 use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.

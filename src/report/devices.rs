@@ -2,10 +2,10 @@
 
 use super::table;
 use crate::algorithms::{ALGORITHMS, CaseSpec};
-use crate::capability::{DeviceInfo, Feature};
-use crate::dtype::DType;
-use crate::size::Sweep;
-use crate::units::Bytes;
+use crate::basis::dtype::DType;
+use crate::basis::size::Sweep;
+use crate::basis::units::Bytes;
+use crate::device::capability::{DeviceInfo, Feature};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -122,7 +122,7 @@ fn none_or(items: &[impl AsRef<str>], separator: &str) -> String {
 }
 
 fn heaps(info: &DeviceInfo) -> String {
-    let heap = |heap: &crate::capability::Heap| {
+    let heap = |heap: &crate::device::capability::Heap| {
         format!("{} {}", heap.size, if heap.device_local { "on the device" } else { "on the host" })
     };
     info.heaps.iter().map(heap).collect::<Vec<_>>().join(", ")
@@ -166,7 +166,7 @@ fn dtypes(info: &DeviceInfo) -> String {
 }
 
 fn matrices(info: &DeviceInfo) -> String {
-    let shape = |c: &crate::capability::CooperativeMatrix| {
+    let shape = |c: &crate::device::capability::CooperativeMatrix| {
         format!("{}×{}×{} {}→{} ({})", c.m, c.n, c.k, c.input, c.accumulator, c.scope)
     };
     let fixed = info.cooperative_matrices.iter().map(shape);
@@ -188,8 +188,8 @@ fn matrices(info: &DeviceInfo) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::tests::software_device;
-    use crate::capability::{FlexibleMatrices, FlexibleMatrix};
+    use crate::device::capability::tests::software_device;
+    use crate::device::capability::{FlexibleMatrices, FlexibleMatrix};
 
     #[test]
     fn the_card_fits_eighty_columns() {

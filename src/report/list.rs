@@ -1,8 +1,8 @@
 //! The text of `list`.
 
 use crate::algorithms::{Algorithm, Sweeps, Variant};
-use crate::capability::{Requirement, requirement};
-use crate::dtype::DType;
+use crate::basis::dtype::DType;
+use crate::device::capability::{Requirement, requirement};
 use std::fmt::Write;
 
 /// Algorithms with their variants: what each shows, what it needs, where it comes from.

@@ -1,9 +1,9 @@
 //! How far processes of the same run lie apart: the document and the table of `bench --noise`.
 
 use super::table;
+use crate::basis::units::Nanos;
 use crate::record::{Case, Record};
 use crate::stats::{median, noise};
-use crate::units::Nanos;
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -1,8 +1,9 @@
 //! The tables of `peak`.
 
 use super::table;
-use crate::peak::{Extent, Figure, Pattern, Peak, Quantity};
-use crate::units::{Bytes, significant};
+use crate::algorithms::probes::Pattern;
+use crate::basis::units::{Bytes, significant};
+use crate::peak::{Extent, Figure, Peak, Quantity};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -82,8 +83,8 @@ fn staircase(peak: &Peak) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::tests::software_device;
-    use crate::dtype::DType;
+    use crate::basis::dtype::DType;
+    use crate::device::capability::tests::software_device;
     use crate::peak::{AtomicPattern, Direction, Level, Missing, Operation};
 
     #[test]

@@ -3,10 +3,10 @@
 use super::bench::status;
 use super::table;
 use crate::algorithms::Variant;
-use crate::options::{Contains, Published};
+use crate::basis::units::{Nanos, significant};
+use crate::plan::options::{Contains, Published};
 use crate::plan::{Pick, Run};
 use crate::record::{Case, Record};
-use crate::units::{Nanos, significant};
 use std::fmt::Write;
 
 /// A table for each algorithm that `run` measured: our kernel and upload times, and for each source what it published
@@ -68,8 +68,8 @@ fn figure(source: &Published, case: &Case) -> String {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
-    use crate::options::{Config, Selection};
     use crate::plan::Purpose;
+    use crate::plan::options::{Config, Selection};
 
     #[test]
     fn upload_and_kernel_are_apart_and_each_source_says_what_its_figures_contain() {

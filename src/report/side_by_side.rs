@@ -2,9 +2,9 @@
 
 use super::bench::{distinct, status};
 use super::table;
-use crate::capability::DeviceKind;
+use crate::basis::units::TimeUnit;
+use crate::device::capability::DeviceKind;
 use crate::record::{Case, Record};
-use crate::units::TimeUnit;
 use std::fmt::Write;
 
 /// One table for each algorithm, element type and kind of input; a row for each size and variant.

@@ -2,9 +2,9 @@
 
 use super::table;
 use crate::algorithms::{Algorithm, CaseSpec};
-use crate::capability::DeviceInfo;
-use crate::search::Found;
-use crate::units::Work;
+use crate::basis::units::Work;
+use crate::device::capability::DeviceInfo;
+use crate::tuning::search::Found;
 use std::fmt::Write;
 
 /// One search.

@@ -4,7 +4,7 @@ pub mod bootstrap;
 pub mod noise;
 pub mod significance;
 
-use crate::units::Nanos;
+use crate::basis::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// What a table quotes of the samples of a case.

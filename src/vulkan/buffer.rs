@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::error::{Context, VulkanError};
-use crate::units::Bytes;
+use crate::basis::units::Bytes;
 use ash::vk;
 use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};

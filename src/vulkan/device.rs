@@ -3,7 +3,7 @@
 use super::error::{Context, VulkanError};
 use super::instance::{Instance, PhysicalDevice};
 use super::query::{Extensions, FeatureChain, OPTIONAL_EXTENSIONS};
-use crate::capability::DeviceInfo;
+use crate::device::capability::DeviceInfo;
 use ash::{khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use std::cell::RefCell;
@@ -69,7 +69,7 @@ impl Device {
             unsafe { handle.destroy_device(None) };
             VulkanError::Allocation {
                 what: "the memory allocator".into(),
-                bytes: crate::units::Bytes(0),
+                bytes: crate::basis::units::Bytes(0),
                 reason: error.to_string(),
             }
         })?;

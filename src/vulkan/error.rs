@@ -1,6 +1,6 @@
 //! Failures of Vulkan calls, in a person's terms.
 
-use crate::error::Error;
+use crate::basis::error::Error;
 use ash::vk;
 
 /// A Vulkan call, or what must precede it, failed.
@@ -38,7 +38,7 @@ pub enum VulkanError {
         /// The buffer.
         what: String,
         /// Its size.
-        bytes: crate::units::Bytes,
+        bytes: crate::basis::units::Bytes,
         /// The allocator's reason.
         reason: String,
     },

@@ -2,7 +2,7 @@
 
 use super::error::{Context, VulkanError};
 use super::query;
-use crate::capability::DeviceInfo;
+use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
 use std::ffi::{CStr, c_void};
 use std::path::Path;

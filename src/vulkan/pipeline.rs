@@ -2,11 +2,11 @@
 
 use super::device::Device;
 use super::error::{Context, VulkanError};
-use crate::algorithms::Metric;
-use crate::cache::{Cache, fingerprint};
-use crate::program::{Dispatch, Program};
-use crate::record::Kernel;
-use crate::shaders::{Shader, SpecValues};
+use crate::basis::metric::Metric;
+use crate::device::cache::{Cache, fingerprint};
+use crate::kernel::compiled::CompiledKernel;
+use crate::kernel::program::{Dispatch, Program};
+use crate::kernel::shaders::{Shader, SpecValues};
 use ash::vk;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -133,8 +133,8 @@ impl Pipelines {
     ///
     /// # Errors
     /// When the driver refuses one.
-    pub fn kernels(&mut self, program: &Program) -> Result<Vec<Kernel>, VulkanError> {
-        let mut kernels: Vec<Kernel> = vec![];
+    pub fn kernels(&mut self, program: &Program) -> Result<Vec<CompiledKernel>, VulkanError> {
+        let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
             let pipeline = self.get(dispatch)?;
             let constants: Vec<u8> = dispatch
@@ -146,7 +146,7 @@ impl Pipelines {
             let hash = fingerprint(&[self.spirv(dispatch.shader), &constants]);
             if !kernels.iter().any(|kernel| kernel.hash == hash) {
                 let statistics = pipeline.statistics.clone();
-                kernels.push(Kernel { name: dispatch.shader.label(), hash, statistics });
+                kernels.push(CompiledKernel { name: dispatch.shader.label(), hash, statistics });
             }
         }
         Ok(kernels)

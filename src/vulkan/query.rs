@@ -2,11 +2,11 @@
 
 use super::error::{Context, VulkanError};
 use super::instance::Instance;
-use crate::capability::{
+use crate::basis::units::Bytes;
+use crate::device::capability::{
     CooperativeMatrix, DeviceInfo, DeviceKind, Driver, Feature, FlexibleMatrices, FlexibleMatrix, Heap, Limits,
     Subgroup, Timestamps,
 };
-use crate::units::Bytes;
 use ash::{ext, khr, vk};
 use std::collections::BTreeSet;
 use std::ffi::CStr;

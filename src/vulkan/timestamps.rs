@@ -2,8 +2,8 @@
 
 use super::device::Device;
 use super::error::{Context, VulkanError};
-use crate::capability;
-use crate::units::Nanos;
+use crate::basis::units::Nanos;
+use crate::device::capability;
 use ash::vk;
 use std::rc::Rc;
 

@@ -4,7 +4,7 @@ use super::command::Region;
 use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::Layout;
-use crate::program::TEXEL;
+use crate::kernel::program::TEXEL;
 use ash::vk;
 use std::rc::Rc;
 

@@ -1,8 +1,8 @@
 //! `ab`: two variants, SPIR-V files or drivers in turns.
 
 use super::{expect_exit, gpukern, run, stderr, stdout};
-use gpukern::dtype::DType;
-use gpukern::shaders::Shader;
+use gpukern::basis::dtype::DType;
+use gpukern::kernel::shaders::Shader;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

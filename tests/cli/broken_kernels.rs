@@ -1,13 +1,13 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
 use gpukern::algorithms;
-use gpukern::cache::Cache;
-use gpukern::dtype::DType;
-use gpukern::options::Selection;
+use gpukern::basis::dtype::DType;
+use gpukern::device::cache::Cache;
+use gpukern::kernel::shaders::Shader;
+use gpukern::measure::runner::{Observer, Runner, Timing};
+use gpukern::plan::options::Selection;
 use gpukern::plan::{Purpose, Run};
 use gpukern::record::{Case, Outcome};
-use gpukern::runner::{Observer, Runner, Timing};
-use gpukern::shaders::Shader;
 use gpukern::vulkan::{Device, Instance, Validation};
 use std::sync::atomic::AtomicBool;
 

@@ -18,10 +18,13 @@ mod primitive;
 mod variants;
 
 use super::input::{Input, generator, random};
-use super::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Metric, Oracle, Problem, Role, Sweeps};
-use crate::dtype::{DType, HostArray};
-use crate::size::Size;
-use crate::units::{Bytes, Work};
+use super::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::metric::Metric;
+use crate::basis::size::Size;
+use crate::basis::units::{Bytes, Work};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
 use primitive::Primitive;
 
 /// Communication within sub-groups.

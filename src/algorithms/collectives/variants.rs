@@ -5,9 +5,9 @@
 use super::primitive::Primitive;
 use super::{SUBGROUPS, chain_length};
 use crate::algorithms::{CaseSpec, Variant};
-use crate::capability::DeviceInfo;
-use crate::program::{BufferId, Dispatch, Program, Value};
-use crate::shaders::Shader;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::shaders::Shader;
 
 /// A variant that runs a chain of one primitive.
 macro_rules! chains {
@@ -118,9 +118,9 @@ fn chain(
 mod tests {
     use super::*;
     use crate::algorithms::collectives::COLLECTIVES;
-    use crate::capability::tests::software_device;
-    use crate::dtype::DType;
-    use crate::size::Size;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::software_device;
 
     fn case(n: u64) -> CaseSpec {
         CaseSpec::new(&COLLECTIVES, Size::Uniform(n), DType::I32)

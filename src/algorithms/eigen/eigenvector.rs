@@ -1,12 +1,14 @@
 //! One round of the eigenvector: e\[i\] ← e\[i\]·s\[i\]/max, in place.
 
 use super::{AWKWARD_VECTORS, DIVISION, Elementwise, VECTOR_SIZES, buffer, gamma, over_vector, reals, vector_length};
-use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant, matrix};
-use crate::capability::DeviceInfo;
-use crate::dtype::{DType, HostArray};
-use crate::program::{Dispatch, Program};
-use crate::shaders::Shader;
-use crate::units::{Bytes, Work};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant, matrix};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::units::{Bytes, Work};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{Dispatch, Program};
+use crate::kernel::shaders::Shader;
 
 /// One round of the eigenvector.
 pub static EIGENVECTOR: Algorithm = Algorithm {

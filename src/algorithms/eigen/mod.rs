@@ -20,11 +20,11 @@ pub use stop_check::STOP_CHECK;
 pub use vector_max::VECTOR_MAX;
 
 use super::{CaseSpec, Check, CheckMethod, MOST_ELEMENTS, Oracle, Sweeps};
-use crate::capability::{DeviceInfo, Feature};
-use crate::dtype::HostArray;
-use crate::program::{BufferId, Dispatch, Value, fold};
-use crate::shaders::Shader;
-use crate::size::Size;
+use crate::basis::dtype::HostArray;
+use crate::basis::size::Size;
+use crate::device::capability::{DeviceInfo, Feature};
+use crate::kernel::program::{BufferId, Dispatch, Value, fold};
+use crate::kernel::shaders::Shader;
 
 /// Invocations of a work-group: several sub-groups of any size that a device can have, and few enough for every device.
 const GROUP: u32 = 256;
@@ -175,8 +175,8 @@ impl Worst {
 mod tests {
     use super::*;
     use crate::algorithms::Algorithm;
-    use crate::capability::tests::software_device;
-    use crate::dtype::DType;
+    use crate::basis::dtype::DType;
+    use crate::device::capability::tests::software_device;
 
     /// The dispatches' grids of a variant's program.
     fn groups(algorithm: &'static Algorithm, variant: &str, n: u64) -> Vec<[u64; 3]> {

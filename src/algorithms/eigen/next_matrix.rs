@@ -1,12 +1,14 @@
 //! The next matrix of the similarity transform: M ← D⁻¹·M·D with D = diag(s), that is M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], in place.
 
 use super::{AWKWARD_MATRICES, DIVISION, Elementwise, MATRIX_SIZES, buffer, gamma, matrix_order, over_matrix, reals};
-use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant, matrix};
-use crate::capability::DeviceInfo;
-use crate::dtype::{DType, HostArray};
-use crate::program::Program;
-use crate::shaders::Shader;
-use crate::units::{Bytes, Work};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant, matrix};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::units::{Bytes, Work};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::Program;
+use crate::kernel::shaders::Shader;
 
 /// The next matrix of the similarity transform.
 pub static NEXT_MATRIX: Algorithm = Algorithm {

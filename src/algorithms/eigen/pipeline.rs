@@ -21,14 +21,15 @@ use super::{
     next_matrix, over_matrix, over_vector, power, reals, row_sum, stop_check, vector_max,
 };
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{
-    Algorithm, BufferSpec, CaseSpec, Check, Input, Metric, Oracle, Problem, Role, StopRule, StopTest, Variant, matrix,
-};
-use crate::capability::DeviceInfo;
-use crate::dtype::{DType, HostArray};
-use crate::program::{BufferId, Program, Repeat, Step, Value};
-use crate::shaders::Shader;
-use crate::units::{Bytes, Work};
+use crate::algorithms::{Algorithm, CaseSpec, Check, Input, Oracle, Problem, StopRule, StopTest, Variant, matrix};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::metric::Metric;
+use crate::basis::units::{Bytes, Work};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{BufferId, Program, Repeat, Step, Value};
+use crate::kernel::shaders::Shader;
 
 /// Dominant eigenvalue and eigenvector.
 pub static EIGEN: Algorithm = Algorithm {
@@ -319,7 +320,7 @@ impl Oracle for Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::size::Size;
+    use crate::basis::size::Size;
 
     const POST: StopRule = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
 

@@ -4,12 +4,14 @@ use super::{
     AWKWARD_MATRICES, Elementwise, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order, over_matrix, reals,
 };
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant};
-use crate::capability::DeviceInfo;
-use crate::dtype::{DType, HostArray};
-use crate::program::{BufferId, Program, Step};
-use crate::shaders::Shader;
-use crate::units::{Bytes, Work};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::units::{Bytes, Work};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{BufferId, Program, Step};
+use crate::kernel::shaders::Shader;
 
 /// Row sums.
 pub static ROW_SUM: Algorithm = Algorithm {

@@ -6,12 +6,14 @@
 //! almost every pair is.
 
 use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, over_vector, reals, vector_length};
-use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant, matrix};
-use crate::capability::DeviceInfo;
-use crate::dtype::{DType, HostArray};
-use crate::program::{BufferId, Program, Step, Value};
-use crate::shaders::Shader;
-use crate::units::{Bytes, Work};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant, matrix};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::units::{Bytes, Work};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{BufferId, Program, Step, Value};
+use crate::kernel::shaders::Shader;
 
 /// The stop criterion.
 pub static STOP_CHECK: Algorithm = Algorithm {
@@ -151,7 +153,7 @@ impl Problem for StopCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::size::Size;
+    use crate::basis::size::Size;
 
     fn values(input: Input, n: u64) -> Vec<f32> {
         let case = CaseSpec { input, ..CaseSpec::new(&STOP_CHECK, Size::Uniform(n), DType::F32) };

@@ -2,12 +2,14 @@
 
 use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, over_vector, reals, vector_length};
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Input, Oracle, Problem, Role, Variant};
-use crate::capability::DeviceInfo;
-use crate::dtype::{DType, HostArray};
-use crate::program::{BufferId, Program, Step};
-use crate::shaders::Shader;
-use crate::units::{Bytes, Work};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::units::{Bytes, Work};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{BufferId, Program, Step};
+use crate::kernel::shaders::Shader;
 
 /// Maximum of a vector.
 pub static VECTOR_MAX: Algorithm = Algorithm {

@@ -6,11 +6,13 @@ mod oracle;
 mod variants;
 
 use super::input::Input;
-use super::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps, matrix};
-use crate::dtype::{DType, HostArray};
-use crate::program::BufferId;
-use crate::size::Size;
-use crate::units::{Bytes, Work};
+use super::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, matrix};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::size::Size;
+use crate::basis::units::{Bytes, Work};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::BufferId;
 
 /// LU factorisation.
 pub static LU: Algorithm = Algorithm {

@@ -14,8 +14,9 @@
 use super::NO_BAD_PIVOT;
 use crate::algorithms::matmul::Dims;
 use crate::algorithms::product::{Combinations, Of, combined_product};
-use crate::algorithms::{Check, CheckMethod, Metric, Oracle};
-use crate::dtype::{DType, HostArray};
+use crate::algorithms::{Check, CheckMethod, Oracle};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::metric::Metric;
 
 pub(super) struct Factorisation {
     n: usize,

@@ -6,9 +6,9 @@
 
 use super::{A, L, NO_BAD_PIVOT, STATUS, U, order};
 use crate::algorithms::{CaseSpec, Variant};
-use crate::capability::DeviceInfo;
-use crate::program::{Dispatch, Program, Step, Value, fold};
-use crate::shaders::Shader;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
+use crate::kernel::shaders::Shader;
 
 /// Invocations of a work-group: the document's 64, neighbouring columns of one row, or rows of one column.
 const GROUP: u32 = 64;
@@ -109,9 +109,9 @@ impl Launch {
 mod tests {
     use super::*;
     use crate::algorithms::lu::LU;
-    use crate::capability::tests::software_device;
-    use crate::dtype::DType;
-    use crate::size::Size;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::software_device;
 
     fn program(variant: &str, n: u64) -> Program {
         let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);

@@ -9,10 +9,12 @@ mod units;
 mod variants;
 
 use super::input::{Input, generator, random};
-use super::{Algorithm, BufferSpec, CaseSpec, MOST_ELEMENTS, Oracle, Problem, Role, Sweeps};
-use crate::dtype::{DType, HostArray};
-use crate::size::Size;
-use crate::units::{Bytes, Work};
+use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Oracle, Problem, Sweeps};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::size::Size;
+use crate::basis::units::{Bytes, Work};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
 pub use tile::Tile;
 pub use tuning::Tunable;
 pub(super) use tuning::{TUNABLE, favourites};

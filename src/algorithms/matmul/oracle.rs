@@ -11,7 +11,7 @@
 use super::{CaseSpec, Dims};
 use crate::algorithms::product::{BLOCK, Combinations, Of, combined_product};
 use crate::algorithms::{Check, CheckMethod, Oracle};
-use crate::dtype::{DType, HostArray};
+use crate::basis::dtype::{DType, HostArray};
 
 /// Integer inputs are below 2^16 in magnitude, so sums of this many products are exact in f64.
 pub(super) const MOST_EXACT_TERMS: u64 = 1 << 20;

@@ -2,9 +2,9 @@
 
 use super::Dims;
 use crate::algorithms::CaseSpec;
-use crate::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
-use crate::dtype::DType;
-use crate::units::Bytes;
+use crate::basis::dtype::DType;
+use crate::basis::units::Bytes;
+use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -340,9 +340,9 @@ impl Choice {
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
-    use crate::capability::CooperativeMatrix;
-    use crate::capability::tests::software_device;
-    use crate::size::Size;
+    use crate::basis::size::Size;
+    use crate::device::capability::CooperativeMatrix;
+    use crate::device::capability::tests::software_device;
 
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 };
     const CHOICE: Choice = Choice {

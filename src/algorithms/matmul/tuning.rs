@@ -5,8 +5,8 @@ use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
 use super::{Dims, MATMUL};
 use crate::algorithms::CaseSpec;
-use crate::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::dtype::DType;
+use crate::basis::dtype::DType;
+use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
 /// The variants with tiles to search for, the one that is searched by default first.
 pub(in crate::algorithms) static TUNABLE: &[Tunable] = &[
@@ -149,17 +149,17 @@ pub(in crate::algorithms) fn favourites(case: &CaseSpec, device: &DeviceInfo) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::tests::software_device;
-    use crate::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
-    use crate::size::{Size, Sweep};
-    use crate::units::Bytes;
+    use crate::basis::size::{Size, Sweep};
+    use crate::basis::units::Bytes;
+    use crate::device::capability::tests::software_device;
+    use crate::device::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
 
     fn gpu() -> DeviceInfo {
         let mut device = software_device();
         device.kind = DeviceKind::DiscreteGpu;
         device.subgroup.size = 32;
         device.limits.shared_memory = Bytes(48 << 10);
-        device.features = crate::capability::Feature::ALL.iter().copied().collect();
+        device.features = crate::device::capability::Feature::ALL.iter().copied().collect();
         let shape = |accumulator: &str| CooperativeMatrix {
             m: 16,
             n: 16,

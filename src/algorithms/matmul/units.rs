@@ -3,11 +3,13 @@
 use super::Dims;
 use super::tile::{Choice, Cut, Tile, block_shape, by_columns, matrix_shape, piece};
 use super::variants::{block_of, strips};
-use crate::algorithms::{BufferSpec, CaseSpec, Role};
-use crate::capability::{Accumulator, DeviceInfo};
-use crate::dtype::DType;
-use crate::program::{BufferId, Computes, Dispatch, Program, Step, Value, fold};
-use crate::shaders::Shader;
+use crate::algorithms::CaseSpec;
+use crate::basis::dtype::DType;
+use crate::device::capability::{Accumulator, DeviceInfo};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value, fold};
+use crate::kernel::shaders::Shader;
 
 /// Roundoff of an f16.
 const HALF: f64 = 1.0 / 2048.0;
@@ -281,8 +283,8 @@ fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
-    use crate::capability::tests::software_device;
-    use crate::size::Size;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::software_device;
 
     #[test]
     fn a_product_whose_padded_operands_cannot_be_counted_is_refused() {

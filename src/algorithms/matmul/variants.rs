@@ -4,9 +4,9 @@ use super::Dims;
 use super::tile::{Choice, Cut, Tile};
 use super::units;
 use crate::algorithms::{CaseSpec, Variant};
-use crate::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::program::{BufferId, Dispatch, Program, Value, fold};
-use crate::shaders::Shader;
+use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
+use crate::kernel::program::{BufferId, Dispatch, Program, Value, fold};
+use crate::kernel::shaders::Shader;
 
 /// Edge of the square work-groups of `naive` and `local-2d`: 256 invocations, which every device allows.
 const EDGE: u32 = 16;
@@ -341,10 +341,10 @@ impl Grid {
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
-    use crate::capability::tests::software_device;
-    use crate::dtype::DType;
-    use crate::size::Size;
-    use crate::units::Bytes;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::basis::units::Bytes;
+    use crate::device::capability::tests::software_device;
 
     fn groups(variant: &str, size: Size) -> [u64; 3] {
         let case = CaseSpec::new(&MATMUL, size, DType::F32);

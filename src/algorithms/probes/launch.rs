@@ -5,12 +5,14 @@
 
 use super::Exact;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps, Variant};
-use crate::dtype::{DType, HostArray};
-use crate::program::{BufferId, Dispatch, Program, Step, Value};
-use crate::shaders::Shader;
-use crate::size::Size;
-use crate::units::{Bytes, Work};
+use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, Variant};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::size::Size;
+use crate::basis::units::{Bytes, Work};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::shaders::Shader;
 use rand::Rng;
 
 /// Chains of dispatches.

@@ -7,13 +7,15 @@
 //! integers the end value counts the products. Elements are small integers, so that the answer is exact everywhere.
 
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Check, CheckMethod, Oracle, Problem, Role, Sweeps, Variant};
-use crate::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
-use crate::dtype::{DType, HostArray};
-use crate::program::{BufferId, Dispatch, Program, Value};
-use crate::shaders::Shader;
-use crate::size::Size;
-use crate::units::{Bytes, Work};
+use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps, Variant};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::size::Size;
+use crate::basis::units::{Bytes, Work};
+use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::shaders::Shader;
 use half::{bf16, f16};
 use rand::Rng;
 

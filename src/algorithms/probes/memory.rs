@@ -6,13 +6,15 @@
 
 use super::{Exact, GROUP, power_of_two};
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, BufferSpec, CaseSpec, Oracle, Problem, Role, Sweeps, Variant};
-use crate::dtype::{DType, HostArray};
-use crate::peak::Pattern;
-use crate::program::{BufferId, Dispatch, Program, Value};
-use crate::shaders::Shader;
-use crate::size::Size;
-use crate::units::{Bytes, Work};
+use crate::algorithms::probes::Pattern;
+use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, Variant};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::size::Size;
+use crate::basis::units::{Bytes, Work};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::shaders::Shader;
 use rand::Rng;
 
 const DEFAULT: Sweeps = Sweeps { gpu: "2^16x2^28,2^22x2^28,2^28x2^28", cpu: "2^12x2^24,2^18x2^24,2^24x2^24" };

@@ -19,7 +19,8 @@ pub use memory::{MEMORY_COPY, MEMORY_READ, MEMORY_WRITE};
 pub use shared_memory::SHARED_MEMORY;
 
 use super::{Check, CheckMethod, Oracle};
-use crate::dtype::HostArray;
+use crate::basis::dtype::HostArray;
+use serde::{Deserialize, Serialize};
 
 /// Invocations of a work-group.
 const GROUP: u64 = 256;
@@ -58,6 +59,19 @@ impl Oracle for Exact {
             metrics: vec![],
         })
     }
+}
+
+/// The direction of traffic to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Loads.
+    Read,
+    /// Stores.
+    Write,
+    /// As many of each; both count.
+    Copy,
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //! median.
 
 use super::{Ending, Reason, Suite, Test, document};
+use crate::basis::units::{Nanos, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::{Compared, Comparison, Unmatched, Verdict};
-use crate::units::{Nanos, ratio, significant};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -100,10 +100,10 @@ fn class(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::units::Work;
     use crate::compare::gate::Violation;
     use crate::compare::{Difference, Sighting};
     use crate::export::tests::HOSTILE;
-    use crate::units::Work;
 
     fn case(id: &str, verdict: Verdict) -> Compared {
         let side = |median| Sighting { median: Nanos(median), processes: 3, samples: 60 };

@@ -7,8 +7,8 @@ mod run;
 pub use comparison::text as comparison;
 pub use run::text;
 
-use crate::markup::escape;
-use crate::units::Nanos;
+use crate::basis::markup::escape;
+use crate::basis::units::Nanos;
 use std::fmt::Write;
 
 /// The tests of a device.

@@ -1,6 +1,6 @@
 //! Logarithmic axes: their range, their ticks and how these read.
 
-use crate::units::{Nanos, TimeUnit, significant};
+use crate::basis::units::{Nanos, TimeUnit, significant};
 
 /// An axis of positive values.
 #[derive(Clone, Debug, PartialEq)]

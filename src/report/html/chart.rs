@@ -3,7 +3,7 @@
 
 use super::axis::Axis;
 use super::theme::{AXIS, GRID, GROUND, INK, QUIET, SERIES};
-use crate::markup::escape;
+use crate::basis::markup::escape;
 use plotters::prelude::*;
 use std::fmt::Write;
 

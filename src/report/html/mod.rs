@@ -10,10 +10,12 @@ mod theme;
 
 pub use model::Run;
 
-use crate::markup::escape;
-use crate::record::{Cache, Case, Clock, Measured, Outcome, Record};
+use crate::basis::markup::escape;
+use crate::basis::units::significant;
+use crate::plan::method::CacheState;
+use crate::plan::method::Clock;
+use crate::record::{Case, Measured, Outcome, Record};
 use crate::report::bench::status;
-use crate::units::significant;
 use chart::{Draw, Width};
 use model::{Group, Source, limit, percent, series};
 use std::fmt::Write;
@@ -341,8 +343,8 @@ fn method(record: &Record) -> String {
         Clock::Host => "the host's clock",
     };
     let cache = match record.method.cache {
-        Cache::Hot => "caches hot",
-        Cache::Cold => "caches cold",
+        CacheState::Hot => "caches hot",
+        CacheState::Cold => "caches cold",
     };
     let validation = if record.method.validation { ", validation layers on" } else { "" };
     format!("gpukern {}, {clock}, {cache}{validation}", record.version)
@@ -452,11 +454,12 @@ fn facts(case: &Case) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
+    use crate::algorithms::probes::Pattern;
+    use crate::basis::dtype::DType;
+    use crate::basis::units::{Bytes, Nanos};
     use crate::export::tests::{HOSTILE, hostile, record};
-    use crate::peak::{Extent, Figure, Pattern, Peak, Quantity};
+    use crate::peak::{Extent, Figure, Peak, Quantity};
     use crate::record::{Limit, Share};
-    use crate::units::{Bytes, Nanos};
     use base64::Engine;
     use sha2::Digest;
 

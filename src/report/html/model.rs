@@ -2,11 +2,12 @@
 
 use super::axis::{self, Axis};
 use super::chart::{Bar, Bars, Ceiling, Histogram, Joined, Plot, Point, Series};
-use crate::capability::DeviceInfo;
-use crate::dtype::DType;
-use crate::peak::{Figure, Pattern, Quantity};
+use crate::algorithms::probes::Pattern;
+use crate::basis::dtype::DType;
+use crate::basis::units::{Nanos, significant};
+use crate::device::capability::DeviceInfo;
+use crate::peak::{Figure, Quantity};
 use crate::record::{Case, Limit, Measured, Record};
-use crate::units::{Nanos, significant};
 use std::fmt::Write;
 
 /// A device in a run.

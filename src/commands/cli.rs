@@ -1,0 +1,519 @@
+//! The command line. The comments below are its help.
+
+use crate::plan::options::Selection;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Measure compute kernels on any Vulkan device: which variant of an algorithm is fastest here, and is its answer
+/// right.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpukern",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:\n  \
+        gpukern devices                                      what is here and what it can do\n  \
+        gpukern bench matmul --variant subgroup              one variant over the default sizes\n  \
+        gpukern bench matmul --size 64..1024 --dtype f32,f16 every variant, two element types\n  \
+        gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
+        gpukern verify                                       is every kernel right on this device?\n  \
+        gpukern compare before.json after.json               what got slower, and is that noise?\n  \
+        gpukern bench matmul --baseline-run before.json      measure until that is known\n  \
+        gpukern ab matmul --a local --b tiled -s 512         two variants in turns, one verdict\n  \
+        gpukern export run.json --to markdown                a record for a pull-request comment\n  \
+        gpukern report run.json -o report.html               charts, in one page without a network\n  \
+        gpukern peak                                         how fast this device is at best\n  \
+        gpukern tune matmul                                  find and keep the best tiles for this device\n\n\
+        Exit codes: 0 all well · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
+        system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
+    #[arg(long, global = true, env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
+    pub validation: bool,
+
+    /// Load Vulkan from this library in place of the system's loader.
+    #[arg(long, global = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
+    pub loader: Option<PathBuf>,
+
+    /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
+    #[arg(long, global = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
+    pub cache_dir: Option<PathBuf>,
+}
+
+/// The commands. There is one of them a process: its size is nothing.
+#[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant)]
+pub enum Command {
+    /// List the Vulkan devices, what they can do, and which variants run on them.
+    Devices(DevicesArgs),
+    /// List algorithms and variants: what each one shows, what it needs, where it comes from.
+    List(ListArgs),
+    /// Measure variants of algorithms; every answer is verified before it is timed.
+    #[command(after_help = "With --baseline-run the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
+        undecided) unless measuring itself went wrong.\n\n\
+        Examples:\n  \
+        gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
+        gpukern bench matmul -s 512 -t f32,f16 --baseline-run run.json --budget 60s\n  \
+        gpukern bench lu --baseline-run old-1.json --baseline-run old-2.json --baseline-run old-3.json")]
+    Bench(Box<BenchArgs>),
+    /// Measure the limits of a device: arithmetic, bandwidths, launches. `bench` holds its cases against them.
+    #[command(
+        after_help = "Figures are the best of the samples of the best kernel, each verified. They are kept per device and \
+        driver; a bench without kept ones measures the few it needs in about two seconds.\n\n\
+        Examples:\n  \
+        gpukern peak                 everything, some 20 seconds\n  \
+        gpukern peak --json peak.json"
+    )]
+    Peak(PeakArgs),
+    /// Find the best tile sizes of a variant for a device and keep them: `bench` then uses them.
+    #[command(
+        after_help = "Every tile that is timed is verified first. Those that lose are dropped after a few samples; the \
+        best run against the built-in tile in turns. Results hold for a device, its driver, an element type and sizes \
+        near the same power of two. Ctrl-C keeps what was found.\n\n\
+        Examples:\n  \
+        gpukern tune matmul                                   tiled, f32, the default sizes, a minute\n  \
+        gpukern tune matmul --size 512..4096 --budget 5m      these sizes, five minutes for all of them\n  \
+        gpukern tune matmul -V tile-2d -t f16,f64             another variant and other element types\n  \
+        gpukern tune matmul --tuned here.toml                 keep the results in this file\n  \
+        gpukern bench matmul -V auto,tiled                    use them\n  \
+        gpukern bench matmul -V tiled --no-tuned              do without"
+    )]
+    Tune(TuneArgs),
+    /// Run every variant at awkward sizes against the oracle: a conformance run.
+    Verify(VerifyArgs),
+    /// Did it change? A verdict for each case of two records; the exit code gates CI. See docs/compare.md.
+    Compare(CompareArgs),
+    /// Which of two is faster? Two variants, two SPIR-V files or two drivers, in turns, and one verdict.
+    #[command(
+        after_help = "Exit codes: 0 B is the same or faster · 1 B is slower, or an answer is wrong · 2 usage · 3 the \
+        device or the system failed · 4 undecided\n\n\
+        Examples:\n  \
+        gpukern ab matmul --a local-2d --b tiled -s 512                      two variants\n  \
+        gpukern ab matmul -V naive --b-spirv mine.spv -s 512                 a kernel of yours in place of naive's\n  \
+        gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
+        gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
+    )]
+    Ab(Box<AbArgs>),
+    /// Write a record in a format that dashboards and tools read.
+    Export(ExportArgs),
+    /// Draw records as one HTML page with charts and tables, several side by side.
+    Report(ReportArgs),
+}
+
+/// Options of `devices`.
+#[derive(Debug, clap::Args)]
+pub struct DevicesArgs {
+    /// Only these devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(long, short, value_name = "DEVICE,..", value_delimiter = ',')]
+    pub device: Vec<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `list`.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Only this algorithm.
+    pub algorithm: Option<String>,
+}
+
+/// Options of `bench`.
+#[derive(Debug, clap::Args)]
+pub struct BenchArgs {
+    /// What to measure.
+    #[command(flatten)]
+    pub selection: Selection,
+
+    /// Measure what this TOML file says; options given here win over its fields. See benches-config/.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
+    /// `--device host` measures that alone, without Vulkan.
+    #[arg(long, value_name = "WHAT")]
+    pub baseline: Option<BaselineChoice>,
+
+    /// Do not hold cases against the limits of the device.
+    #[arg(long)]
+    pub no_peak: bool,
+
+    /// Take the tiles that `gpukern tune` kept from this file [default: gpukern/tuned.toml in the user's configuration
+    /// folder, if there is one].
+    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
+    pub tuned: Option<PathBuf>,
+
+    /// Take the built-in tiles, and the built-in rule for `--variant auto`.
+    #[arg(long)]
+    pub no_tuned: bool,
+
+    /// The table: sizes by variants as in the posts, a line for each case, or both.
+    #[arg(long, value_name = "FORM", default_value = "both")]
+    pub table: TableForm,
+
+    /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
+    /// record where the baseline has several.
+    #[arg(long, value_name = "RUN.json")]
+    pub baseline_run: Vec<PathBuf>,
+
+    /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
+    #[arg(long, value_name = "TIME", requires = "baseline_run")]
+    pub budget: Option<String>,
+
+    /// Keep the records of further rounds in this folder, as round-2.json and so on; it must be empty or new.
+    #[arg(long, value_name = "DIR", requires = "baseline_run")]
+    pub rounds: Option<PathBuf>,
+
+    /// Run it in so many processes, one after the other, and tell how far they lie apart and which changes a comparison
+    /// here can see [default: 8 processes].
+    #[arg(long, value_name = "PROCESSES", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    #[arg(conflicts_with_all = ["baseline_run", "baseline"])]
+    pub noise: Option<u32>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Only the case with this id: how further rounds name theirs.
+    #[arg(long, value_name = "ID", hide = true)]
+    pub only: Vec<String>,
+}
+
+impl BenchArgs {
+    /// The options of another process that is to measure the same: what to measure, with which tiles.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let file =
+            |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("--{name}={}", path.display()));
+        let mut arguments = self.selection.arguments();
+        arguments.extend(file("config", &self.config));
+        arguments.extend(file("tuned", &self.tuned));
+        arguments.extend(self.no_tuned.then(|| "--no-tuned".to_string()));
+        arguments
+    }
+}
+
+/// How two sides are compared.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Judging {
+    /// The smallest change that matters [default: 2%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// How far the medians of two processes lie apart by chance, in 95 of 100 cases [default: 1%; 20% where fewer than
+    /// three processes ran on a CPU device].
+    #[arg(long, value_name = "PERCENT")]
+    pub process_noise: Option<String>,
+
+    /// Compare although device, driver, validation layers, clock, cache, seed or work differ.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What variants are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BaselineChoice {
+    /// The host's cores: faer for matrices, parallel loops for vectors.
+    Host,
+}
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableForm {
+    /// A row for each size, a column for each variant.
+    Compact,
+    /// A line for each case with rate, interval, samples and residual.
+    Long,
+    /// Both.
+    Both,
+}
+
+/// Options of `peak`.
+#[derive(Debug, clap::Args)]
+pub struct PeakArgs {
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
+    pub device: Vec<String>,
+
+    /// Only what `bench` needs, in about two seconds.
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Write the figures as JSON, an array with an object for each device, to this file, or to standard output (`-`) in
+    /// place of the tables.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// Options of `tune`.
+#[derive(Debug, clap::Args)]
+pub struct TuneArgs {
+    /// The algorithm: matmul.
+    #[arg(value_name = "ALGORITHM")]
+    pub algorithm: String,
+
+    /// Variants by name or alias [default: tiled].
+    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
+
+    /// Sizes [default: those of `bench`].
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    pub size: Vec<String>,
+
+    /// Element types [default: f32].
+    #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
+    pub dtype: Vec<String>,
+
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
+    pub device: Vec<String>,
+
+    /// Time for all searches together. Every problem gets one tile at least, however long that
+    /// takes.
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub budget: String,
+
+    /// Seed of the input data and of the order in which tiles are tried [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Keep the results in this file [default: gpukern/tuned.toml in the user's configuration folder].
+    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
+    pub tuned: Option<PathBuf>,
+}
+
+/// Options of `verify`.
+#[derive(Debug, clap::Args)]
+pub struct VerifyArgs {
+    /// Algorithms to verify [default: all].
+    #[arg(value_name = "ALGORITHM")]
+    pub algorithm: Vec<String>,
+
+    /// Variants by name or alias [default: all].
+    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
+
+    /// Sizes [default: awkward ones, different for each algorithm].
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    pub size: Vec<String>,
+
+    /// Element types [default: all].
+    #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
+    pub dtype: Vec<String>,
+
+    /// Kind of input data [default: every kind].
+    #[arg(long, value_name = "KIND")]
+    pub input: Option<String>,
+
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
+    pub device: Vec<String>,
+
+    /// Sub-group sizes to require of the device [default: the device's own].
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    pub subgroup_size: Vec<String>,
+
+    /// Seed of the input data [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+/// Options of `export`.
+#[derive(Debug, clap::Args)]
+pub struct ExportArgs {
+    /// A record that `bench --json` wrote.
+    pub run: PathBuf,
+
+    /// The format: custom-smaller-is-better and custom-bigger-is-better (github-action-benchmark), bencher,
+    /// google-benchmark, hyperfine, nvbench, junit, csv, markdown, jsonl.
+    #[arg(long, value_name = "FORMAT")]
+    pub to: String,
+
+    /// Write to this file [default: standard output].
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `report`.
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// Records that `bench --json` wrote.
+    #[arg(required = true)]
+    pub run: Vec<PathBuf>,
+
+    /// Write the page to this file, or to standard output (`-`).
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: PathBuf,
+
+    /// Write the charts as SVG files into this folder, too.
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+}
+
+impl From<VerifyArgs> for Selection {
+    fn from(args: VerifyArgs) -> Self {
+        let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
+        Self { algorithm, variant, size, dtype, input, device, seed, subgroup_size, ..Self::default() }
+    }
+}
+
+/// Options of `compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 all same or faster · 1 a case is slower, newly wrong, or breaks a limit of \
+    --gate · 2 usage · 4 undecided")]
+pub struct CompareArgs {
+    /// The record to compare with, written by `bench --json`; `-` is standard input.
+    #[arg(value_name = "BASELINE", requires = "after")]
+    pub before: Option<PathBuf>,
+
+    /// The record to be judged.
+    #[arg(value_name = "CANDIDATE")]
+    pub after: Option<PathBuf>,
+
+    /// More records of the baseline: other processes of the same program. Three or more on each side tell how
+    /// processes differ.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub baseline: Vec<PathBuf>,
+
+    /// More records of the candidate.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub candidate: Vec<PathBuf>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Limits that the candidate must keep: a TOML file of `[[limit]]` tables.
+    #[arg(long, value_name = "FILE")]
+    pub gate: Option<PathBuf>,
+
+    /// Write the comparison as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// The same as junit XML, for CI systems that show tests: slower cases fail, undecided ones are skipped.
+    #[arg(long, value_name = "PATH|-")]
+    pub junit: Option<PathBuf>,
+}
+
+/// Options of `ab`.
+#[derive(Debug, clap::Args)]
+pub struct AbArgs {
+    /// The algorithm; `gpukern list` names them.
+    pub algorithm: String,
+
+    /// A variant by name or alias.
+    #[arg(long, value_name = "VARIANT")]
+    pub a: Option<String>,
+
+    /// The variant that is judged.
+    #[arg(long, value_name = "VARIANT")]
+    pub b: Option<String>,
+
+    /// SPIR-V that runs in place of the kernel of --variant [default: the kernel itself]. Its entry point is `main`; push
+    /// constants, specialization constants and work-group size must be those of the kernel in glsl/.
+    #[arg(long, value_name = "FILE")]
+    pub a_spirv: Option<PathBuf>,
+
+    /// The SPIR-V that is judged [default: the kernel itself].
+    #[arg(long, value_name = "FILE")]
+    pub b_spirv: Option<PathBuf>,
+
+    /// The manifest of a Vulkan driver; each round runs in a process of its own with `VK_DRIVER_FILES` set to it.
+    #[arg(long, value_name = "MANIFEST.json")]
+    pub a_driver: Option<PathBuf>,
+
+    /// The driver that is judged.
+    #[arg(long, value_name = "MANIFEST.json")]
+    pub b_driver: Option<PathBuf>,
+
+    /// The variant that both SPIR-V files or both drivers run.
+    #[arg(long, short = 'V', value_name = "VARIANT")]
+    pub variant: Option<String>,
+
+    /// The size: 1024, or 1000x70x130 (M×N×K).
+    #[arg(long, short, value_name = "SIZE")]
+    pub size: String,
+
+    /// The element type: f32, f64, f16, bf16, i32 or i8 [default: the first of these that a chosen variant has].
+    #[arg(long, short = 't', value_name = "TYPE")]
+    pub dtype: Option<String>,
+
+    /// Kind of input data; `gpukern list` names those of each algorithm.
+    #[arg(long, value_name = "KIND")]
+    pub input: Option<String>,
+
+    /// The device: an index, a part of the name, a UUID, `gpu` or `cpu`.
+    #[arg(long, short, value_name = "DEVICE", env = "GPUKERN_DEVICE", hide_env_values = true)]
+    pub device: Option<String>,
+
+    /// Seed of the input data [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Sub-group size to require of the device [default: the device's own].
+    #[arg(long, value_name = "N")]
+    pub subgroup_size: Option<String>,
+
+    /// The smallest difference that matters [default: 2%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// Stop after this time even if undecided [default: 10s; 60s for drivers].
+    #[arg(long, value_name = "TIME")]
+    pub max_time: Option<String>,
+
+    /// Write what was measured as JSON to this file, or to standard output (`-`) in place of the verdict.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_help_of_export_names_every_format() {
+        let mut command = Cli::command();
+        let export = command.find_subcommand_mut("export").expect("it is a command");
+        let help = export.render_long_help().to_string();
+        assert!(crate::export::Format::ALL.iter().all(|format| help.contains(format.name())), "{help}");
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

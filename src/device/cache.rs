@@ -1,0 +1,122 @@
+//! What is kept between runs in the user's cache folder: compiled pipelines and measured limits, keyed by device and
+//! driver. Everything here may be missing, damaged or read-only: then it is made again, and nothing fails.
+
+use crate::device::capability::DeviceInfo;
+use sha2::{Digest, Sha256};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The folder of what is kept, if there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Cache {
+    folder: Option<PathBuf>,
+}
+
+/// Bytes of the checksum before the contents of a file.
+const CHECKSUM: usize = 32;
+
+impl Cache {
+    /// Keeps things in `folder`, or in `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
+    #[must_use]
+    pub fn new(folder: Option<&Path>) -> Self {
+        Self { folder: folder.map(Path::to_path_buf).or_else(|| dirs::cache_dir().map(|user| user.join("gpukern"))) }
+    }
+
+    /// Keeps nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The file of this kind for a device with its driver.
+    fn file(&self, kind: &str, device: &DeviceInfo) -> Option<PathBuf> {
+        let mut key = Sha256::new();
+        for part in [&device.name, &device.uuid, &device.driver.name, &device.driver.info, &device.api_version] {
+            key.update(part.as_bytes());
+            key.update([0]);
+        }
+        key.update(device.driver.version.to_le_bytes());
+        Some(self.folder.as_ref()?.join(format!("{}.{kind}", hex(&key.finalize()[..8]))))
+    }
+
+    /// What was kept of this kind for a device with its driver; `None` if nothing was or if it is damaged.
+    #[must_use]
+    pub fn get(&self, kind: &str, device: &DeviceInfo) -> Option<Vec<u8>> {
+        let file = std::fs::read(self.file(kind, device)?).ok()?;
+        let (checksum, contents) = file.split_at_checked(CHECKSUM)?;
+        // A driver may trust its own data more than it should: hand it nothing that was cut off or altered.
+        (Sha256::digest(contents)[..] == *checksum).then(|| contents.to_vec())
+    }
+
+    /// Keeps `contents`, in one step or not at all.
+    pub fn put(&self, kind: &str, device: &DeviceInfo, contents: &[u8]) {
+        let Some(path) = self.file(kind, device) else { return };
+        let write = || -> std::io::Result<()> {
+            let folder = path.parent().unwrap_or(Path::new("."));
+            std::fs::create_dir_all(folder)?;
+            let mut draft = tempfile::NamedTempFile::new_in(folder)?;
+            draft.write_all(&Sha256::digest(contents))?;
+            draft.write_all(contents)?;
+            draft.persist(&path)?;
+            Ok(())
+        };
+        // A cache that cannot be written costs time, nothing else.
+        let _ = write();
+    }
+}
+
+/// The first 64 bits of the SHA-256 of `parts`, in hexadecimal.
+#[must_use]
+pub fn fingerprint(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+    }
+    hex(&hash.finalize()[..8])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::capability::tests::software_device;
+
+    #[test]
+    fn what_was_kept_comes_back_for_the_same_device_and_driver_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = Cache::new(Some(&folder.path().join("below")));
+        let device = software_device();
+        assert_eq!(cache.get("pipelines", &device), None);
+        cache.put("pipelines", &device, b"compiled");
+        assert_eq!(cache.get("pipelines", &device).as_deref(), Some(&b"compiled"[..]));
+        assert_eq!(cache.get("peak", &device), None);
+        let mut newer = software_device();
+        newer.driver.version += 1;
+        assert_eq!(cache.get("pipelines", &newer), None);
+    }
+
+    #[test]
+    fn a_damaged_file_is_as_good_as_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = Cache::new(Some(folder.path()));
+        let device = software_device();
+        cache.put("pipelines", &device, b"compiled");
+        let path = cache.file("pipelines", &device).expect("a folder was given");
+        let whole = std::fs::read(&path).expect("written");
+        for damaged in [&whole[..10], &whole[..whole.len() - 1], &[whole.clone(), vec![1]].concat()] {
+            std::fs::write(&path, damaged).expect("written");
+            assert_eq!(cache.get("pipelines", &device), None);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_no_failure() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let cache = Cache::new(Some(&file.path().join("below")));
+        cache.put("peak", &software_device(), b"figures");
+        assert_eq!(cache.get("peak", &software_device()), None);
+    }
+}

@@ -1,0 +1,522 @@
+//! What a Vulkan device is and can do, as plain data: printed by `gpukern devices`, kept in every record, and
+//! compared with what a program needs. Nothing here talks to Vulkan.
+
+use crate::basis::dtype::DType;
+use crate::basis::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The kind of a device (Vulkan's `VkPhysicalDeviceType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// A GPU with memory of its own.
+    DiscreteGpu,
+    /// A GPU that shares the host's memory.
+    IntegratedGpu,
+    /// A GPU seen through a virtual machine.
+    VirtualGpu,
+    /// A software device that runs on the host's cores.
+    Cpu,
+    /// The host's own processor, without Vulkan.
+    Host,
+    /// Anything else.
+    Other,
+}
+
+impl DeviceKind {
+    /// Whether `--device gpu` means it.
+    #[must_use]
+    pub fn is_gpu(self) -> bool {
+        matches!(self, Self::DiscreteGpu | Self::IntegratedGpu | Self::VirtualGpu)
+    }
+
+    /// Whether its kernels run on the host's cores, which every other program uses too.
+    #[must_use]
+    pub fn is_host(self) -> bool {
+        matches!(self, Self::Cpu | Self::Host)
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::DiscreteGpu => "discrete GPU",
+            Self::IntegratedGpu => "integrated GPU",
+            Self::VirtualGpu => "virtual GPU",
+            Self::Cpu => "CPU",
+            Self::Host => "host",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// One Vulkan device as its driver describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DeviceInfo {
+    /// Position in the list of devices.
+    pub index: usize,
+    /// The device's name, such as `llvmpipe (LLVM 15.0.6, 256 bits)`.
+    pub name: String,
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// The driver.
+    pub driver: Driver,
+    /// Highest Vulkan version the device supports, such as `1.3.230`.
+    pub api_version: String,
+    /// PCI vendor id, or Khronos vendor id.
+    pub vendor_id: u32,
+    /// The vendor's device id.
+    pub device_id: u32,
+    /// `VkPhysicalDeviceIDProperties::deviceUUID`.
+    pub uuid: String,
+    /// PCI address `domain:bus:device.function`, where the driver tells it.
+    pub pci_address: Option<String>,
+    /// Memory heaps.
+    pub heaps: Vec<Heap>,
+    /// Sub-groups.
+    pub subgroup: Subgroup,
+    /// Limits that programs are checked against.
+    pub limits: Limits,
+    /// Timestamps.
+    pub timestamps: Timestamps,
+    /// Features that kernels may need.
+    pub features: BTreeSet<Feature>,
+    /// Shapes of `VK_KHR_cooperative_matrix`.
+    pub cooperative_matrices: Vec<CooperativeMatrix>,
+    /// What `VK_NV_cooperative_matrix2` adds to them.
+    #[serde(default)]
+    pub flexible_matrices: Option<FlexibleMatrices>,
+}
+
+/// A driver's identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Driver {
+    /// Such as `llvmpipe` or `NVIDIA`.
+    pub name: String,
+    /// The driver's own description of its version, such as `Mesa 22.3.6 (LLVM 15.0.6)`.
+    pub info: String,
+    /// `driverVersion` as the vendor encodes it.
+    pub version: u32,
+}
+
+/// A memory heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Heap {
+    /// Its size.
+    pub size: Bytes,
+    /// Whether it is local to the device.
+    pub device_local: bool,
+}
+
+/// Sub-group sizes and operations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Subgroup {
+    /// The default size.
+    pub size: u32,
+    /// Smallest size that can be required.
+    pub min_size: u32,
+    /// Largest size that can be required.
+    pub max_size: u32,
+    /// Whether a compute pipeline can require one of the sizes.
+    pub size_control: bool,
+    /// Whether a pipeline can ask for full sub-groups.
+    pub full_subgroups: bool,
+    /// Operations available in compute shaders, in Vulkan's terms: `basic`, `vote`, `ballot`, ….
+    pub operations: Vec<String>,
+}
+
+/// Limits of a device, in the units of Vulkan's limits of the same names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Limits {
+    /// Work-groups of one dispatch along x, y, z.
+    pub group_count: [u32; 3],
+    /// Invocations of a work-group along x, y, z.
+    pub group_size: [u32; 3],
+    /// Invocations of a work-group.
+    pub group_invocations: u32,
+    /// Shared memory of a work-group.
+    pub shared_memory: Bytes,
+    /// Push-constant block.
+    pub push_constants: Bytes,
+    /// Range of one storage-buffer descriptor.
+    pub storage_buffer_range: Bytes,
+    /// Texels of one view of a buffer; 0 in records of versions that did not ask.
+    #[serde(default)]
+    pub texel_buffer_elements: u32,
+    /// Largest buffer (`maxBufferSize`, or `maxMemoryAllocationSize` where that is smaller).
+    pub buffer: Bytes,
+    /// Loop iterations of one invocation, summed over its loops, after which the driver silently stops it.
+    pub loop_iterations: Option<u64>,
+}
+
+/// Timestamp support of the queue that measurements use.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Timestamps {
+    /// Nanoseconds of one tick.
+    pub period_ns: f32,
+    /// Meaningful bits of a timestamp; 0 where the queue has none.
+    pub valid_bits: u32,
+}
+
+/// One supported shape of `VK_KHR_cooperative_matrix`: D = A·B + C with A m×k, B k×n.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CooperativeMatrix {
+    /// Rows of A.
+    pub m: u32,
+    /// Columns of B.
+    pub n: u32,
+    /// Columns of A.
+    pub k: u32,
+    /// Component type of A and B, such as `f16`.
+    pub input: String,
+    /// Component type of C and D.
+    pub accumulator: String,
+    /// `subgroup` or `workgroup`.
+    pub scope: String,
+}
+
+/// Cooperative matrices whose extents are multiples of something, in place of a few shapes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FlexibleMatrices {
+    /// The largest extent of a matrix.
+    pub most_extent: u32,
+    /// What can be multiplied.
+    pub shapes: Vec<FlexibleMatrix>,
+}
+
+/// Flexible matrices of some types and scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FlexibleMatrix {
+    /// What M, N and K must be multiples of.
+    pub granularity: [u32; 3],
+    /// Component type of A and B, such as `f16`.
+    pub input: String,
+    /// Component type of C and D.
+    pub accumulator: String,
+    /// `subgroup` or `workgroup`.
+    pub scope: String,
+    /// Invocations of a work-group, at that scope.
+    pub invocations: u32,
+}
+
+/// The type that products of cooperative matrices are summed up in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulator {
+    /// 32 bits.
+    Wide,
+    /// That of the operands.
+    Narrow,
+}
+
+impl Accumulator {
+    /// Its name in [`MatrixShape`].
+    #[must_use]
+    pub fn name(self, dtype: DType) -> &'static str {
+        match (self, dtype) {
+            (Self::Narrow, _) => dtype.name(),
+            (Self::Wide, DType::I8) => "i32",
+            (Self::Wide, DType::U8) => "u32",
+            (Self::Wide, _) => "f32",
+        }
+    }
+}
+
+/// Who holds a cooperative matrix together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixScope {
+    /// A sub-group.
+    Subgroup,
+    /// A work-group of so many invocations.
+    Workgroup(u32),
+}
+
+/// A shape of cooperative matrices that a kernel multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatrixShape {
+    /// Rows of A.
+    pub m: u32,
+    /// Columns of B.
+    pub n: u32,
+    /// Columns of A.
+    pub k: u32,
+    /// Component type of A and B.
+    pub input: &'static str,
+    /// Component type of C and D.
+    pub accumulator: &'static str,
+    /// Who holds them.
+    pub scope: MatrixScope,
+}
+
+impl fmt::Display for MatrixShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape = format!("{}×{}×{} {} → {}", self.m, self.n, self.k, self.input, self.accumulator);
+        match self.scope {
+            MatrixScope::Subgroup => f.pad(&shape),
+            MatrixScope::Workgroup(size) => f.pad(&format!("{shape} held by {size} invocations")),
+        }
+    }
+}
+
+macro_rules! features {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// A feature that a kernel may need, by the name Vulkan gives it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        pub enum Feature {
+            $($(#[$doc])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl Feature {
+            /// Every feature.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Vulkan's name.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+features! {
+    /// Pointers to buffers in push constants.
+    BufferDeviceAddress = "bufferDeviceAddress",
+    /// Tightly packed buffer layouts.
+    ScalarBlockLayout = "scalarBlockLayout",
+    /// 64-bit floats.
+    ShaderFloat64 = "shaderFloat64",
+    /// 16-bit float arithmetic.
+    ShaderFloat16 = "shaderFloat16",
+    /// 8-bit integers.
+    ShaderInt8 = "shaderInt8",
+    /// 16-bit integers.
+    ShaderInt16 = "shaderInt16",
+    /// 64-bit integers.
+    ShaderInt64 = "shaderInt64",
+    /// 16-bit values in buffers.
+    StorageBuffer16BitAccess = "storageBuffer16BitAccess",
+    /// 8-bit values in buffers.
+    StorageBuffer8BitAccess = "storageBuffer8BitAccess",
+    /// Sub-group operations on 8-, 16- and 64-bit types.
+    ShaderSubgroupExtendedTypes = "shaderSubgroupExtendedTypes",
+    /// Atomic f32 loads, stores and exchanges in buffers.
+    ShaderBufferFloat32Atomics = "shaderBufferFloat32Atomics",
+    /// Atomic f32 addition in buffers.
+    ShaderBufferFloat32AtomicAdd = "shaderBufferFloat32AtomicAdd",
+    /// Atomic f32 addition in shared memory.
+    ShaderSharedFloat32AtomicAdd = "shaderSharedFloat32AtomicAdd",
+    /// Atomic f32 minimum and maximum in buffers.
+    ShaderBufferFloat32AtomicMinMax = "shaderBufferFloat32AtomicMinMax",
+    /// Cooperative matrices of sub-group scope.
+    CooperativeMatrix = "cooperativeMatrix",
+    /// Cooperative matrices of work-group scope.
+    CooperativeMatrixWorkgroupScope = "cooperativeMatrixWorkgroupScope",
+    /// Cooperative matrices of any extents that are multiples of something.
+    CooperativeMatrixFlexibleDimensions = "cooperativeMatrixFlexibleDimensions",
+    /// Loads and stores of cooperative matrices that know the extents of the whole.
+    CooperativeMatrixTensorAddressing = "cooperativeMatrixTensorAddressing",
+    /// The Vulkan memory model.
+    VulkanMemoryModel = "vulkanMemoryModel",
+    /// 16-bit floats with the range of 32-bit ones.
+    ShaderBFloat16 = "shaderBFloat16Type",
+    /// Cooperative matrices of them.
+    ShaderBFloat16CooperativeMatrix = "shaderBFloat16CooperativeMatrix",
+}
+
+/// What a SPIR-V capability asks of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// Nothing: every Vulkan device with compute has it.
+    Nothing,
+    /// A feature.
+    Feature(Feature),
+    /// A class of sub-group operations, by the name in [`Subgroup::operations`].
+    Subgroup(&'static str),
+}
+
+/// What the SPIR-V capability `name` asks of a device ("SPIR-V environment for Vulkan", appendix A of the Vulkan
+/// specification), or `None` for a capability that this table does not know yet.
+#[must_use]
+pub fn requirement(name: &str) -> Option<Requirement> {
+    use Requirement::{Feature as F, Nothing, Subgroup as S};
+    Some(match name {
+        "Shader" | "SampledBuffer" => Nothing,
+        "PhysicalStorageBufferAddresses" => F(Feature::BufferDeviceAddress),
+        "Float64" => F(Feature::ShaderFloat64),
+        "Float16" => F(Feature::ShaderFloat16),
+        "Int8" => F(Feature::ShaderInt8),
+        "Int16" => F(Feature::ShaderInt16),
+        "Int64" => F(Feature::ShaderInt64),
+        "StorageBuffer16BitAccess" => F(Feature::StorageBuffer16BitAccess),
+        "StorageBuffer8BitAccess" => F(Feature::StorageBuffer8BitAccess),
+        "AtomicFloat32AddEXT" => F(Feature::ShaderBufferFloat32AtomicAdd),
+        "CooperativeMatrixKHR" => F(Feature::CooperativeMatrix),
+        "TensorAddressingNV" | "CooperativeMatrixTensorAddressingNV" => F(Feature::CooperativeMatrixTensorAddressing),
+        "VulkanMemoryModel" => F(Feature::VulkanMemoryModel),
+        "BFloat16TypeKHR" => F(Feature::ShaderBFloat16),
+        "BFloat16CooperativeMatrixKHR" => F(Feature::ShaderBFloat16CooperativeMatrix),
+        "GroupNonUniform" => S("basic"),
+        "GroupNonUniformVote" => S("vote"),
+        "GroupNonUniformArithmetic" => S("arithmetic"),
+        "GroupNonUniformBallot" => S("ballot"),
+        "GroupNonUniformShuffle" => S("shuffle"),
+        "GroupNonUniformShuffleRelative" => S("shuffle-relative"),
+        "GroupNonUniformClustered" => S("clustered"),
+        "GroupNonUniformQuad" => S("quad"),
+        _ => return None,
+    })
+}
+
+impl DeviceInfo {
+    /// Features that every kernel of ours relies on.
+    pub const BASE: &'static [Feature] = &[Feature::BufferDeviceAddress, Feature::ScalarBlockLayout];
+
+    /// Bytes of the largest device-local heap: what the buffers of one case must fit in together.
+    #[must_use]
+    pub fn memory(&self) -> Bytes {
+        self.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size).max().unwrap_or_default()
+    }
+
+    /// Whether kernels can multiply cooperative matrices of this shape.
+    #[must_use]
+    pub fn multiplies(&self, shape: &MatrixShape) -> bool {
+        let extents = [shape.m, shape.n, shape.k];
+        let types = (shape.input, shape.accumulator);
+        match shape.scope {
+            MatrixScope::Subgroup => self.cooperative_matrices.iter().any(|own| {
+                [own.m, own.n, own.k] == extents
+                    && (own.input.as_str(), own.accumulator.as_str()) == types
+                    && own.scope == "subgroup"
+            }),
+            MatrixScope::Workgroup(invocations) => self.flexible_matrices.as_ref().is_some_and(|flexible| {
+                let multiple = |own: &FlexibleMatrix| {
+                    extents.iter().zip(own.granularity).all(|(extent, unit)| extent.is_multiple_of(unit))
+                };
+                extents.iter().all(|extent| *extent <= flexible.most_extent)
+                    && flexible.shapes.iter().any(|own| {
+                        (own.input.as_str(), own.accumulator.as_str()) == types
+                            && (own.scope.as_str(), own.invocations) == ("workgroup", invocations)
+                            && multiple(own)
+                    })
+            }),
+        }
+    }
+
+    /// Why nothing at all can be measured here, if so.
+    #[must_use]
+    pub fn unusable(&self) -> Option<String> {
+        let lacking = Self::BASE.iter().find(|feature| !self.features.contains(feature));
+        if let Some(feature) = lacking {
+            return Some(format!("needs feature {}", feature.name()));
+        }
+        (self.timestamps.valid_bits == 0).then(|| "needs a compute queue with timestamps".into())
+    }
+
+    /// Why a kernel that declares `capabilities` cannot run here, if so.
+    #[must_use]
+    pub fn lacks(&self, capabilities: &[&str]) -> Option<String> {
+        capabilities.iter().find_map(|name| match requirement(name) {
+            Some(Requirement::Nothing) => None,
+            Some(Requirement::Feature(feature)) => {
+                (!self.features.contains(&feature)).then(|| format!("needs feature {}", feature.name()))
+            }
+            Some(Requirement::Subgroup(operation)) => (!self.subgroup.operations.iter().any(|o| o == operation))
+                .then(|| format!("needs sub-group operation {operation} in compute shaders")),
+            None => Some(format!("needs SPIR-V capability {name}, which gpukern does not know")),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::kernel::shaders::SHADERS;
+
+    const MATRICES: [Feature; 6] = [
+        Feature::CooperativeMatrix,
+        Feature::CooperativeMatrixWorkgroupScope,
+        Feature::CooperativeMatrixFlexibleDimensions,
+        Feature::CooperativeMatrixTensorAddressing,
+        Feature::ShaderBFloat16,
+        Feature::ShaderBFloat16CooperativeMatrix,
+    ];
+
+    /// A device like the software device of Debian 12, for tests without one.
+    pub(crate) fn software_device() -> DeviceInfo {
+        DeviceInfo {
+            index: 0,
+            name: "software".into(),
+            kind: DeviceKind::Cpu,
+            driver: Driver { name: "test".into(), info: String::new(), version: 1 },
+            api_version: "1.3.0".into(),
+            vendor_id: 0,
+            device_id: 0,
+            uuid: "00000000-0000-0000-0000-000000000000".into(),
+            pci_address: None,
+            heaps: vec![Heap { size: Bytes(2 << 30), device_local: true }],
+            subgroup: Subgroup {
+                size: 8,
+                min_size: 8,
+                max_size: 8,
+                size_control: true,
+                full_subgroups: true,
+                operations: ["basic", "vote", "arithmetic", "ballot", "shuffle", "shuffle-relative"]
+                    .map(String::from)
+                    .to_vec(),
+            },
+            limits: Limits {
+                group_count: [65535; 3],
+                group_size: [1024; 3],
+                group_invocations: 1024,
+                shared_memory: Bytes(32 << 10),
+                push_constants: Bytes(256),
+                storage_buffer_range: Bytes(128 << 20),
+                texel_buffer_elements: 1 << 27,
+                buffer: Bytes(2 << 30),
+                loop_iterations: Some(65_535),
+            },
+            timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
+            features: Feature::ALL.iter().copied().filter(|feature| !MATRICES.contains(feature)).collect(),
+            cooperative_matrices: vec![],
+            flexible_matrices: None,
+        }
+    }
+
+    #[test]
+    fn every_capability_of_every_shader_is_in_the_table() {
+        for shader in SHADERS {
+            for name in shader.capabilities {
+                assert!(requirement(name).is_some(), "{}: capability {name} is unknown", shader.label());
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_feature_is_named() {
+        let mut device = software_device();
+        device.features.remove(&Feature::ShaderFloat64);
+        assert_eq!(device.lacks(&["Shader", "Float64"]), Some("needs feature shaderFloat64".into()));
+        assert_eq!(device.lacks(&["Shader"]), None);
+    }
+
+    #[test]
+    fn a_missing_sub_group_operation_is_named() {
+        let mut device = software_device();
+        device.subgroup.operations.retain(|operation| operation != "shuffle");
+        let reason = device.lacks(&["GroupNonUniformShuffle"]).expect("it is missing");
+        assert!(reason.contains("sub-group operation shuffle"), "{reason}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Which devices a run uses: an index, a UUID, a type or a part of the name.
+
+use crate::device::capability::{DeviceInfo, DeviceKind};
+
+/// Indices into `devices` that `selectors` name, each once, in the order named; the default device when there are
+/// no selectors.
+///
+/// # Errors
+/// When a selector matches no device, or several where it must name one.
+pub fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec<usize>, String> {
+    if selectors.is_empty() {
+        return Ok(default(devices).into_iter().collect());
+    }
+    let mut chosen = vec![];
+    for selector in selectors {
+        for index in matching(devices, selector)? {
+            if !chosen.contains(&index) {
+                chosen.push(index);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+/// The best device: a usable one before an unusable one, then by kind.
+fn default(devices: &[DeviceInfo]) -> Option<usize> {
+    let rank = |device: &DeviceInfo| {
+        let kind = match device.kind {
+            DeviceKind::DiscreteGpu => 0,
+            DeviceKind::IntegratedGpu => 1,
+            DeviceKind::VirtualGpu => 2,
+            DeviceKind::Cpu => 3,
+            DeviceKind::Host | DeviceKind::Other => 4,
+        };
+        (device.unusable().is_some(), kind, device.index)
+    };
+    devices.iter().enumerate().min_by_key(|(_, device)| rank(device)).map(|(index, _)| index)
+}
+
+fn matching(devices: &[DeviceInfo], selector: &str) -> Result<Vec<usize>, String> {
+    let all = |test: &dyn Fn(&DeviceInfo) -> bool| -> Vec<usize> {
+        devices.iter().enumerate().filter(|(_, device)| test(device)).map(|(index, _)| index).collect()
+    };
+    let lower = selector.to_lowercase();
+    let found = match lower.as_str() {
+        "all" => return Ok(all(&|_| true)),
+        "gpu" => all(&|device| device.kind.is_gpu()).into_iter().take(1).collect(),
+        "cpu" => all(&|device| device.kind == DeviceKind::Cpu).into_iter().take(1).collect(),
+        _ => match selector.parse::<usize>() {
+            Ok(index) => all(&|device| device.index == index),
+            Err(_) => all(&|device| device.uuid == lower || device.name.to_lowercase().contains(&lower)),
+        },
+    };
+    match found[..] {
+        [_] => Ok(found),
+        [] => Err(format!("no device matches '{selector}'; available: {}", names(devices))),
+        _ => Err(format!("device '{selector}' is ambiguous; use an index or UUID of: {}", names(devices))),
+    }
+}
+
+fn names(devices: &[DeviceInfo]) -> String {
+    if devices.is_empty() {
+        return "none".into();
+    }
+    devices.iter().map(|device| format!("{} ({})", device.index, device.name)).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::capability::tests::software_device;
+
+    fn devices() -> Vec<DeviceInfo> {
+        let make = |index, name: &str, kind, uuid: &str| DeviceInfo {
+            index,
+            name: name.into(),
+            kind,
+            uuid: uuid.into(),
+            ..software_device()
+        };
+        vec![
+            make(0, "llvmpipe", DeviceKind::Cpu, "aa"),
+            make(1, "Arc A770", DeviceKind::DiscreteGpu, "bb"),
+            make(2, "Arc Graphics", DeviceKind::IntegratedGpu, "cc"),
+        ]
+    }
+
+    fn chosen(selectors: &[&str]) -> Result<Vec<usize>, String> {
+        select(&devices(), &selectors.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_default_is_the_discrete_gpu_and_without_one_the_software_device() {
+        assert_eq!(chosen(&[]), Ok(vec![1]));
+        assert_eq!(select(&devices()[..1], &[]), Ok(vec![0]));
+        assert_eq!(select(&[], &[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn devices_are_named_by_index_part_of_the_name_uuid_or_type() {
+        assert_eq!(chosen(&["2"]), Ok(vec![2]));
+        assert_eq!(chosen(&["LLVM", "bb"]), Ok(vec![0, 1]));
+        assert_eq!(chosen(&["gpu", "cpu", "1"]), Ok(vec![1, 0]));
+        assert_eq!(chosen(&["all"]), Ok(vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn no_match_and_several_matches_are_errors_that_list_the_devices() {
+        assert_eq!(
+            chosen(&["radeon"]),
+            Err("no device matches 'radeon'; available: 0 (llvmpipe), 1 (Arc A770), 2 (Arc Graphics)".into())
+        );
+        assert!(chosen(&["arc"]).expect_err("two").starts_with("device 'arc' is ambiguous"));
+        assert!(chosen(&["7"]).is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! What a buffer is: its elements, how many, and who fills and who checks them.
+
+use crate::basis::dtype::DType;
+use crate::basis::units::Bytes;
+
+/// A buffer that a problem needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferSpec {
+    /// The name that the documentation of the algorithm uses.
+    pub name: &'static str,
+    /// What it is for.
+    pub role: Role,
+    /// Element type.
+    pub dtype: DType,
+    /// Number of elements.
+    pub len: u64,
+}
+
+impl BufferSpec {
+    /// Its size in memory.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        Bytes(self.len * self.dtype.bytes())
+    }
+}
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Filled by the host, read by the program.
+    Input,
+    /// Written by the program, checked by the host.
+    Output,
+    /// Filled by the host, changed in place by the program, checked by the host. Restored before every run.
+    InPlace,
+    /// Written and read by the program alone.
+    Scratch,
+}
+
+impl Role {
+    /// Whether the host fills it.
+    #[must_use]
+    pub fn is_input(self) -> bool {
+        matches!(self, Self::Input | Self::InPlace)
+    }
+
+    /// Whether the host checks it.
+    #[must_use]
+    pub fn is_output(self) -> bool {
+        matches!(self, Self::Output | Self::InPlace)
+    }
+}

@@ -1,0 +1,7 @@
+//! Kernels and the programs that are made of them, as data. Imports `basis` and `device`.
+
+pub mod buffer;
+pub mod compiled;
+pub mod program;
+pub mod shaders;
+pub mod spirv;

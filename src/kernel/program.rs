@@ -1,0 +1,506 @@
+//! A variant's work on a device as data: a list of steps over numbered buffers. Built by pure functions, checked
+//! against a device's limits without a device, and replayed by the `vulkan` module.
+
+use crate::basis::dtype::DType;
+use crate::basis::units::Bytes;
+use crate::device::capability::{DeviceInfo, MatrixShape};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::shaders::{ArgumentKind, Shader, SpecValues, Word};
+use serde::{Deserialize, Serialize};
+
+/// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BufferId(pub usize);
+
+/// The steps that compute a result, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The steps. One that touches a buffer of an earlier one waits for it.
+    pub steps: Vec<Step>,
+    /// Rounds to run after them.
+    pub repeat: Option<Repeat>,
+    /// What was chosen for this device that a reader of its figures should know: `float atomics: native`.
+    pub note: Option<&'static str>,
+    /// What its arithmetic may err by beyond the tolerance of the problem, in the units of the residual: more than zero
+    /// where it computes with less than the element type promises.
+    pub allowance: f64,
+    /// Buffers of its own, which it numbers behind those of the problem. It writes them before it reads them.
+    pub scratch: Vec<BufferSpec>,
+    /// What it computes with, where that is not the element type.
+    pub computes: Option<Computes>,
+}
+
+/// Arithmetic in another type than that of the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Computes {
+    /// The type.
+    pub dtype: DType,
+    /// Operations in it for each nominal one.
+    pub operations: u64,
+}
+
+/// Rounds of the same steps until the device says stop. The host looks at the flag after each round, as the
+/// documents' programs do.
+#[derive(Clone, Debug)]
+pub struct Repeat {
+    /// The steps of one round.
+    pub body: Vec<Step>,
+    /// A buffer whose first 32-bit word is not zero once no further round is wanted.
+    pub stop: BufferId,
+    /// Most rounds to run.
+    pub bound: u32,
+}
+
+/// One step of a program.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Run a kernel.
+    Dispatch(Dispatch),
+    /// Fill a buffer with a 32-bit word.
+    Fill {
+        /// The buffer.
+        buffer: BufferId,
+        /// The word.
+        word: u32,
+    },
+    /// Copy the whole of a buffer to another of the same size.
+    Copy {
+        /// The source.
+        from: BufferId,
+        /// The destination.
+        to: BufferId,
+    },
+}
+
+impl Step {
+    /// The buffers that the step reads or writes.
+    #[must_use]
+    pub fn buffers(&self) -> Vec<BufferId> {
+        match self {
+            Self::Dispatch(dispatch) => dispatch.buffers().collect(),
+            Self::Fill { buffer, .. } => vec![*buffer],
+            Self::Copy { from, to } => vec![*from, *to],
+        }
+    }
+}
+
+/// A kernel with its specialization, its grid and its arguments.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// The kernel.
+    pub shader: &'static Shader,
+    /// Values of specialization constants.
+    pub constants: SpecValues,
+    /// The sub-group size to require where the device can, with full sub-groups.
+    pub subgroup_size: Option<u32>,
+    /// Work-groups along x, y, z. Wider than Vulkan's 32 bits, so that too large a grid is found, not wrapped.
+    pub groups: [u64; 3],
+    /// The argument values, in the order of the shader's push-constant block.
+    pub values: Vec<Value>,
+    /// The buffers behind the shader's texel views, in their order.
+    pub views: Vec<BufferId>,
+    /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::device::capability::Limits`]).
+    pub loop_iterations: u64,
+    /// A buffer whose first three words are the numbers of work-groups, in place of `groups`.
+    pub indirect: Option<BufferId>,
+    /// The shape of the cooperative matrices that the kernel multiplies.
+    pub matrix: Option<MatrixShape>,
+}
+
+/// The value of one argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// The address of a buffer.
+    Buffer(BufferId),
+    /// An unsigned integer.
+    U32(u32),
+    /// A float.
+    F32(f32),
+}
+
+impl Dispatch {
+    /// `shader` on no grid yet, with `arguments` by name: those of its push-constant block and its texel views.
+    ///
+    /// # Panics
+    /// When the names or kinds are not those of the kernel: an error of the registry, found by the test that builds
+    /// every program.
+    #[must_use]
+    pub fn new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Self {
+        let find = |wanted: &str| {
+            let value = arguments.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
+            value.unwrap_or_else(|| panic!("{}: no value for argument {wanted}", shader.name))
+        };
+        let values = shader.arguments.iter().map(|argument| {
+            let value = find(argument.name);
+            let kind = match value {
+                Value::Buffer(_) => ArgumentKind::Address,
+                Value::U32(_) => ArgumentKind::U32,
+                Value::F32(_) => ArgumentKind::F32,
+            };
+            assert_eq!(kind, argument.kind, "{}: argument {}", shader.name, argument.name);
+            value
+        });
+        let values: Vec<_> = values.collect();
+        let views = shader.views.iter().map(|name| match find(name) {
+            Value::Buffer(id) => id,
+            other => panic!("{}: view {name} of {other:?}", shader.name),
+        });
+        let views: Vec<_> = views.collect();
+        let taken = values.len() + views.len();
+        assert_eq!(taken, arguments.len(), "{}: a value for an argument that it does not have", shader.name);
+        Self {
+            shader,
+            constants: vec![],
+            subgroup_size: None,
+            groups: [1; 3],
+            values,
+            views,
+            loop_iterations: 0,
+            indirect: None,
+            matrix: None,
+        }
+    }
+
+    /// Sets the invocations of a work-group along x, y, z.
+    ///
+    /// # Panics
+    /// When the kernel fixes an extent to another value: an error of the registry.
+    #[must_use]
+    pub fn group_size(mut self, size: [u32; 3]) -> Self {
+        for (word, wanted) in self.shader.local_size.into_iter().zip(size) {
+            match word {
+                Word::Literal(fixed) => assert_eq!(fixed, wanted, "{}: fixed work-group size", self.shader.name),
+                Word::Constant { id, .. } => self.set(id, wanted),
+            }
+        }
+        self
+    }
+
+    /// Sets the specialization constant `name`.
+    ///
+    /// # Panics
+    /// When the kernel has no such constant: an error of the registry.
+    #[must_use]
+    pub fn constant(mut self, name: &str, value: u32) -> Self {
+        let constant = self.shader.constants.iter().find(|constant| constant.name == name);
+        let id = constant.unwrap_or_else(|| panic!("{}: no constant {name}", self.shader.name)).id;
+        self.set(id, value);
+        self
+    }
+
+    /// Sets the number of work-groups along x, y, z.
+    #[must_use]
+    pub fn groups(mut self, groups: [u64; 3]) -> Self {
+        self.groups = groups;
+        self
+    }
+
+    /// Requires sub-groups of this size, all of them full, where the device can be told.
+    #[must_use]
+    pub fn subgroups_of(mut self, size: u32) -> Self {
+        self.subgroup_size = Some(size);
+        self
+    }
+
+    /// Takes the numbers of work-groups from the first three words of a buffer.
+    #[must_use]
+    pub fn indirect(mut self, counts: BufferId) -> Self {
+        self.indirect = Some(counts);
+        self
+    }
+
+    /// States the shape of the cooperative matrices that the kernel multiplies.
+    #[must_use]
+    pub fn matrix(mut self, shape: MatrixShape) -> Self {
+        self.matrix = Some(shape);
+        self
+    }
+
+    /// States the loop iterations of the busiest invocation.
+    #[must_use]
+    pub fn loops(mut self, iterations: u64) -> Self {
+        self.loop_iterations = iterations;
+        self
+    }
+
+    fn buffers(&self) -> impl Iterator<Item = BufferId> {
+        let addressed = self.values.iter().filter_map(|value| match value {
+            Value::Buffer(id) => Some(*id),
+            Value::U32(_) | Value::F32(_) => None,
+        });
+        addressed.chain(self.views.iter().copied()).chain(self.indirect)
+    }
+
+    fn set(&mut self, id: u32, value: u32) {
+        self.constants.retain(|(constant, _)| *constant != id);
+        self.constants.push((id, value));
+        self.constants.sort_unstable();
+    }
+
+    /// The push-constant block once the buffers have `addresses`.
+    #[must_use]
+    pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
+        let mut block = vec![0; self.shader.argument_bytes() as usize];
+        for (argument, value) in self.shader.arguments.iter().zip(&self.values) {
+            let start = argument.offset as usize;
+            match value {
+                Value::Buffer(id) => block[start..start + 8].copy_from_slice(&addresses[id.0].to_le_bytes()),
+                Value::U32(v) => block[start..start + 4].copy_from_slice(&v.to_le_bytes()),
+                Value::F32(v) => block[start..start + 4].copy_from_slice(&v.to_le_bytes()),
+            }
+        }
+        block
+    }
+
+    /// Why `device` cannot run this dispatch, if so.
+    fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
+        let limits = &device.limits;
+        if let Some(reason) = device.lacks(self.shader.capabilities) {
+            return Some(reason);
+        }
+        if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {
+            return Some(format!("needs cooperative matrices of {shape}; `gpukern devices` names those of the device"));
+        }
+        let size = self.shader.local_size.map(|word| word.value(&self.constants));
+        let invocations = size.iter().map(|extent| u64::from(*extent)).product::<u64>();
+        if invocations > u64::from(limits.group_invocations) || size.iter().zip(limits.group_size).any(|(s, l)| *s > l)
+        {
+            let [x, y, z] = size;
+            return Some(format!(
+                "needs work-groups of {x}×{y}×{z} invocations; the device has at most {} in a group",
+                limits.group_invocations
+            ));
+        }
+        if let Some(axis) = (0..3).find(|&i| self.groups[i] > u64::from(limits.group_count[i])) {
+            return Some(format!(
+                "needs {} work-groups along {}; the device dispatches at most {}",
+                self.groups[axis],
+                ["x", "y", "z"][axis],
+                limits.group_count[axis]
+            ));
+        }
+        let shared = self.shader.shared_bytes(&self.constants);
+        if shared > limits.shared_memory.0 {
+            return Some(format!(
+                "needs {} of shared memory a work-group; the device has {}",
+                Bytes(shared),
+                limits.shared_memory
+            ));
+        }
+        let block = u64::from(self.shader.argument_bytes());
+        if block > limits.push_constants.0 {
+            return Some(format!("needs {block} bytes of push constants; the device has {}", limits.push_constants.0));
+        }
+        if let Some(size) = self.subgroup_size {
+            let group = &device.subgroup;
+            if size != group.size && !(group.size_control && (group.min_size..=group.max_size).contains(&size)) {
+                return Some(format!("needs sub-groups of {size}; the device has {}", group.size));
+            }
+            // Only whole ones may be required.
+            let [x, ..] = self.shader.local_size.map(|word| word.value(&self.constants));
+            if group.size_control && group.full_subgroups && !x.is_multiple_of(size) {
+                return Some(format!("has work-groups of {x}, which sub-groups of {size} do not fill"));
+            }
+        }
+        limits.loop_iterations.filter(|most| self.loop_iterations > *most).map(|most| {
+            format!(
+                "needs {} loop iterations an invocation; this driver silently stops after {most}",
+                self.loop_iterations
+            )
+        })
+    }
+}
+
+/// Which of `steps` must wait for those before it: those that touch a buffer of a step since the last that waited.
+#[must_use]
+pub fn waits(steps: &[Step]) -> Vec<bool> {
+    let mut touched: Vec<BufferId> = vec![];
+    let wait = |step: &Step| {
+        let waits = step.buffers().iter().any(|id| touched.contains(id));
+        if waits {
+            touched.clear();
+        }
+        touched.extend(step.buffers());
+        waits
+    };
+    steps.iter().map(wait).collect()
+}
+
+impl Program {
+    /// A program of one dispatch.
+    #[must_use]
+    pub fn single(dispatch: Dispatch) -> Self {
+        Self { steps: vec![Step::Dispatch(dispatch)], ..Self::default() }
+    }
+
+    /// Sets what its arithmetic may err by beyond the tolerance of the problem.
+    #[must_use]
+    pub fn allowing(mut self, allowance: f64) -> Self {
+        self.allowance = allowance;
+        self
+    }
+
+    /// Every step, those of a round once.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
+    }
+
+    /// The launches that must come one after the other: each waits for the one before.
+    #[must_use]
+    pub fn launches(&self) -> u64 {
+        let chain = |steps: &[Step]| {
+            let mut stages = 0;
+            let mut launched = false;
+            for (step, waits) in steps.iter().zip(waits(steps)) {
+                if waits {
+                    launched = false;
+                }
+                if matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_none()) && !launched {
+                    launched = true;
+                    stages += 1;
+                }
+            }
+            stages
+        };
+        chain(&self.steps) + self.repeat.as_ref().map_or(0, |repeat| chain(&repeat.body))
+    }
+
+    /// The dispatches among the steps.
+    pub fn dispatches(&self) -> impl Iterator<Item = &Dispatch> {
+        self.all_steps().filter_map(|step| match step {
+            Step::Dispatch(dispatch) => Some(dispatch),
+            Step::Fill { .. } | Step::Copy { .. } => None,
+        })
+    }
+
+    /// Why `device` cannot give the program texel views of buffers of these sizes, if so.
+    #[must_use]
+    pub fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
+        let most = u64::from(device.limits.texel_buffer_elements);
+        let viewed = self.dispatches().flat_map(|dispatch| &dispatch.views).map(|id| &buffers[id.0]);
+        viewed.map(|buffer| (buffer, buffer.bytes().0.div_ceil(TEXEL))).find(|(_, texels)| *texels > most).map(
+            |(buffer, texels)| {
+                format!("needs a texel view of {texels} elements of {}; the device allows {most}", buffer.name)
+            },
+        )
+    }
+
+    /// Why `device` cannot run this program, if so: the missing feature, operation or limit.
+    #[must_use]
+    pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
+        let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
+        device.unusable().or_else(|| self.too_long()).or_else(unsupported)
+    }
+
+    /// The buffer of its own whose elements 32 bits cannot count, if there is one: padding makes it longer than the problem's
+    /// matrices, which are checked.
+    fn too_long(&self) -> Option<String> {
+        let long = self.scratch.iter().find(|buffer| u32::try_from(buffer.len).is_err())?;
+        Some(format!(
+            "needs {} elements for the {}, more than the 2^32 - 1 that its kernels can count; choose a smaller size",
+            long.len, long.name
+        ))
+    }
+}
+
+/// Bytes of one texel of a view: four f32.
+pub const TEXEL: u64 = 16;
+
+/// Folds `count` work-groups into y and z, so that neither exceeds `limit`; the kernel computes
+/// `z * gl_NumWorkGroups.y + y` and skips what lies beyond `count`.
+#[must_use]
+pub fn fold(count: u64, limit: u32) -> [u64; 2] {
+    let folds = count.div_ceil(u64::from(limit)).max(1);
+    [count.div_ceil(folds), folds]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::capability::tests::software_device;
+    use crate::kernel::buffer::Role;
+
+    fn naive() -> Dispatch {
+        let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
+        let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
+        let n = Value::U32(7);
+        Dispatch::new(shader, &[("A", a), ("B", b), ("C", c), ("M", n), ("N", n), ("K", n)]).group_size([16, 16, 1])
+    }
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernel_declares_them() {
+        let block = naive().argument_block(&[0x1111, 0x2222, 0x3333]);
+        assert_eq!(block.len(), 36);
+        assert_eq!(block[8..16], 0x2222u64.to_le_bytes());
+        assert_eq!(block[32..36], 7u32.to_le_bytes());
+    }
+
+    #[test]
+    fn a_grid_beyond_the_limit_is_named_with_its_axis() {
+        let program = Program::single(naive().groups([1, 70_000, 1]));
+        let reason = program.unsupported(&software_device()).expect("too many groups");
+        assert_eq!(reason, "needs 70000 work-groups along y; the device dispatches at most 65535");
+    }
+
+    #[test]
+    fn a_loop_that_the_driver_would_cut_short_is_refused() {
+        let program = Program::single(naive().loops(65_536));
+        let reason = program.unsupported(&software_device()).expect("too many iterations");
+        assert!(reason.contains("65536 loop iterations"), "{reason}");
+        assert_eq!(Program::single(naive().loops(65_535)).unsupported(&software_device()), None);
+    }
+
+    #[test]
+    fn a_view_of_more_texels_than_the_device_allows_is_refused() {
+        let shader = Shader::find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
+        let [a, b, c] = [0, 1, 2].map(|i| Value::Buffer(BufferId(i)));
+        let n = Value::U32(7);
+        let arguments = [("A", a), ("B", b), ("C", c), ("A4", a), ("B4", b), ("M", n), ("N", n), ("K", n)];
+        let program = Program::single(Dispatch::new(shader, &arguments));
+        assert_eq!(program.all_steps().next().expect("one step").buffers(), [0, 1, 2, 0, 1].map(BufferId));
+        let buffer = |name, len| BufferSpec { name, role: Role::Input, dtype: DType::F32, len };
+        let mut device = software_device();
+        device.limits.texel_buffer_elements = 1 << 16;
+        let fits = [buffer("A", 4 << 16), buffer("B", 1), buffer("C", 1 << 20)];
+        assert_eq!(program.unviewable(&fits, &device), None);
+        let reason = program.unviewable(&[buffer("A", 1), buffer("B", (4 << 16) + 1), buffer("C", 1)], &device);
+        let expected = "needs a texel view of 65537 elements of B; the device allows 65536";
+        assert_eq!(reason.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn sub_groups_that_would_not_be_full_are_refused() {
+        let of = |x| Program::single(naive().group_size([x, 16, 1]).subgroups_of(8));
+        assert_eq!(of(16).unsupported(&software_device()), None);
+        let reason = of(4).unsupported(&software_device()).expect("half a sub-group");
+        assert_eq!(reason, "has work-groups of 4, which sub-groups of 8 do not fill");
+    }
+
+    #[test]
+    fn a_group_that_is_too_large_for_the_device_is_refused() {
+        let reason = Program::single(naive().group_size([64, 64, 1])).unsupported(&software_device());
+        assert!(reason.expect("4096 invocations").contains("64×64×1"));
+    }
+
+    #[test]
+    fn launches_that_share_no_buffer_are_one_stage() {
+        let fill = |buffer| Step::Fill { buffer: BufferId(buffer), word: 0 };
+        let kernel = || Step::Dispatch(naive());
+        let program = |steps| Program { steps, ..Program::default() };
+        assert_eq!(waits(&[fill(0), fill(1), fill(0), fill(1)]), [false, false, true, false]);
+        assert_eq!(program(vec![kernel(), kernel(), fill(9), kernel()]).launches(), 3);
+        assert_eq!(program(vec![fill(0), kernel()]).launches(), 1);
+        let mut skipped = naive();
+        skipped.indirect = Some(BufferId(3));
+        assert_eq!(program(vec![kernel(), Step::Dispatch(skipped), kernel()]).launches(), 2);
+    }
+
+    #[test]
+    fn folding_covers_every_group_and_keeps_within_the_limit() {
+        for count in [1, 65_535, 65_536, 200_000, 1 << 24] {
+            let [y, z] = fold(count, 65_535);
+            assert!(y <= 65_535 && y * z >= count && (y * z - count) < y, "{count}: {y}×{z}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Measures the limits of a device: the probes as cases like any others, transfers and submissions directly.
+
+use super::{Observer, Runner};
+use crate::basis::units::{Bytes, Nanos};
+use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, plan};
+use crate::plan::Group;
+use crate::record::{Case, Limit, Outcome};
+use crate::stats::Summary;
+use crate::vulkan::VulkanError;
+
+/// Submissions whose median is the time from submission to completion.
+const SUBMISSIONS: usize = 200;
+/// Copies in each direction.
+const TRANSFERS: usize = 10;
+/// Bytes of each.
+const TRANSFERRED: Bytes = Bytes(64 << 20);
+
+/// What peaks are kept as on disk.
+const KEPT: &str = "peak.json";
+/// The same under validation layers, which slow the host side down: such figures are nobody's limits.
+const KEPT_VALIDATED: &str = "peak-validated.json";
+
+impl Runner<'_> {
+    /// Measures the limits of the device and keeps them for later runs.
+    pub fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
+        let run = plan::run(&self.device.info, extent);
+        let cases = self.run(&run, observer);
+        let mut peak = Peak::new(&self.device.info, extent, jiff::Timestamp::now().to_string(), &cases);
+        if extent == Extent::Full {
+            self.measure_host_side(&mut peak);
+        }
+        // What failed or was cut short may have a limit the next time.
+        if !cases.iter().any(|case| matches!(case.outcome, Outcome::Failed { .. } | Outcome::Interrupted)) {
+            self.keep_peak(&peak);
+        }
+        peak
+    }
+
+    /// The limits kept of earlier runs, or a quick measurement of them.
+    pub fn peak(&mut self, observer: &mut dyn Observer) -> Peak {
+        let kept = self.cache.get(self.kept_as(), &self.device.info);
+        let kept = kept.and_then(|json| serde_json::from_slice::<Peak>(&json).ok());
+        match kept.filter(|peak| peak.schema == crate::peak::SCHEMA && !peak.figures.is_empty()) {
+            Some(peak) => peak,
+            None => self.measure_peak(Extent::Quick, observer),
+        }
+    }
+
+    /// Measures again, longer, what bounds cases that were faster than `peak` says is possible.
+    pub fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case], observer: &mut dyn Observer) {
+        let bounds = |group: &Group| {
+            doubted.iter().filter_map(|case| Some((case, case.share?.limit))).any(|(case, limit)| match limit {
+                Limit::Compute => match group.algorithm.name {
+                    "fma" => true,
+                    "matrix-unit" => group.spec.dtype == case.dtype,
+                    _ => false,
+                },
+                Limit::Memory => group.algorithm.name.starts_with("memory-"),
+                Limit::Launch => group.algorithm.name == "launch",
+            })
+        };
+        let run = plan::again(&self.device.info, bounds);
+        for case in self.run(&run, observer) {
+            peak.add_case(&case);
+        }
+        self.keep_peak(peak);
+    }
+
+    fn kept_as(&self) -> &'static str {
+        if self.device.validated() { KEPT_VALIDATED } else { KEPT }
+    }
+
+    fn keep_peak(&self, peak: &Peak) {
+        if let Ok(json) = serde_json::to_vec(peak) {
+            self.cache.put(self.kept_as(), &self.device.info, &json);
+        }
+    }
+
+    fn measure_host_side(&mut self, peak: &mut Peak) {
+        let quantity = Quantity::Latency { of: Operation::SubmitToWait };
+        add(peak, quantity, self.workbench.submissions(SUBMISSIONS), |time| time.0);
+        for (direction, times) in [
+            (Direction::Upload, self.workbench.uploads(TRANSFERRED, TRANSFERS)),
+            (Direction::Download, self.workbench.downloads(TRANSFERRED, TRANSFERS)),
+        ] {
+            let rate = |time: Nanos| TRANSFERRED.0 as f64 / time.seconds();
+            add(peak, Quantity::Transfer { direction }, times, rate);
+        }
+    }
+}
+
+fn add(peak: &mut Peak, quantity: Quantity, times: Result<Vec<Nanos>, VulkanError>, figure: impl Fn(Nanos) -> f64) {
+    let case = "measured directly".to_string();
+    match times.map(|times| Summary::of(&times)) {
+        Ok(Some(Summary { min, median, .. })) => {
+            peak.add(Figure { quantity, best: figure(min), median: figure(median), case });
+        }
+        Ok(None) => {}
+        Err(error) => peak.missing.push(Missing { case: format!("{quantity:?}"), reason: error.to_string() }),
+    }
+}

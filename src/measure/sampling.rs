@@ -1,0 +1,197 @@
+//! When a case is warm and when it has been sampled enough: rules over numbers, without a device.
+
+use crate::basis::units::Nanos;
+use crate::plan::Sampling;
+use crate::record::Warning;
+use crate::stats::{self, Summary};
+use std::time::Duration;
+
+/// Least device time of a warm-up: processors need some 100 ms of work to reach their clock.
+const LEAST_WARM_UP: Nanos = Nanos(100e6);
+/// Least device time of a warm-up batch, whose median is compared with those before it.
+const BATCH: Nanos = Nanos(25e6);
+/// Batches in a row that must agree.
+const AGREEING_BATCHES: usize = 3;
+/// How far apart they may be, relative to the smallest.
+const AGREEMENT: f64 = 0.01;
+/// Host time after which the first case of a device is measured although its batches disagree.
+pub const MOST_FIRST_WARM_UP: Duration = Duration::from_secs(3);
+/// The same for later cases: the device is warm, only what is the case's own has to settle.
+pub const MOST_WARM_UP: Duration = Duration::from_secs(1);
+
+/// Least samples of a case, unless each takes longer than the time limit.
+const LEAST_SAMPLES: usize = 10;
+/// Least samples of a case even then.
+const LEAST_SLOW_SAMPLES: usize = 3;
+/// Most samples of a case.
+const MOST_SAMPLES: usize = 1000;
+
+/// Least device time of one sample: shorter work is repeated within it.
+const LEAST_SAMPLE: Nanos = Nanos(50e3);
+/// Least ticks of the device's clock in one sample, so that its resolution is at worst 1 %.
+const LEAST_TICKS: f64 = 100.0;
+
+/// Runs of the program in one sample, given what one run takes and the tick of the device's clock.
+#[must_use]
+pub fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
+    let wanted = LEAST_SAMPLE.0.max(LEAST_TICKS * tick.0);
+    // A run below the clock's resolution reads as zero: count it as one tick.
+    (wanted / one_run.0.max(tick.0).max(1.0)).ceil().clamp(1.0, 10_000.0) as u32
+}
+
+/// Least host time of a batch that the host times: its submission and wait are a thousandth of that.
+const LEAST_HOST_SAMPLE: Nanos = Nanos(100e6);
+
+/// Runs of the program in one submission that the host times, given what one run takes.
+#[must_use]
+pub fn host_repeats(one_run: Nanos) -> u32 {
+    (LEAST_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
+}
+
+/// Warm-up by time and stability.
+#[derive(Debug)]
+pub struct WarmUp {
+    total: Nanos,
+    batch: Vec<f64>,
+    medians: Vec<f64>,
+    patience: Duration,
+}
+
+impl WarmUp {
+    /// A warm-up that begins with the device time of the verified run, which was work too, and ends after `patience`
+    /// at the latest.
+    #[must_use]
+    pub fn after(verified_run: Nanos, patience: Duration) -> Self {
+        Self { total: verified_run, batch: vec![], medians: vec![], patience }
+    }
+
+    /// Adds a sample: the device time of one run, and that of the whole sample.
+    pub fn add(&mut self, run: Nanos, sample: Nanos) {
+        self.total = self.total + sample;
+        self.batch.push(run.0);
+        let batch_time = sample.0 * self.batch.len() as f64;
+        if batch_time >= BATCH.0 {
+            self.medians.extend(stats::median(&self.batch));
+            self.batch.clear();
+        }
+    }
+
+    /// Whether the last batches agree.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        let Some(last) = self.medians.len().checked_sub(AGREEING_BATCHES).map(|first| &self.medians[first..]) else {
+            return false;
+        };
+        let low = last.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = last.iter().copied().fold(0.0, f64::max);
+        high <= low * (1.0 + AGREEMENT)
+    }
+
+    /// Whether to end the warm-up after `elapsed` host time. A single run as long as the longest warm-up is warm-up
+    /// enough.
+    #[must_use]
+    pub fn done(&self, elapsed: Duration) -> bool {
+        (self.total.0 >= LEAST_WARM_UP.0 && self.settled())
+            || elapsed >= self.patience
+            || self.total.0 >= self.patience.as_nanos() as f64
+    }
+
+    /// What to say of a warm-up that is done: nothing if it settled, or if its runs were too long to compare batches
+    /// of them.
+    #[must_use]
+    pub fn warning(&self) -> Option<Warning> {
+        (self.medians.len() >= AGREEING_BATCHES && !self.settled()).then_some(Warning::UnstableClock)
+    }
+}
+
+/// What to do after a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Take another.
+    Continue,
+    /// The median is as precise as asked for.
+    Precise,
+    /// The time is up.
+    TimeUp,
+}
+
+/// Judges the samples taken so far, in `elapsed` host time.
+#[must_use]
+pub fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> Verdict {
+    let count = samples.len();
+    let precise =
+        || Summary::of(samples).and_then(|summary| summary.relative_error()).is_some_and(|e| e <= sampling.precision);
+    // The interval needs sorted samples: look at it after every tenth of them more, not after each.
+    let due = count >= LEAST_SAMPLES && count.is_multiple_of((count / 10).max(1));
+    if due && precise() {
+        return Verdict::Precise;
+    }
+    if count >= MOST_SAMPLES || (elapsed >= sampling.max_time && count >= LEAST_SLOW_SAMPLES) {
+        return if count >= LEAST_SAMPLES && precise() { Verdict::Precise } else { Verdict::TimeUp };
+    }
+    Verdict::Continue
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: f64 = 1e6;
+
+    #[test]
+    fn short_work_is_repeated_until_a_sample_lasts_fifty_microseconds_and_a_hundred_ticks() {
+        assert_eq!(repeats(Nanos(1e6), Nanos(1.0)), 1);
+        assert_eq!(repeats(Nanos(5e3), Nanos(1.0)), 10);
+        assert_eq!(repeats(Nanos(5e3), Nanos(1000.0)), 20);
+        assert_eq!(repeats(Nanos(0.0), Nanos(1.0)), 10_000);
+    }
+
+    #[test]
+    fn a_warm_up_goes_on_until_three_batches_agree() {
+        let mut warm_up = WarmUp::after(Nanos(0.0), MOST_WARM_UP);
+        // A clock that speeds up: 40, 34, 30, then steady.
+        for run in [40.0, 34.0, 30.0, 30.1] {
+            warm_up.add(Nanos(run * MS), Nanos(run * MS));
+            assert!(!warm_up.done(Duration::ZERO), "{run}");
+        }
+        warm_up.add(Nanos(30.05 * MS), Nanos(30.05 * MS));
+        assert!(warm_up.done(Duration::ZERO));
+        assert_eq!(warm_up.warning(), None);
+    }
+
+    #[test]
+    fn a_warm_up_that_never_settles_ends_and_says_so() {
+        let mut warm_up = WarmUp::after(Nanos(0.0), MOST_WARM_UP);
+        for run in [40.0, 30.0, 40.0, 30.0] {
+            warm_up.add(Nanos(run * MS), Nanos(run * MS));
+        }
+        assert!(!warm_up.done(Duration::from_millis(999)) && warm_up.done(Duration::from_secs(1)));
+        assert_eq!(warm_up.warning(), Some(Warning::UnstableClock));
+    }
+
+    #[test]
+    fn a_verified_run_of_seconds_is_warm_up_enough() {
+        let warm_up = WarmUp::after(Nanos(3e9), MOST_FIRST_WARM_UP);
+        assert!(warm_up.done(Duration::ZERO));
+        assert_eq!(warm_up.warning(), None);
+    }
+
+    #[test]
+    fn sampling_stops_when_precise_and_not_before_ten_samples() {
+        let same = [Nanos(100.0); 10];
+        let sampling = Sampling::default();
+        assert_eq!(judge(&same[..9], Duration::ZERO, &sampling), Verdict::Continue);
+        assert_eq!(judge(&same, Duration::ZERO, &sampling), Verdict::Precise);
+    }
+
+    #[test]
+    fn sampling_stops_when_time_is_up_but_not_before_three_samples() {
+        let spread: Vec<_> = (0..12).map(|i| Nanos(f64::from(100 + 10 * i))).collect();
+        let sampling = Sampling::default();
+        let late = Duration::from_secs(60);
+        assert_eq!(judge(&spread, Duration::ZERO, &sampling), Verdict::Continue);
+        assert_eq!(judge(&spread[..2], late, &sampling), Verdict::Continue);
+        assert_eq!(judge(&spread[..3], late, &sampling), Verdict::TimeUp);
+        assert_eq!(judge(&spread, late, &sampling), Verdict::TimeUp);
+    }
+}

@@ -1,0 +1,465 @@
+//! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
+
+use crate::algorithms::probes::MEMORY_READ;
+use crate::algorithms::{CaseSpec, Check, Oracle, Problem};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::size::Size;
+use crate::basis::units::{Bytes, Nanos};
+use crate::device::cache;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::buffer::Role;
+use crate::kernel::program::{Program, Repeat};
+use crate::measure::sampling;
+use crate::plan::Sampling;
+use crate::plan::method::CacheState;
+use crate::plan::method::Clock;
+use crate::record::{Phases, Sample};
+use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, Timestamps, Use, VulkanError};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Bytes of the red zones before and after the data of each buffer. They hold poison, and a kernel that writes to
+/// them is rejected: kernels address memory directly, so nothing else would notice.
+const RED_ZONE: u64 = 4096;
+/// What outputs and red zones are filled with: NaN in every floating-point type.
+const POISON: u32 = 0xffff_ffff;
+/// Bytes that are read to empty the caches: four times the largest last-level cache of a GPU of today (256 MiB).
+const EVICTED: u64 = 1 << 30;
+/// Bytes copied between host and device at a time, so that a transfer needs little host memory.
+const CHUNK: u64 = 2 << 20;
+
+/// A device, its pipelines and its staging buffers.
+pub struct Workbench {
+    device: Rc<Device>,
+    /// The pipelines made so far.
+    pub pipelines: Pipelines,
+    staging: Buffer,
+    landing: Buffer,
+    /// Empties the caches, once that was asked for.
+    evictor: Option<Rc<Evictor>>,
+}
+
+/// A read of more memory than caches hold, and its buffers.
+struct Evictor {
+    loaded: Loaded,
+    program: Program,
+}
+
+/// A problem on a device.
+pub struct Loaded {
+    specs: Vec<BufferSpec>,
+    buffers: Vec<Buffer>,
+    /// The first contents of the buffers that programs change in place.
+    pristine: Vec<Option<Buffer>>,
+    oracle: Box<dyn Oracle>,
+    /// Host time spent so far.
+    pub phases: Phases,
+}
+
+/// The verified first run of a program.
+pub struct Verified {
+    /// How right the answer is, or why there is none.
+    pub check: Result<Check, String>,
+    /// Device time of the run.
+    pub time: Nanos,
+    /// Host time of everything, and of the download.
+    pub phases: Phases,
+}
+
+/// A recorded program that yields samples.
+pub struct Sampler {
+    commands: Commands,
+    timestamps: Timestamps,
+    rounds: Option<Rounds>,
+    clock: Clock,
+    /// Runs of the program in one sample.
+    pub repeats: u32,
+    /// The program's own buffers.
+    scratch: Vec<(BufferSpec, Buffer)>,
+    /// Keeps the buffers alive that the commands refer to.
+    _evictor: Option<Rc<Evictor>>,
+}
+
+/// The recorded round of a program that repeats until the device says stop.
+struct Rounds {
+    commands: Commands,
+    timestamps: Timestamps,
+    /// Where a round's commands copy the stop flag to.
+    flag: Buffer,
+    bound: u32,
+}
+
+impl Loaded {
+    /// The data of the buffers, as programs number them.
+    fn regions(&self) -> Vec<Region<'_>> {
+        self.buffers.iter().zip(&self.specs).map(|(buffer, spec)| region(buffer, spec)).collect()
+    }
+
+    /// Whether runs must be preceded by [`Self::record_restore`].
+    fn changes_in_place(&self) -> bool {
+        self.pristine.iter().any(Option::is_some)
+    }
+
+    /// Gives the buffers that programs change in place their first contents back.
+    fn record_restore(&self, recorder: &mut Recorder) {
+        for ((pristine, buffer), spec) in self.pristine.iter().zip(&self.buffers).zip(&self.specs) {
+            if let Some(pristine) = pristine {
+                let Region { offset, bytes, .. } = region(buffer, spec);
+                recorder.copy((pristine, offset), (buffer, offset), bytes);
+            }
+        }
+    }
+}
+
+fn region<'a>(buffer: &'a Buffer, spec: &BufferSpec) -> Region<'a> {
+    Region { buffer, offset: RED_ZONE, bytes: spec.bytes().0.next_multiple_of(4) }
+}
+
+impl Workbench {
+    /// Prepares `device`; compiled kernels are kept in `cache`.
+    ///
+    /// # Errors
+    /// When it cannot make the staging buffers.
+    pub fn new(device: &Rc<Device>, cache: &cache::Cache) -> Result<Self, VulkanError> {
+        Ok(Self {
+            evictor: None,
+            pipelines: Pipelines::new(device, cache)?,
+            staging: Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?,
+            landing: Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?,
+            device: Rc::clone(device),
+        })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.device.info
+    }
+
+    /// Bytes of device memory that these buffers take.
+    #[must_use]
+    pub fn footprint(buffers: &[BufferSpec]) -> Bytes {
+        let copies = |spec: &BufferSpec| if spec.role == Role::InPlace { 2 } else { 1 };
+        Bytes(buffers.iter().map(|spec| copies(spec) * padded(spec).0).sum())
+    }
+
+    /// Makes the buffers of `problem`, fills them with poison, uploads its inputs and solves it on the host.
+    ///
+    /// # Errors
+    /// When the device has no room for it.
+    pub fn load(&mut self, problem: &dyn Problem) -> Result<Loaded, VulkanError> {
+        let mut phases = Phases::default();
+        let specs = problem.buffers();
+        let make = |spec: &BufferSpec| Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel);
+        let buffers = specs.iter().map(make).collect::<Result<Vec<_>, _>>()?;
+        let pristine = specs.iter().map(|spec| (spec.role == Role::InPlace).then(|| make(spec)).transpose());
+        let pristine = pristine.collect::<Result<Vec<_>, _>>()?;
+
+        let start = Instant::now();
+        let inputs = problem.inputs();
+        phases.inputs = start.elapsed().into();
+
+        let mut recorder = Recorder::new(&self.device)?;
+        for buffer in buffers.iter().chain(pristine.iter().flatten()) {
+            recorder.fill(buffer, POISON);
+        }
+        recorder.finish()?.run()?;
+        let start = Instant::now();
+        let targets = specs.iter().zip(&buffers).zip(&pristine).filter(|((spec, _), _)| spec.role.is_input());
+        for (((_, buffer), pristine), input) in targets.zip(&inputs) {
+            self.upload(pristine.as_ref().unwrap_or(buffer), input.as_bytes())?;
+        }
+        phases.upload = start.elapsed().into();
+
+        let start = Instant::now();
+        let oracle = problem.oracle(&inputs);
+        phases.oracle = start.elapsed().into();
+        Ok(Loaded { specs, buffers, pristine, oracle, phases })
+    }
+
+    /// Poisons what the program writes, runs it once and compares the outputs with the oracle.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn verify(&mut self, loaded: &Loaded, program: &Program) -> Result<Verified, VulkanError> {
+        let start = Instant::now();
+        let mut phases = loaded.phases;
+        let mut recorder = Recorder::new(&self.device)?;
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+            if spec.role != Role::Input {
+                recorder.fill(buffer, POISON);
+            }
+        }
+        recorder.finish()?.run()?;
+        let sampler = self.record(loaded, program, 1, Clock::DeviceTimestamps, None)?;
+        let (_, time) = sampler.sample()?;
+
+        let download = Instant::now();
+        let mut outputs = vec![];
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+            if spec.role.is_output() {
+                let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
+                self.download(buffer, RED_ZONE, output.as_bytes_mut())?;
+                outputs.push(output);
+            }
+        }
+        phases.download = download.elapsed().into();
+        let mut check = loaded.oracle.check(&outputs);
+        if let Ok(check) = &mut check {
+            check.tolerance += program.allowance;
+        }
+        if let (Ok(check), Some(trespass)) = (&mut check, self.trespass(loaded, &sampler)?) {
+            check.residual = f64::INFINITY;
+            check.worst = trespass;
+        }
+        phases.verification = start.elapsed().into();
+        Ok(Verified { check, time, phases })
+    }
+
+    /// Where a kernel wrote outside its buffers, if it did.
+    fn trespass(&mut self, loaded: &Loaded, sampler: &Sampler) -> Result<Option<String>, VulkanError> {
+        let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers).chain(own) {
+            let end = RED_ZONE + spec.bytes().0;
+            for (place, from, to) in [("before", 0, RED_ZONE), ("after", end, buffer.size.0)] {
+                let mut zone = vec![0; (to - from) as usize];
+                self.download(buffer, from, &mut zone)?;
+                if let Some(at) = zone.iter().position(|byte| *byte != 0xff) {
+                    let distance = if place == "before" { zone.len() - at } else { at };
+                    return Ok(Some(format!("the kernel wrote {distance} bytes {place} buffer {}", spec.name)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
+    ///
+    /// # Errors
+    /// When the device cannot record it, or has no room for what empties its caches.
+    pub fn sampler(
+        &mut self,
+        loaded: &Loaded,
+        program: &Program,
+        one_run: Nanos,
+        how: &Sampling,
+    ) -> Result<Sampler, VulkanError> {
+        let tick = Nanos(f64::from(self.device.info.timestamps.period_ns));
+        let repeats = match (how.clock, how.cache) {
+            _ if program.repeat.is_some() => 1,
+            (_, CacheState::Cold) => 1,
+            (Clock::DeviceTimestamps, _) => sampling::repeats(one_run, tick),
+            (Clock::Host, _) => sampling::host_repeats(one_run),
+        };
+        let evictor = match how.cache {
+            CacheState::Hot => None,
+            CacheState::Cold => Some(self.evictor()?),
+        };
+        self.record(loaded, program, repeats, how.clock, evictor)
+    }
+
+    /// A sampler of one run a sample with warm caches, whatever a run takes.
+    ///
+    /// # Errors
+    /// A pipeline or buffer that cannot be made.
+    pub fn sampler_of_one(&mut self, loaded: &Loaded, program: &Program) -> Result<Sampler, VulkanError> {
+        self.record(loaded, program, 1, Clock::default(), None)
+    }
+
+    /// What empties the caches, made when first asked for.
+    fn evictor(&mut self) -> Result<Rc<Evictor>, VulkanError> {
+        if let Some(evictor) = &self.evictor {
+            return Ok(Rc::clone(evictor));
+        }
+        // A quarter of the device's memory at most, for the case needs some too.
+        let most = self.device.info.memory().0.min(self.device.info.limits.buffer.0) / 4;
+        let bytes = EVICTED.min(most).max(1 << 16);
+        let words = 1 << (bytes / 4).ilog2();
+        let case = CaseSpec::new(&MEMORY_READ, Size::Two(words, words), DType::I32);
+        let problem = (MEMORY_READ.problem)(&case).expect("powers of two");
+        let program = MEMORY_READ.variants[0].program(&case, &self.device.info);
+        let program = program.map_err(|reason| VulkanError::Allocation {
+            what: "the read that empties the caches".into(),
+            bytes: Bytes(bytes),
+            reason,
+        })?;
+        let evictor = Rc::new(Evictor { loaded: self.load(problem.as_ref())?, program });
+        self.evictor = Some(Rc::clone(&evictor));
+        Ok(evictor)
+    }
+
+    fn record(
+        &mut self,
+        loaded: &Loaded,
+        program: &Program,
+        repeats: u32,
+        clock: Clock,
+        evictor: Option<Rc<Evictor>>,
+    ) -> Result<Sampler, VulkanError> {
+        let make = |spec: &BufferSpec| Ok((*spec, Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel)?));
+        let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
+        if !scratch.is_empty() {
+            let mut recorder = Recorder::new(&self.device)?;
+            for (_, buffer) in &scratch {
+                recorder.fill(buffer, POISON);
+            }
+            recorder.finish()?.run()?;
+        }
+        let regions: Vec<_> =
+            loaded.regions().into_iter().chain(scratch.iter().map(|(spec, buffer)| region(buffer, spec))).collect();
+        // What changes its input needs it restored before each repetition, outside the stamps: a pair for each.
+        // Anything else is stamped once around all repetitions.
+        let restore = loaded.changes_in_place() || evictor.is_some();
+        let timestamps = Timestamps::new(&self.device, if restore { repeats } else { 1 })?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.reset(&timestamps);
+        recorder.barrier();
+        for repeat in 0..repeats {
+            if restore {
+                loaded.record_restore(&mut recorder);
+                recorder.barrier();
+                if let Some(evictor) = &evictor {
+                    recorder.steps(&evictor.program.steps, &mut self.pipelines, &evictor.loaded.regions())?;
+                    recorder.barrier();
+                }
+                recorder.stamp(&timestamps, 2 * repeat);
+            } else if repeat == 0 {
+                recorder.stamp(&timestamps, 0);
+            }
+            recorder.steps(&program.steps, &mut self.pipelines, &regions)?;
+            recorder.barrier();
+            if restore {
+                recorder.stamp(&timestamps, 2 * repeat + 1);
+            }
+        }
+        if !restore {
+            recorder.stamp(&timestamps, 1);
+        }
+        let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
+        drop(regions);
+        Ok(Sampler { commands: recorder.finish()?, timestamps, rounds, clock, repeats, scratch, _evictor: evictor })
+    }
+
+    fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {
+        let timestamps = Timestamps::new(&self.device, 1)?;
+        let flag = Buffer::new(&self.device, "stop flag", Bytes(4), Use::Download)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.reset(&timestamps);
+        recorder.barrier();
+        recorder.stamp(&timestamps, 0);
+        recorder.steps(&repeat.body, &mut self.pipelines, regions)?;
+        recorder.barrier();
+        recorder.stamp(&timestamps, 1);
+        let stop = &regions[repeat.stop.0];
+        recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
+        Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound: repeat.bound })
+    }
+
+    /// Host times from the submission of an empty command buffer until its end is known.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn submissions(&mut self, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+        let empty = Recorder::new(&self.device)?.finish()?;
+        (0..count).map(|_| empty.run()).collect()
+    }
+
+    /// Host times of bringing so many bytes to the device: written by one thread, then copied.
+    ///
+    /// # Errors
+    /// When the device fails or has no room for them.
+    pub fn uploads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+        let mut staging = Buffer::new(&self.device, "upload probe", bytes, Use::Upload)?;
+        let target = Buffer::new(&self.device, "upload probe", bytes, Use::Kernel)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.copy((&staging, 0), (&target, 0), bytes.0);
+        let commands = recorder.finish()?;
+        let data = vec![0x5a; bytes.0 as usize];
+        let mut upload = || {
+            let start = Instant::now();
+            staging.mapped_mut().copy_from_slice(&data);
+            commands.run().map(|_| start.elapsed().into())
+        };
+        // The first brings the pages in.
+        upload()?;
+        (0..count).map(|_| upload()).collect()
+    }
+
+    /// Host times of bringing so many bytes from the device: copied, then read by one thread.
+    ///
+    /// # Errors
+    /// When the device fails or has no room for them.
+    pub fn downloads(&mut self, bytes: Bytes, count: usize) -> Result<Vec<Nanos>, VulkanError> {
+        let source = Buffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
+        let landing = Buffer::new(&self.device, "download probe", bytes, Use::Download)?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.fill(&source, 0x5a5a_5a5a);
+        recorder.barrier();
+        recorder.copy((&source, 0), (&landing, 0), bytes.0);
+        recorder.finish()?.run()?;
+        let mut recorder = Recorder::new(&self.device)?;
+        recorder.copy((&source, 0), (&landing, 0), bytes.0);
+        let commands = recorder.finish()?;
+        let mut data = vec![0; bytes.0 as usize];
+        let mut download = || {
+            let start = Instant::now();
+            commands.run()?;
+            data.copy_from_slice(landing.mapped());
+            Ok(start.elapsed().into())
+        };
+        (0..count).map(|_| download()).collect()
+    }
+
+    fn upload(&mut self, buffer: &Buffer, bytes: &[u8]) -> Result<(), VulkanError> {
+        for (chunk, offset) in bytes.chunks(CHUNK as usize).zip((RED_ZONE..).step_by(CHUNK as usize)) {
+            self.staging.mapped_mut()[..chunk.len()].copy_from_slice(chunk);
+            let mut recorder = Recorder::new(&self.device)?;
+            recorder.copy((&self.staging, 0), (buffer, offset), chunk.len() as u64);
+            recorder.finish()?.run()?;
+        }
+        Ok(())
+    }
+
+    fn download(&mut self, buffer: &Buffer, from: u64, bytes: &mut [u8]) -> Result<(), VulkanError> {
+        for (chunk, offset) in bytes.chunks_mut(CHUNK as usize).zip((from..).step_by(CHUNK as usize)) {
+            let mut recorder = Recorder::new(&self.device)?;
+            recorder.barrier();
+            recorder.copy((buffer, offset), (&self.landing, 0), chunk.len() as u64);
+            recorder.finish()?.run()?;
+            chunk.copy_from_slice(&self.landing.mapped()[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+/// The data between its red zones, a multiple of four bytes so that it can be filled.
+fn padded(spec: &BufferSpec) -> Bytes {
+    Bytes(spec.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
+}
+
+impl Sampler {
+    /// Takes one sample; returns it with the device time of all its repetitions. Where the host is the clock, the
+    /// sample has the host's time: launches, and what restores inputs, are in it.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn sample(&self) -> Result<(Sample, Nanos), VulkanError> {
+        let mut host = self.commands.run()?;
+        let mut total = self.timestamps.elapsed()?;
+        if let Some(rounds) = &self.rounds {
+            for _ in 0..rounds.bound {
+                host = host + rounds.commands.run()?;
+                total = total + rounds.timestamps.elapsed()?;
+                if rounds.flag.mapped().iter().any(|byte| *byte != 0) {
+                    break;
+                }
+            }
+        }
+        let timed = match self.clock {
+            Clock::DeviceTimestamps => total,
+            Clock::Host => host,
+        };
+        Ok((Sample { device: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
+    }
+}

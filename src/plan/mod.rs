@@ -1,0 +1,649 @@
+//! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
+//! a device is reported here.
+
+pub mod method;
+pub mod options;
+
+use crate::algorithms::input::Input;
+use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Sweeps, Variant};
+use crate::basis::dtype::DType;
+use crate::basis::error::Error;
+use crate::basis::size::{Size, Sweep};
+use crate::device::capability::DeviceKind;
+use crate::host;
+use crate::plan::method::CacheState;
+use crate::plan::method::Clock;
+use options::{Config, Published, Selection};
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a `bench` command will measure.
+#[derive(Debug)]
+pub struct Plan {
+    /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
+    pub runs: Vec<Run>,
+}
+
+/// Cases that share a choice of devices and a precision.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Devices as they were asked for; empty for the default device.
+    pub devices: Vec<String>,
+    /// The cases: for each algorithm, element type and size, the variants side by side.
+    pub groups: Vec<Group>,
+    /// When to stop sampling.
+    pub sampling: Sampling,
+    /// Published figures to print beside the measured ones.
+    pub published: Vec<Published>,
+}
+
+/// The variants of one problem: they share inputs, buffers and oracle.
+#[derive(Clone)]
+pub struct Group {
+    /// The algorithm.
+    pub algorithm: &'static Algorithm,
+    /// The problem.
+    pub spec: CaseSpec,
+    /// The variants to run on it.
+    pub variants: Vec<&'static Variant>,
+    /// The devices that it is for.
+    pub on: On,
+    /// Whether a device adds a variant of its own choice.
+    pub pick: Pick,
+    /// Whether the host's cores take it too.
+    pub on_host: bool,
+}
+
+/// Why the host takes no part in a run with cold caches.
+const COLD_HOST: &str = "the host's caches cannot be emptied; leave out --cache cold, or the host";
+
+/// The name of the host's cores among devices.
+pub const HOST: &str = "host";
+
+/// Who chooses the variants of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// They are named.
+    Named,
+    /// The best one for the device joins those that are named: `--variant auto`.
+    Auto,
+}
+
+/// The devices that a group is for: default sizes differ between kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// Every device.
+    Any,
+    /// Devices that compute on the host's cores.
+    Cpu,
+    /// All others.
+    Gpu,
+}
+
+impl On {
+    /// Whether a device of this kind is one of them.
+    #[must_use]
+    pub fn suits(self, kind: DeviceKind) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Cpu => matches!(kind, DeviceKind::Cpu | DeviceKind::Host),
+            Self::Gpu => !Self::Cpu.suits(kind),
+        }
+    }
+}
+
+/// When to stop sampling a case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// Half-width of the 95 % confidence interval of the median, relative to it.
+    pub precision: f64,
+    /// Time after which a case ends even if it is less precise.
+    pub max_time: Duration,
+    /// Where the times come from.
+    pub clock: Clock,
+    /// State of the caches before a sample.
+    pub cache: CacheState,
+    /// Host time after which warm-up ends although its batches disagree; `None` for the default, which is longer for
+    /// the first case of a device.
+    pub patience: Option<Duration>,
+    /// A pause before each sample, to let a device's clock fall: how tests see that it is noticed.
+    pub pause: Option<Duration>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            precision: 0.01,
+            max_time: Duration::from_secs(2),
+            clock: Clock::default(),
+            cache: CacheState::default(),
+            patience: None,
+            pause: None,
+        }
+    }
+}
+
+/// The stable name of a case: the key that joins the records of several runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaseId(String);
+
+impl fmt::Display for CaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl Group {
+    /// Cases that it has on a device, at most.
+    #[must_use]
+    pub fn cases(&self) -> usize {
+        self.variants.len() + usize::from(self.pick == Pick::Auto)
+    }
+
+    /// The id of a variant's case: `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default: the
+    /// kind of input, a required sub-group size, the stop rule of an iterative algorithm.
+    #[must_use]
+    pub fn id(&self, variant: &Variant) -> CaseId {
+        self.id_of(variant.name)
+    }
+
+    /// The id of the case of a variant, or a baseline, of this name.
+    #[must_use]
+    pub fn id_of(&self, variant: &str) -> CaseId {
+        let extents = (self.algorithm.problem)(&self.spec).map_or_else(|_| self.spec.size.to_string(), |p| p.extents());
+        let mut id = format!("{}/{variant}/{}/{extents}", self.algorithm.name, self.spec.dtype);
+        if self.spec.input != self.algorithm.inputs[0] {
+            id = format!("{id}/{}", self.spec.input);
+        }
+        if let Some(size) = self.spec.subgroup_size {
+            id = format!("{id}/subgroup-{size}");
+        }
+        if self.spec.stop != StopRule::default() && self.algorithm.iterative {
+            let StopRule { test, eps, max_rounds } = self.spec.stop;
+            id = format!("{id}/{}-{eps:e}-{max_rounds}", test.name());
+        }
+        CaseId(id)
+    }
+}
+
+impl Group {
+    /// The variants that it may have on some device.
+    fn candidates(&self) -> Vec<&'static Variant> {
+        match self.pick {
+            Pick::Named => self.variants.clone(),
+            Pick::Auto => self.algorithm.variants.iter().collect(),
+        }
+    }
+
+    /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
+    fn host_id(&self) -> Option<String> {
+        let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
+        Some(self.id_of(baseline.name).0)
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.variants.iter().map(|variant| self.id(variant).0)).finish()
+    }
+}
+
+impl Plan {
+    /// The plan of a `bench` command.
+    ///
+    /// # Errors
+    /// What is wrong with the options or the configuration.
+    pub fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
+        let selections = match config {
+            Some(path) => read_config(path)?.into_iter().map(|table| typed.clone().or(table)).collect(),
+            None => vec![typed.clone()],
+        };
+        let runs = selections.iter().map(|selection| Run::new(selection, Purpose::Bench));
+        let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
+            Error::Usage(config.map_or(message.clone(), |path| format!("{}: {message}", path.display())))
+        })?;
+        let method = |run: &Run| (run.sampling.clock, run.sampling.cache);
+        if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
+            return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
+        }
+        Ok(Self { runs })
+    }
+
+    /// The ids of its cases, and of those that `auto` may choose.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        let groups = self.runs.iter().flat_map(|run| &run.groups);
+        let ids = |group: &Group| {
+            let variants = group.candidates().into_iter().map(|variant| group.id(variant).0);
+            variants.chain(group.host_id()).collect::<Vec<_>>()
+        };
+        groups.flat_map(ids).collect()
+    }
+
+    /// This plan with the host's cores beside the devices.
+    ///
+    /// # Errors
+    /// When it asks for a state of the caches that the host's are not brought into.
+    pub fn with_host(mut self) -> Result<Self, Error> {
+        if self.runs.iter().any(|run| run.sampling.cache == CacheState::Cold) {
+            return Err(Error::Usage(COLD_HOST.into()));
+        }
+        self.runs.iter_mut().flat_map(|run| &mut run.groups).for_each(|group| group.on_host = true);
+        Ok(self)
+    }
+
+    /// This plan with only the cases of these ids; all of them where none is given.
+    ///
+    /// # Errors
+    /// When an id is that of no case.
+    pub fn only(mut self, ids: &[String]) -> Result<Self, Error> {
+        if ids.is_empty() {
+            return Ok(self);
+        }
+        let mut found = vec![];
+        for run in &mut self.runs {
+            for group in &mut run.groups {
+                let mut variants = group.candidates();
+                // What a device would choose is among them, if it is wanted.
+                group.pick = Pick::Named;
+                variants.retain(|variant| {
+                    let id = group.id(variant).0;
+                    let wanted = ids.contains(&id);
+                    found.push(id);
+                    wanted
+                });
+                group.variants = variants;
+                let host = group.host_id();
+                group.on_host = host.as_ref().is_some_and(|id| ids.contains(id));
+                found.extend(host);
+            }
+            run.groups.retain(|group| !group.variants.is_empty() || group.on_host);
+        }
+        self.runs.retain(|run| !run.groups.is_empty());
+        match ids.iter().find(|id| !found.contains(id)) {
+            Some(id) => {
+                Err(Error::Usage(format!("no case '{id}' among those chosen; choose its variant, dtype and size")))
+            }
+            None => Ok(self),
+        }
+    }
+}
+
+/// Nominal work up to which `verify` takes every kind of input, not only the default.
+const MOST_EXTRA_WORK: u64 = 100_000_000;
+
+/// The name that stands for the best variant for a device, type and size.
+const AUTO: &str = "auto";
+
+/// What the cases are for, which decides the defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Timing: each algorithm's default sweep, in f32.
+    Bench,
+    /// Conformance: awkward sizes, every element type and kind of input.
+    Verify,
+}
+
+impl Run {
+    /// This run on a device of this kind, without the cases that `known` says are there already.
+    #[must_use]
+    pub fn anew(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
+        let mut run = self.clone();
+        run.groups.retain(|group| group.on.suits(kind));
+        for group in &mut run.groups {
+            let mut variants = std::mem::take(&mut group.variants);
+            variants.retain(|variant| !known(group.id(variant).0));
+            group.variants = variants;
+            if group.pick == Pick::Auto && known(group.id_of(AUTO).0) {
+                group.pick = Pick::Named;
+            }
+        }
+        run.groups.retain(|group| group.cases() > 0);
+        run
+    }
+
+    /// The groups for a device of this kind.
+    pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &Group> {
+        self.groups.iter().filter(move |group| group.on.suits(kind))
+    }
+
+    /// The cases that `selection` names.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
+        let stop = chosen_stop(selection)?;
+        let mut groups = vec![];
+        for algorithm in chosen_algorithms(selection, purpose)? {
+            let (variants, pick) = chosen_variants(algorithm, &selection.variant)?;
+            // The choice may fall on any variant, so it has every type that one of them has.
+            let all: Vec<_> = algorithm.variants.iter().collect();
+            let candidates = if pick == Pick::Auto { &all } else { &variants };
+            let everything = is_everything(&selection.variant);
+            for dtype in chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)? {
+                // Who asks for all of them means those that have the type; who names one learns that it has not.
+                let variants: Vec<_> =
+                    variants.iter().copied().filter(|variant| !everything || variant.supports(dtype)).collect();
+                for input in chosen_inputs(algorithm, selection.input.as_deref(), purpose)? {
+                    for (size, on) in chosen_sizes(algorithm, &selection.size, purpose)? {
+                        for subgroup_size in chosen_subgroups(&selection.subgroup_size)? {
+                            let seed = selection.seed.unwrap_or(1);
+                            let spec = CaseSpec { size, dtype, input, seed, subgroup_size, stop, tile: None };
+                            let problem = (algorithm.problem)(&spec);
+                            if purpose == Purpose::Verify && selection.input.is_none() && input != algorithm.inputs[0] {
+                                // Other kinds of input than the default where they are cheap and make sense.
+                                if !problem.is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK) {
+                                    continue;
+                                }
+                            } else {
+                                problem.map_err(|reason| {
+                                    format!("{} cannot have size {size}: {reason}", algorithm.name)
+                                })?;
+                            }
+                            let on_host = selection.device.iter().any(|device| device == HOST);
+                            groups.push(Group { algorithm, spec, variants: variants.clone(), on, pick, on_host });
+                        }
+                    }
+                }
+            }
+        }
+        let default = Sampling::default();
+        let clock = selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?;
+        let cache = selection.cache.as_deref().map_or(Ok(default.cache), options::cache)?;
+        if (clock, cache) == (Clock::Host, CacheState::Cold) {
+            return Err(
+                "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one"
+                    .into(),
+            );
+        }
+        if cache == CacheState::Cold && groups.iter().any(|group: &Group| group.on_host) {
+            return Err(COLD_HOST.into());
+        }
+        Ok(Self {
+            devices: selection.device.clone(),
+            groups,
+            published: selection.published.clone(),
+            sampling: Sampling {
+                precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
+                max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,
+                clock,
+                cache,
+                patience: None,
+                pause: selection.pause.as_deref().map(options::duration).transpose()?,
+            },
+        })
+    }
+}
+
+fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
+    })?;
+    let config: Config = toml::from_str(&text)
+        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", e.to_string().trim_end())))?;
+    if config.bench.is_empty() {
+        return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
+    }
+    Ok(config.bench)
+}
+
+fn chosen_algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {
+    if selection.algorithm.is_empty() {
+        return match purpose {
+            Purpose::Verify => Ok(algorithms::ALGORITHMS.to_vec()),
+            Purpose::Bench => {
+                let names: Vec<_> = algorithms::ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+                Err(format!("no algorithm given; name one of: {}", names.join(", ")))
+            }
+        };
+    }
+    unique(selection.algorithm.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
+}
+
+/// Whether these names of variants are no choice.
+fn is_everything(names: &[String]) -> bool {
+    names.is_empty() || names == ["all"]
+}
+
+fn chosen_variants(algorithm: &'static Algorithm, names: &[String]) -> Result<(Vec<&'static Variant>, Pick), String> {
+    if is_everything(names) {
+        return Ok((algorithm.variants.iter().collect(), Pick::Named));
+    }
+    if names.iter().any(|name| name == "all") {
+        return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
+    }
+    let pick = if names.iter().any(|name| name == AUTO) { Pick::Auto } else { Pick::Named };
+    if pick == Pick::Auto && !algorithm.has_favourites() {
+        let known: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
+        return Err(format!(
+            "variant 'auto' has no rule for {}; name one of: {}, all",
+            algorithm.name,
+            known.join(", ")
+        ));
+    }
+    let named = names.iter().filter(|name| *name != AUTO).map(|name| algorithm.variant(name));
+    Ok((unique(named, |a, b| std::ptr::eq(*a, *b))?, pick))
+}
+
+fn chosen_dtypes(
+    algorithm: &Algorithm,
+    variants: &[&Variant],
+    names: &[String],
+    purpose: Purpose,
+) -> Result<Vec<DType>, String> {
+    let supported: Vec<_> =
+        DType::ALL.into_iter().filter(|dtype| variants.iter().any(|variant| variant.supports(*dtype))).collect();
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => supported[..1].to_vec(),
+            Purpose::Verify => supported,
+        });
+    }
+    let dtypes = unique(names.iter().map(|name| name.parse::<DType>()), |a, b| a == b)?;
+    match dtypes.iter().find(|dtype| !supported.contains(dtype)) {
+        Some(dtype) => {
+            let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
+            Err(format!("no chosen variant of {} has dtype {dtype}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(dtypes),
+    }
+}
+
+fn chosen_inputs(algorithm: &Algorithm, name: Option<&str>, purpose: Purpose) -> Result<Vec<Input>, String> {
+    let Some(name) = name else {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.inputs[..1].to_vec(),
+            // The others end in the failure that they are there to show.
+            Purpose::Verify => algorithm.inputs.iter().copied().filter(|input| input.has_answer()).collect(),
+        });
+    };
+    let input: Input = name.parse()?;
+    if !algorithm.inputs.contains(&input) {
+        let known: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
+        return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, known.join(", ")));
+    }
+    Ok(vec![input])
+}
+
+fn chosen_subgroups(texts: &[String]) -> Result<Vec<Option<u32>>, String> {
+    if texts.is_empty() {
+        return Ok(vec![None]);
+    }
+    let size = |text: &String| match text.parse::<u32>() {
+        Ok(size) if size.is_power_of_two() && size <= 128 => Ok(Some(size)),
+        _ => Err(format!("sub-group size '{text}' is no power of two up to 128; `gpukern devices` tells the range")),
+    };
+    unique(texts.iter().map(size), |a, b| a == b)
+}
+
+fn chosen_stop(selection: &Selection) -> Result<StopRule, String> {
+    let default = StopRule::default();
+    let rule = StopRule {
+        test: selection.stop.as_deref().map_or(Ok(default.test), str::parse)?,
+        eps: selection.eps.unwrap_or(default.eps),
+        max_rounds: selection.max_rounds.unwrap_or(default.max_rounds),
+    };
+    if !(rule.eps.is_finite() && rule.eps > 0.0) {
+        return Err(format!("eps {} is not a positive number; write --eps 1e-4", rule.eps));
+    }
+    if rule.max_rounds == 0 {
+        return Err("max-rounds 0 leaves no round to run; the smallest is 1".into());
+    }
+    Ok(rule)
+}
+
+fn chosen_sizes(algorithm: &Algorithm, texts: &[String], purpose: Purpose) -> Result<Vec<(Size, On)>, String> {
+    let sizes = |text: &str, on| -> Result<Vec<_>, String> {
+        Ok(text.parse::<Sweep>()?.0.into_iter().map(|size| (size, on)).collect())
+    };
+    let Sweeps { gpu, cpu } = match purpose {
+        _ if !texts.is_empty() => return sizes(&texts.join(","), On::Any),
+        Purpose::Verify => algorithm.verify_size,
+        Purpose::Bench => algorithm.default_size,
+    };
+    if gpu == cpu { sizes(gpu, On::Any) } else { Ok([sizes(gpu, On::Gpu)?, sizes(cpu, On::Cpu)?].concat()) }
+}
+
+/// The items, each once.
+fn unique<T>(items: impl Iterator<Item = Result<T, String>>, same: impl Fn(&T, &T) -> bool) -> Result<Vec<T>, String> {
+    let mut kept: Vec<T> = vec![];
+    for item in items {
+        let item = item?;
+        if !kept.iter().any(|other| same(other, &item)) {
+            kept.push(item);
+        }
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection(variant: &str, size: &str) -> Selection {
+        Selection {
+            algorithm: vec!["matmul".into()],
+            variant: vec![variant.into()],
+            size: vec![size.into()],
+            ..Selection::default()
+        }
+    }
+
+    fn error(selection: &Selection) -> String {
+        Run::new(selection, Purpose::Bench).expect_err("a mistake").clone()
+    }
+
+    #[test]
+    fn all_variants_are_those_that_have_the_type_and_a_named_one_is_kept() {
+        let of = |variant: &[&str]| {
+            let variant = variant.iter().map(ToString::to_string).collect();
+            let selection = Selection {
+                algorithm: vec!["matmul".into()],
+                dtype: vec!["f32".into()],
+                variant,
+                ..Selection::default()
+            };
+            let plan = Run::new(&selection, Purpose::Bench).expect("a plan");
+            plan.groups[0].variants.iter().map(|variant| variant.name).collect::<Vec<_>>()
+        };
+        for all in [of(&[]), of(&["all"])] {
+            assert!(all.contains(&"tiled") && !all.contains(&"coopmat"), "{all:?}");
+        }
+        assert_eq!(of(&["coopmat", "naive"]), ["coopmat", "naive"]);
+    }
+
+    #[test]
+    fn case_ids_are_stable_text() {
+        let plan = Run::new(&selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
+        let group = &plan.groups[0];
+        assert_eq!(group.id(group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
+        let signed = Selection { input: Some("signed".into()), ..selection("v0", "8") };
+        let plan = Run::new(&signed, Purpose::Bench).expect("a plan");
+        assert_eq!(plan.groups[0].id(plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
+    }
+
+    #[test]
+    fn a_plan_can_be_cut_down_to_cases_by_id() {
+        let plan =
+            || Plan::new(&Selection { variant: vec!["naive".into(), "local".into()], ..selection("", "8,16") }, None);
+        let plan = |ids: &[&str]| plan()?.only(&ids.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let ids = |plan: &Plan| format!("{:?}", plan.runs.iter().map(|run| &run.groups).collect::<Vec<_>>());
+        let cut = plan(&["matmul/local/f32/16x16x16"]).expect("it is there");
+        assert_eq!(cut.ids(), ["matmul/local/f32/16x16x16"]);
+        assert_eq!(ids(&cut), "[[[\"matmul/local/f32/16x16x16\"]]]");
+        assert_eq!(plan(&[]).expect("all").runs[0].groups.len(), 2);
+        let both = Plan::new(&selection("local", "8,16"), None).expect("a plan").with_host().expect("hot caches");
+        assert_eq!(both.ids().len(), 4);
+        let host = both.only(&["matmul/faer/f32/16x16x16".into()]).expect("it is there");
+        assert_eq!(host.ids(), ["matmul/faer/f32/16x16x16"]);
+        assert_eq!(host.runs[0].groups.len(), 1);
+        let error = plan(&["matmul/local/f32/9x9x9"]).expect_err("it is not").to_string();
+        assert!(error.contains("no case 'matmul/local/f32/9x9x9'"), "{error}");
+    }
+
+    #[test]
+    fn whatever_auto_may_choose_can_be_asked_for_by_id() {
+        let auto = Plan::new(&selection("auto", "8"), None).expect("a plan");
+        let id = "matmul/texel/f32/8x8x8".to_string();
+        assert!(auto.ids().contains(&id));
+        let cut = auto.only(std::slice::from_ref(&id)).expect("it is a candidate");
+        // Nothing beside it: a round of one case measures one.
+        assert_eq!((cut.ids(), cut.runs[0].groups[0].cases()), (vec![id], 1));
+    }
+
+    #[test]
+    fn a_case_that_is_known_is_left_out_of_a_run_and_so_is_what_is_for_other_devices() {
+        let run = Run::new(&selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
+        let mut known = std::collections::BTreeSet::new();
+        let mut anew = |run: &Run| run.anew(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
+        assert_eq!((anew(&run), anew(&run)), (2, 0));
+        let both = Run::new(&Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench).expect("a plan");
+        assert_eq!(anew(&both), 2, "the sizes of software devices");
+    }
+
+    #[test]
+    fn a_variant_named_twice_is_measured_once() {
+        let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
+        assert_eq!(Run::new(&twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+    }
+
+    #[test]
+    fn verify_covers_every_dtype_and_input_at_awkward_sizes() {
+        let plan = Run::new(&Selection::default(), Purpose::Verify).expect("a plan");
+        for algorithm in algorithms::ALGORITHMS {
+            let groups = || plan.groups.iter().filter(|group| std::ptr::eq(group.algorithm, *algorithm));
+            for dtype in algorithm.dtypes() {
+                // `signed` is there to be refused where an algorithm needs a positive matrix.
+                for input in algorithm
+                    .inputs
+                    .iter()
+                    .filter(|input| input.has_answer() && !(algorithm.iterative && **input == Input::Signed))
+                {
+                    assert!(groups().any(|group| group.spec.dtype == dtype && group.spec.input == *input));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_before_any_device_is_opened() {
+        let unknown = "unknown variant 'tilde' for matmul; did you mean 'tiled'?";
+        assert!(error(&selection("tilde", "64")).starts_with(unknown));
+        assert!(error(&selection("naive", "0")).contains("is zero"));
+        assert!(error(&selection("naive", "100000")).contains("matmul cannot have size 100000: A would have"));
+        assert!(error(&Selection::default()).contains("no algorithm given"));
+        let auto = Selection { algorithm: vec!["lu".into()], ..selection("auto", "64") };
+        assert!(error(&auto).starts_with("variant 'auto' has no rule for lu; name one of:"));
+        let mixed = Selection { variant: vec!["all".into(), "naive".into()], ..selection("", "64") };
+        assert!(error(&mixed).contains("mix 'all' with names"));
+        let quick = Selection { max_time: Some("0s".into()), ..selection("naive", "64") };
+        assert!(error(&quick).contains("time '0s' is not positive"));
+        let cold = Selection { cache: Some("cold".into()), ..selection("naive", "64") };
+        let timed = Selection { clock: Some("host".into()), ..cold.clone() };
+        assert!(error(&timed).contains("leave out one"));
+        assert!(error(&Selection { device: vec![HOST.into()], ..cold.clone() }).contains("leave out --cache cold"));
+        assert!(Plan::new(&cold, None).expect("a plan").with_host().is_err());
+    }
+}

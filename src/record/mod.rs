@@ -1,0 +1,435 @@
+//! The JSON document of a run. Its schema is `docs/record.schema.json`, generated from these types; a test compares
+//! the two.
+
+pub mod reader;
+#[cfg(test)]
+pub(crate) mod schema;
+
+use crate::algorithms::input::Input;
+use crate::algorithms::{Check, CheckMethod, Problem, StopRule};
+use crate::basis::dtype::DType;
+use crate::basis::metric::Metric;
+use crate::basis::units::{Nanos, Work};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::compiled::CompiledKernel;
+use crate::kernel::program::Computes;
+use crate::peak::Peak;
+use crate::plan::Group;
+use crate::plan::method::{CacheState, Clock};
+use crate::stats::{Summary, noise};
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
+pub const SCHEMA: &str = "gpukern-run/2";
+
+/// Everything that one `bench` command measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Record {
+    /// `gpukern-run/2`.
+    pub schema: String,
+    /// Version of gpukern.
+    pub version: String,
+    /// When the run began (RFC 3339, UTC).
+    pub started: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// How it was measured.
+    pub method: Method,
+    /// The devices that were measured.
+    pub devices: Vec<DeviceInfo>,
+    /// The limits of those devices that the shares refer to; empty where none were measured.
+    #[serde(default)]
+    pub peaks: Vec<Peak>,
+    /// The cases, in the order they were measured.
+    pub cases: Vec<Case>,
+    /// What to know of all cases of a device.
+    #[serde(default)]
+    pub caveats: Vec<Caveat>,
+    /// Host time of the whole run, including what is not part of any case.
+    pub wall_time: Nanos,
+    /// Time that devices spent on verified runs, warm-ups and samples.
+    #[serde(default)]
+    pub device_time: Nanos,
+    /// What measuring costs beside them: `wall_time` less `device_time`.
+    #[serde(default)]
+    pub overhead: Nanos,
+}
+
+/// How a run was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Method {
+    /// Whether the validation layers were on, which slows the host side down.
+    pub validation: bool,
+    /// Where the times of samples come from.
+    pub clock: Clock,
+    /// State of the caches before a sample.
+    pub cache: CacheState,
+}
+
+/// One variant on one problem on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Case {
+    /// Stable name, the key that joins records: `matmul/subgroup/f32/1024x1024x1024`.
+    pub id: String,
+    /// Algorithm.
+    pub algorithm: String,
+    /// Variant.
+    pub variant: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Size as it was asked for: `1024`.
+    pub size: String,
+    /// Kind of input data.
+    pub input: Input,
+    /// Seed of the input data.
+    pub seed: u64,
+    /// The sub-group size that was required; `null` for the device's default.
+    pub subgroup_size: Option<u32>,
+    /// How an iterative algorithm stops; `null` for others.
+    pub stop: Option<StopRule>,
+    /// Index of the device.
+    pub device: usize,
+    /// Nominal work.
+    pub work: Work,
+    /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
+    /// divided by it is the time of one operation. `null` for others.
+    pub chain: Option<u64>,
+    /// Launches that must come one after the other.
+    #[serde(default)]
+    pub launches: u64,
+    /// What it computes with, where that is not the element type: its share of the limit is of that type's.
+    #[serde(default)]
+    pub computes: Option<Computes>,
+    /// What a reader should know beside the outcome: `float atomics: compare-exchange`.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// The kernels that it runs.
+    #[serde(default)]
+    pub kernels: Vec<CompiledKernel>,
+    /// How near its median comes to the limit that binds it; `null` without measured limits.
+    #[serde(default)]
+    pub share: Option<Share>,
+    /// Median of the host baseline of the same problem, divided by this one's.
+    #[serde(default)]
+    pub speedup: Option<f64>,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "status", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The answer is right and was timed.
+    Measured(Box<Measured>),
+    /// The answer is wrong: there is no time.
+    Rejected(Verification),
+    /// The device cannot run it.
+    Skipped {
+        /// The missing feature, operation or limit.
+        reason: String,
+    },
+    /// The device or its driver failed.
+    Failed {
+        /// What happened.
+        error: String,
+    },
+    /// The run was interrupted before this case had a sample.
+    Interrupted,
+}
+
+/// A timed case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Measured {
+    /// How right the answer is.
+    pub verification: Verification,
+    /// Device time of one run of the program.
+    pub summary: Summary,
+    /// Runs of the program in each sample; a sample's device time is divided by it.
+    pub repeats: u32,
+    /// Every sample, in the order taken.
+    pub samples: Vec<Sample>,
+    /// What a reader should know before believing the numbers.
+    pub warnings: Vec<Warning>,
+    /// What was seen around the samples.
+    #[serde(default)]
+    pub conditions: Conditions,
+    /// Host time spent on the case.
+    pub phases: Phases,
+}
+
+/// How near a case comes to a limit of its device: the ratio of the least time that the limit allows for its nominal
+/// work to its median.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Share {
+    /// The limit that allows the least.
+    pub limit: Limit,
+    /// The least time that it allows.
+    pub least: Nanos,
+    /// That time divided by the median: 1 at the limit.
+    pub fraction: f64,
+}
+
+/// What bounds the speed of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The arithmetic rate for its element type.
+    Compute,
+    /// The bandwidth for a working set of its size.
+    Memory,
+    /// The time that its launches take.
+    Launch,
+}
+
+/// What was seen around the samples of a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Conditions {
+    /// Time of the canary kernel, a fixed chain of dependent arithmetic, before and after the samples.
+    pub canary: Option<[Nanos; 2]>,
+    /// Steps of that chain: times of canaries of other lengths say nothing beside each other. 2048 where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_steps: Option<u32>,
+    /// Clock of the device in MHz before and after the samples, where the system tells it.
+    pub clock_mhz: Option<[f64; 2]>,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Sample {
+    /// Time of one run of the program by the clock of the method, in nanoseconds.
+    pub device: Nanos,
+    /// Host time from submission to completion of the whole sample, in nanoseconds.
+    pub host: Nanos,
+    /// Whether it lies more than three interquartile ranges outside the quartiles (Tukey's far out). Labelled, never
+    /// dropped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outlier: bool,
+}
+
+/// How right an answer is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Verification {
+    /// The largest error in the terms of the algorithm's error bound; `null` when the output is not finite.
+    pub residual: Option<f64>,
+    /// The largest residual that a right implementation can have.
+    pub tolerance: f64,
+    /// How the answer was checked.
+    pub method: CheckMethod,
+    /// Where the answer is worst; empty when it is exact.
+    pub worst: String,
+    /// Other figures of the answer: rounds, growth factor, ….
+    pub metrics: Vec<Metric>,
+}
+
+impl From<Check> for Verification {
+    fn from(check: Check) -> Self {
+        Self {
+            residual: check.residual.is_finite().then_some(check.residual),
+            tolerance: check.tolerance,
+            method: check.method,
+            worst: check.worst,
+            metrics: check.metrics,
+        }
+    }
+}
+
+/// A reason to be careful with a number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Warning {
+    /// The batches of the warm-up did not settle within 1 %.
+    UnstableClock,
+    /// Sampling ended at the time limit before the asked-for precision.
+    TimeLimit,
+    /// Sampling was interrupted.
+    Interrupted,
+    /// The canary kernel ran at another speed after the samples than before.
+    Drift {
+        /// Its time after, divided by its time before.
+        ratio: f64,
+    },
+    /// The canary kernel ran slower than at its best on this device and driver: the clock was low, or others use it.
+    SlowClock {
+        /// Its time around the samples, divided by its best.
+        ratio: f64,
+    },
+    /// The case beats the limit that binds it, so one of the two figures is wrong.
+    AboveLimit {
+        /// Its share of the limit, more than 1.
+        fraction: f64,
+    },
+}
+
+impl Warning {
+    /// The kind of warning in words, for the foot of a table.
+    #[must_use]
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::UnstableClock => "times did not settle within 1 % during warm-up",
+            Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
+            Self::Interrupted => "interrupted while sampling",
+            Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
+            Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
+            Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
+        }
+    }
+
+    /// The sign that marks a number with this warning in a table.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::UnstableClock => "~",
+            Self::TimeLimit => "t",
+            Self::Interrupted => "i",
+            Self::Drift { .. } => "d",
+            Self::SlowClock { .. } => "s",
+            Self::AboveLimit { .. } => "!",
+        }
+    }
+}
+
+/// What to know of all cases of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Caveat {
+    /// Intervals are of this process. Others of the same program lie further apart on the host's cores: memory lies
+    /// elsewhere, threads start on other cores, and other programs take their part.
+    OneProcess {
+        /// Index of the device.
+        device: usize,
+        /// How far the medians of two processes are assumed to lie apart (95 of 100 times), as a ratio less 1.
+        apart: f64,
+    },
+}
+
+impl Caveat {
+    /// Those of `devices`.
+    #[must_use]
+    pub fn of(devices: &[DeviceInfo]) -> Vec<Self> {
+        let on_host = devices.iter().filter(|device| device.kind.is_host());
+        on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
+    }
+}
+
+impl std::fmt::Display for Caveat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self::OneProcess { device, apart } = self;
+        let percent = apart * 100.0;
+        write!(
+            f,
+            "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
+             apart; `bench --noise` measures it, and `compare` takes several records a side"
+        )
+    }
+}
+
+/// Host time by what it was spent on. Upload, inputs and oracle serve all variants of a size and are counted with
+/// each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Phases {
+    /// Making the input data.
+    pub inputs: Nanos,
+    /// Copying them to the device.
+    pub upload: Nanos,
+    /// Solving the problem on the host.
+    pub oracle: Nanos,
+    /// The first run, its download and its comparison with the oracle.
+    pub verification: Nanos,
+    /// Copying the outputs back (part of the verification).
+    pub download: Nanos,
+    /// Warming up.
+    pub warm_up: Nanos,
+    /// Taking samples.
+    pub sampling: Nanos,
+    /// Device time in verification, warm-up and samples.
+    #[serde(default)]
+    pub device: Nanos,
+}
+
+impl Case {
+    /// The size as a table row shows it, with the sub-group size where one was required.
+    #[must_use]
+    pub fn row(&self) -> String {
+        self.subgroup_size.map_or_else(|| self.size.clone(), |width| format!("{} @{width}", self.size))
+    }
+
+    /// Its measurement, if it was measured.
+    #[must_use]
+    pub fn measured(&self) -> Option<&Measured> {
+        match &self.outcome {
+            Outcome::Measured(measured) => Some(measured),
+            _ => None,
+        }
+    }
+
+    /// The time that a table shows of `time`, the time of the whole case: that of one operation where the case is a
+    /// chain of them.
+    #[must_use]
+    pub fn shown(&self, time: Nanos) -> Nanos {
+        Nanos(time.0 / self.chain.unwrap_or(1) as f64)
+    }
+
+    /// The record of the variant, or the baseline, of this name in `group` on device `device`.
+    #[must_use]
+    pub fn new(group: &Group, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Self {
+        Self {
+            id: group.id_of(variant).to_string(),
+            algorithm: group.algorithm.name.into(),
+            variant: variant.into(),
+            dtype: group.spec.dtype,
+            size: group.spec.size.to_string(),
+            input: group.spec.input,
+            seed: group.spec.seed,
+            subgroup_size: group.spec.subgroup_size,
+            stop: group.algorithm.iterative.then_some(group.spec.stop),
+            device,
+            work: problem.work(),
+            chain: problem.chain(),
+            launches: 0,
+            computes: None,
+            notes: vec![],
+            kernels: vec![],
+            share: None,
+            speedup: None,
+            outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        schema::assert_committed("docs/record.schema.json", &schemars::schema_for!(Record));
+    }
+
+    #[test]
+    fn an_infinite_residual_is_null_in_json() {
+        let check = Check {
+            residual: f64::INFINITY,
+            tolerance: 1e-3,
+            method: CheckMethod::Elementwise,
+            worst: "C[0][0] is NaN".into(),
+            metrics: vec![],
+        };
+        let json = serde_json::to_value(Outcome::Rejected(check.into())).expect("JSON");
+        assert_eq!(json["status"], "rejected");
+        assert!(json["residual"].is_null() && json["worst"] == "C[0][0] is NaN", "{json}");
+    }
+}

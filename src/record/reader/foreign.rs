@@ -1,0 +1,70 @@
+//! What a document is that is no record.
+
+use crate::basis::printable::printable;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// What a record looks like.
+pub(super) const RECORD: &str =
+    r#"a record begins with {"schema":"gpukern-run/…", and `gpukern bench --json PATH` writes one"#;
+
+/// What to say of a schema that is none of a run's.
+pub(super) fn schema(name: &str) -> String {
+    let what = match name.split('/').next() {
+        Some("gpukern-peak") => "it holds the limits of a device, from `gpukern peak`, not a run",
+        Some("gpukern-compare") => "it is a comparison, from `gpukern compare --json`, not a run",
+        _ => return format!("its schema is '{}'; {RECORD}", shorten(name)),
+    };
+    format!("{what}; {RECORD}")
+}
+
+/// What to say of JSON without a schema: another tool's, if its shape is known.
+pub(super) fn explain(text: &str) -> String {
+    let what = recognise(text).map_or_else(
+        || "it is JSON, but no record".to_string(),
+        |tool| format!("it is {tool}, not a record of gpukern"),
+    );
+    format!("{what}; {RECORD}")
+}
+
+fn recognise(text: &str) -> Option<&'static str> {
+    /// The keys of an object; their values do not matter.
+    type Keys<'a> = BTreeMap<String, &'a RawValue>;
+
+    #[derive(Deserialize)]
+    struct Results<'a> {
+        #[serde(borrow)]
+        results: Vec<Keys<'a>>,
+    }
+
+    let has = |keys: &Keys<'_>, names: &[&str]| names.iter().all(|name| keys.contains_key(*name));
+    if let Ok(list) = serde_json::from_str::<Vec<Keys<'_>>>(text) {
+        let first = list.first()?;
+        return if has(first, &["name", "unit", "value"]) {
+            Some("the input of github-action-benchmark")
+        } else if has(first, &["uuid", "subgroup"]) {
+            Some("the list of `gpukern devices --json`")
+        } else {
+            None
+        };
+    }
+    let keys = serde_json::from_str::<Keys<'_>>(text).ok()?;
+    let known: [(&[&str], &str); 4] = [
+        (&["context", "benchmarks"], "the output of Google Benchmark"),
+        (&["lastUpdate", "entries"], "the history of github-action-benchmark"),
+        (&["mean", "median", "std_dev"], "an estimate of Criterion.rs"),
+        (&["devices", "benchmarks", "meta"], "the output of NVBench"),
+    ];
+    if let Some((_, tool)) = known.iter().find(|(names, _)| has(&keys, names)) {
+        return Some(tool);
+    }
+    let results = serde_json::from_str::<Results<'_>>(text).ok()?.results;
+    results.first().filter(|result| has(result, &["command", "mean"])).map(|_| "the output of hyperfine")
+}
+
+/// A name of any length from a file, short enough for a message.
+fn shorten(name: &str) -> String {
+    let shown = printable(name);
+    if shown.chars().count() <= 60 { shown.into_owned() } else { shown.chars().take(59).chain(['…']).collect() }
+}

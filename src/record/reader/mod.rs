@@ -1,0 +1,277 @@
+//! Reads records: from a file or standard input, of this schema or an older one, whole and believable or not at all.
+//!
+//! A record is somebody else's file: everything in it is checked before any other module sees it, and every refusal
+//! names the file, the place in it and what to do.
+
+mod check;
+mod foreign;
+mod outcome;
+
+use crate::basis::error::Error;
+use crate::basis::printable::printable;
+use crate::record::{Case, Record, SCHEMA};
+use rayon::prelude::*;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::io::Read;
+use std::path::Path;
+
+/// Largest record that is read: some ten times the largest that `bench` can write.
+pub const MOST_BYTES: u64 = 256 << 20;
+
+/// Bytes of cases from which on they are parsed on all cores.
+const PARALLEL: usize = 1 << 20;
+
+const PREFIX: &str = "gpukern-run/";
+const NEWEST: u32 = 2;
+
+/// A record that was read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Where it came from, fit for printing.
+    pub name: String,
+    /// The record. Its summaries are those of its samples.
+    pub record: Record,
+    /// What was mended or is odd, for standard error.
+    pub notes: Vec<String>,
+}
+
+/// Reads the record at `path`, or from standard input for `-`.
+///
+/// # Errors
+/// When it cannot be read, is too large, or is no record that can be believed.
+pub fn read(path: &Path) -> Result<Loaded, Error> {
+    if path == Path::new("-") {
+        let bytes = take(std::io::stdin().lock(), "standard input")?;
+        return parse(&bytes, "standard input");
+    }
+    let name = printable(&path.display().to_string()).into_owned();
+    let refuse = |reason: String| Error::Usage(format!("cannot read '{name}': {reason}"));
+    if path.is_dir() {
+        return Err(refuse("it is a folder; name a record that `gpukern bench --json PATH` wrote".into()));
+    }
+    let file = std::fs::File::open(path).map_err(|e| refuse(e.to_string()))?;
+    let bytes = take(file, &name)?;
+    parse(&bytes, &name)
+}
+
+fn take(source: impl Read, name: &str) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![];
+    source
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Error::Usage(format!("cannot read '{name}': {e}")))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        let most = crate::basis::units::Bytes(MOST_BYTES);
+        return Err(Error::Usage(format!(
+            "'{name}' is larger than {most}, which no record is; name one that `gpukern bench --json PATH` wrote"
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Parses a record. `name` says where it came from.
+///
+/// # Errors
+/// When it is no record that can be believed.
+pub fn parse(bytes: &[u8], name: &str) -> Result<Loaded, Error> {
+    let text = decode(bytes, name)?;
+    let document = Document { text, name };
+    let frame = document.frame()?;
+    let version = document.version(&frame)?;
+    let mut record = document.record(&frame)?;
+    record.schema = SCHEMA.into();
+    record.cases = document.cases(&frame, version)?;
+    let mut notes = vec![];
+    if version < NEWEST {
+        notes.push(format!("'{name}' is a {PREFIX}{version} record, read as {SCHEMA}"));
+    }
+    let refuse = |problem: check::Problem| {
+        let place = problem.case.and_then(|case| frame.cases.as_ref()?.get(case)).map(|raw| document.offset(raw));
+        document.error(place, &problem.message)
+    };
+    notes.extend(check::check(&mut record).map_err(refuse)?.into_iter().map(|note| format!("'{name}': {note}")));
+    Ok(Loaded { name: name.into(), record, notes })
+}
+
+fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {
+    let refuse = |what: &str| Err(Error::Usage(format!("'{name}' {what}")));
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if bytes.is_empty() {
+        return refuse("is empty; was the run that should have written it interrupted?");
+    }
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return refuse("is UTF-16; records are UTF-8: convert it, and redirect with `--json PATH` in place of `>`");
+    }
+    if bytes.starts_with(b"\x1f\x8b") {
+        return refuse("is compressed with gzip; unpack it: gunzip -c FILE | gpukern … -");
+    }
+    std::str::from_utf8(bytes).or_else(|e| {
+        let (line, column) = position(bytes, e.valid_up_to());
+        refuse(&format!("is not UTF-8 text (line {line}, column {column}); is it another kind of file, or damaged?"))
+    })
+}
+
+/// The line and column of a byte, both from 1, columns in bytes as `serde_json` counts them.
+fn position(bytes: &[u8], offset: usize) -> (usize, usize) {
+    let before = &bytes[..offset.min(bytes.len())];
+    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    (before.split(|byte| *byte == b'\n').count(), before.len() - line_start + 1)
+}
+
+/// The offset of what `serde_json` calls `line` and `column`.
+fn offset_of(text: &str, line: usize, column: usize) -> usize {
+    let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    (start + column.saturating_sub(1)).min(text.len())
+}
+
+struct Document<'a> {
+    text: &'a str,
+    name: &'a str,
+}
+
+/// What is looked at first. The cases stay text, so that each is parsed by itself: errors can then name it, older
+/// ones can be upgraded without the whole document as a tree in memory, and all cores can help.
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow)]
+    schema: Option<&'a RawValue>,
+    #[serde(borrow)]
+    version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cases: Option<Vec<&'a RawValue>>,
+}
+
+/// The beginning of a case, to name it.
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
+impl<'a> Document<'a> {
+    /// An error at a byte of the text.
+    fn error(&self, offset: Option<usize>, message: &str) -> Error {
+        let place = offset.map_or_else(String::new, |offset| {
+            let (line, column) = position(self.text.as_bytes(), offset);
+            format!(" (line {line}, column {column})")
+        });
+        Error::Usage(format!("cannot use '{}'{place}: {message}", self.name))
+    }
+
+    /// Where `raw`, a part of the text, begins in it.
+    fn offset(&self, raw: &RawValue) -> usize {
+        (raw.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
+    }
+
+    /// What `serde_json` says of the part of the text that begins at `start`.
+    fn syntax(&self, error: &serde_json::Error, part: &str, start: usize, what: &str) -> Error {
+        let at = start + offset_of(part, error.line(), error.column());
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
+        self.error(Some(at), &format!("{what}{}", printable(message)))
+    }
+
+    fn frame(&self) -> Result<Frame<'a>, Error> {
+        let first = self.text.trim_start().chars().next();
+        let refusal = match serde_json::from_str::<Frame<'a>>(self.text) {
+            // Derived structs accept arrays too.
+            Ok(frame) if first == Some('{') => return Ok(frame),
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        if let Some(error) = refusal.as_ref().filter(|error| error.is_eof() && matches!(first, Some('{' | '['))) {
+            return Err(self.syntax(error, self.text, 0, "it is cut short; copy or measure it again: "));
+        }
+        match first {
+            Some('{' | '[') => {}
+            _ => {
+                return Err(self.error(None, &format!("it is not JSON; {RECORD}", RECORD = foreign::RECORD)));
+            }
+        }
+        // Other tools' documents are JSON too, but differ in shape.
+        match refusal {
+            Some(error) if error.is_syntax() => Err(self.syntax(&error, self.text, 0, "it is damaged, or not JSON: ")),
+            Some(error) if first == Some('{') => Err(self.syntax(&error, self.text, 0, "")),
+            _ => Err(self.error(None, &foreign::explain(self.text))),
+        }
+    }
+
+    /// The number of the schema.
+    fn version(&self, frame: &Frame<'_>) -> Result<u32, Error> {
+        let schema = frame.schema.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let Some(schema) = schema else { return Err(self.error(None, &foreign::explain(self.text))) };
+        let number = schema.strip_prefix(PREFIX).and_then(|number| number.parse::<u32>().ok());
+        match number {
+            Some(number @ 1..=NEWEST) => Ok(number),
+            Some(number) if number > NEWEST => {
+                let writer = frame.version.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+                let writer = writer.map_or("a later gpukern".into(), |version| format!("gpukern {version}"));
+                Err(self.error(
+                    None,
+                    &format!(
+                        "it is a {PREFIX}{number} record, written by {}; this gpukern {} reads up to {SCHEMA}: update it",
+                        printable(&writer),
+                        env!("CARGO_PKG_VERSION"),
+                    ),
+                ))
+            }
+            _ => Err(self.error(None, &foreign::schema(&schema))),
+        }
+    }
+
+    /// The record without its cases.
+    fn record(&self, frame: &Frame<'_>) -> Result<Record, Error> {
+        let Some(cases) = frame.cases.as_ref() else {
+            return Err(self.error(None, "it lacks `cases`; is it a part of a record?"));
+        };
+        // Cut the cases out of the text, so that positions before them are right and those after can be mended.
+        let cut = match (cases.first(), cases.last()) {
+            (Some(first), Some(last)) => self.offset(first)..self.offset(last) + last.get().len(),
+            _ => 0..0,
+        };
+        let text = [&self.text[..cut.start], &self.text[cut.end..]].concat();
+        serde_json::from_str(&text).map_err(|error| {
+            let at = offset_of(&text, error.line(), error.column());
+            let start = if at > cut.start { cut.len() } else { 0 };
+            self.syntax(&error, &text, start, "")
+        })
+    }
+
+    fn cases(&self, frame: &Frame<'_>, version: u32) -> Result<Vec<Case>, Error> {
+        let raws = frame.cases.as_deref().unwrap_or_default();
+        let parse = |(index, raw): (usize, &&RawValue)| self.case(index, raw, version);
+        if self.text.len() < PARALLEL {
+            return raws.iter().enumerate().map(parse).collect();
+        }
+        raws.par_iter().enumerate().map(parse).collect()
+    }
+
+    fn case(&self, index: usize, raw: &RawValue, version: u32) -> Result<Case, Error> {
+        let parsed = if version == 1 { upgrade(raw.get()) } else { strict(raw.get()) };
+        parsed.map_err(|error| {
+            let id = serde_json::from_str::<Named>(raw.get());
+            let id = id.map_or_else(|_| String::new(), |named| format!(" '{}'", printable(&named.id)));
+            self.syntax(&error, raw.get(), self.offset(raw), &format!("case {}{id}: ", index + 1))
+        })
+    }
+}
+
+fn strict<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+/// A case of gpukern-run/1: its warnings are names alone.
+fn upgrade(text: &str) -> Result<Case, serde_json::Error> {
+    let mut case: Value = strict(text)?;
+    if let Some(warnings) = case.pointer_mut("/outcome/warnings").and_then(Value::as_array_mut) {
+        for warning in warnings.iter_mut().filter(|warning| warning.is_string()) {
+            *warning = serde_json::json!({ "kind": warning.take() });
+        }
+    }
+    serde_json::from_value(case)
+}
+
+#[cfg(test)]
+mod tests;

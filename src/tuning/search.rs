@@ -1,0 +1,170 @@
+//! The order in which a search tries tiles (promising ones, then neighbours of the best so far, then the rest by
+//! chance) and what it finds.
+
+use crate::algorithms::input::generator;
+use crate::algorithms::matmul::Tile;
+use crate::basis::units::Nanos;
+use rand::Rng;
+
+/// Steps, each a doubling or halving of one extent, between tiles that count as neighbours. Two, since a lane's tile
+/// changes with its warp's.
+const NEAR: u32 = 2;
+
+/// What is left to be tried of a space of tiles. It descends by coordinates: while the best has untried neighbours they
+/// are next. The same seed tries the same tiles in the same order, as long as the times agree.
+#[derive(Debug)]
+pub struct Search {
+    /// Reversed: the next at the end.
+    first: Vec<Tile>,
+    /// In random order, which breaks ties.
+    rest: Vec<Tile>,
+}
+
+impl Search {
+    /// A search of `space` that begins with `first`, in this order.
+    #[must_use]
+    pub fn new(first: &[Tile], space: Vec<Tile>, seed: u64) -> Self {
+        let mut unique: Vec<Tile> = vec![];
+        for tile in first {
+            if !unique.contains(tile) {
+                unique.push(*tile);
+            }
+        }
+        let mut rest: Vec<_> = space.into_iter().filter(|tile| !unique.contains(tile)).collect();
+        let mut generator = generator(seed, 0);
+        // Fisher and Yates; the slight preference of the remainder is of no account.
+        for last in (1..rest.len()).rev() {
+            rest.swap(last, (generator.next_u64() % (last as u64 + 1)) as usize);
+        }
+        unique.reverse();
+        Self { first: unique, rest }
+    }
+
+    /// The next tile to try that is `affordable`, when `best` is the fastest so far; `None` when all are tried.
+    pub fn next(&mut self, best: Option<Tile>, affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
+        let next = loop {
+            match self.first.pop() {
+                Some(tile) if affordable(&tile) => break Some(tile),
+                Some(_) => {}
+                None => break None,
+            }
+        };
+        next.or_else(|| {
+            let candidates = || self.rest.iter().enumerate().filter(|(_, tile)| affordable(tile));
+            let near = best.and_then(|best| {
+                let steps = candidates().map(|(index, tile)| (distance(best, *tile), index));
+                steps.filter(|(steps, _)| *steps <= NEAR).min()
+            });
+            let index = near.map(|(_, index)| index).or_else(|| candidates().next().map(|(index, _)| index))?;
+            Some(self.rest.remove(index))
+        })
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The best tile and its median.
+    pub best: (Tile, Nanos),
+    /// The built-in tile, and its median where it is known.
+    pub built_in: (Tile, Option<Nanos>),
+    /// The variant that the rule of `auto` takes, and its median, where that is another variant.
+    pub rule: Option<(&'static str, Nanos)>,
+    /// Tiles that were tried.
+    pub tried: usize,
+    /// Tiles that there are.
+    pub space: usize,
+    /// Tiles whose answer was wrong, or on which the device failed, and why.
+    pub refused: Vec<(Tile, Refusal)>,
+}
+
+/// Why a tile is out of the question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The answer was wrong, and where.
+    Rejected(String),
+    /// The device or its driver failed.
+    Failed(String),
+}
+
+/// Why a search found nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fruitless {
+    /// The device lacks what the case needs.
+    Unsupported(String),
+    /// Every tile that was tried is out of the question.
+    Refused(Refusal),
+}
+
+impl From<String> for Fruitless {
+    fn from(reason: String) -> Self {
+        Self::Unsupported(reason)
+    }
+}
+
+impl From<Refusal> for Fruitless {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Doublings and halvings from one tile to another.
+fn distance(a: Tile, b: Tile) -> u32 {
+    let extents = |Tile { bm, bn, bk, wm, wn, tm, tn }: Tile| [bm, bn, bk, wm, wn, tm, tn].map(|e| e.max(1).ilog2());
+    extents(a).into_iter().zip(extents(b)).map(|(a, b)| a.abs_diff(b)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Vec<Tile> {
+        let extents = [16, 32, 64, 128];
+        let pairs = extents.into_iter().flat_map(|bm| extents.map(|bn| (bm, bn)));
+        pairs.flat_map(|(bm, bn)| [8, 16].map(|bk| Tile::flat([bm, bn, bk], [4, 4]))).collect()
+    }
+
+    fn order(seed: u64, better: impl Fn(&Tile) -> u32) -> Vec<Tile> {
+        let first = [Tile::flat([64, 64, 8], [4, 4]), Tile::flat([16, 16, 16], [4, 4])];
+        let mut search = Search::new(&first, space(), seed);
+        let mut tried: Vec<Tile> = vec![];
+        while let Some(tile) = search.next(tried.iter().copied().min_by_key(&better), |_| true) {
+            tried.push(tile);
+        }
+        tried
+    }
+
+    #[test]
+    fn every_tile_is_tried_once_the_promising_ones_first() {
+        let tried = order(1, |tile| tile.bm);
+        assert_eq!((tried[0].bm, tried[1].bm), (64, 16));
+        assert_eq!(tried.len(), space().len());
+        assert!(space().iter().all(|tile| tried.contains(tile)));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_order_and_another_seed_another() {
+        let order = |seed| order(seed, |tile| tile.bm);
+        assert_eq!(order(7), order(7));
+        assert_ne!(order(7), order(8));
+    }
+
+    #[test]
+    fn neighbours_of_the_best_come_before_the_rest() {
+        let better = |tile: &Tile| tile.bm.abs_diff(128) + tile.bn.abs_diff(128) + tile.bk;
+        let tried = order(3, better);
+        let best = tried.iter().position(|tile| better(tile) == 8).expect("it is in the space");
+        assert!(best < 12, "the best of {} was tried as number {best}", tried.len());
+    }
+
+    #[test]
+    fn what_cannot_be_afforded_is_left_out() {
+        let mut search = Search::new(&[Tile::flat([128, 128, 16], [4, 4])], space(), 1);
+        let mut tried = 0;
+        while let Some(tile) = search.next(None, |tile| tile.bm < 128) {
+            assert!(tile.bm < 128);
+            tried += 1;
+        }
+        assert_eq!(tried, 24);
+    }
+}

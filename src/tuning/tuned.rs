@@ -1,0 +1,528 @@
+//! What `gpukern tune` found, kept in the user's configuration folder: the best tile of a variant and its rate, for a
+//! device with its driver, an element type and a class of sizes.
+
+use crate::algorithms::matmul::Tile;
+use crate::algorithms::{Algorithm, CaseSpec, Variant};
+use crate::basis::dtype::DType;
+use crate::basis::error::Error;
+use crate::basis::size::Size;
+use crate::device::capability::DeviceInfo;
+use crate::plan::{Group, Pick};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Name and version of the file's format.
+const SCHEMA: &str = "gpukern-tuned/1";
+
+/// The head of the file.
+const HEAD: &str = "\
+# What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
+# A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
+# it, which an invocation or a cooperative matrix holds. A result without a tile is a variant that was measured beside them, for `--variant auto`.
+# Delete a result, or the file, to forget it.
+";
+
+/// What is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tuned {
+    results: Vec<Kept>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: String,
+    #[serde(default)]
+    result: Vec<Kept>,
+}
+
+/// The key under which a device finds its results. Not its UUID: another of the same model is as fast.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Model {
+    /// The device's name.
+    pub device: String,
+    /// PCI or Khronos vendor id.
+    pub vendor_id: u32,
+    /// The vendor's device id.
+    pub device_id: u32,
+    /// The driver's name and its own description of its version: another compiler has other favourites.
+    pub driver: String,
+    /// The version as the vendor encodes it.
+    pub driver_version: u32,
+}
+
+impl Model {
+    /// The model of `device`.
+    #[must_use]
+    pub fn of(device: &DeviceInfo) -> Self {
+        Self {
+            device: device.name.clone(),
+            vendor_id: device.vendor_id,
+            device_id: device.device_id,
+            driver: format!("{} {}", device.driver.name, device.driver.info).trim_end().into(),
+            driver_version: device.driver.version,
+        }
+    }
+}
+
+/// One result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Kept {
+    /// Where it holds.
+    #[serde(flatten)]
+    pub model: Model,
+    /// The algorithm.
+    pub algorithm: String,
+    /// The variant.
+    pub variant: String,
+    /// The element type.
+    pub dtype: DType,
+    /// The class of sizes, as [`class`] names it.
+    pub sizes: String,
+    /// The best tile; none for a variant that was only measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tile: Option<Tile>,
+    /// Its rate in GFLOP/s.
+    pub gflops: f64,
+    /// The tile that it replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_in_tile: Option<Tile>,
+    /// Its rate in GFLOP/s, measured in turns with the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_in_gflops: Option<f64>,
+    /// The size that was measured.
+    pub measured_at: String,
+    /// Tiles that were timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<usize>,
+    /// When it was found (RFC 3339, UTC).
+    pub date: String,
+    /// The version of gpukern.
+    pub gpukern: String,
+}
+
+impl Kept {
+    /// The day on which it was found.
+    #[must_use]
+    pub fn day(&self) -> &str {
+        self.date.split('T').next().unwrap_or(&self.date)
+    }
+
+    /// Two results with the same key are of the same question; the later replaces the earlier.
+    fn key(&self) -> (&Model, &str, &str, &str, &str) {
+        (&self.model, &self.algorithm, self.dtype.name(), &self.sizes, &self.variant)
+    }
+}
+
+/// The class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of 1024.
+#[must_use]
+pub fn class(size: Size) -> String {
+    let round = |n: u64| {
+        let below = 1u64 << n.max(1).ilog2();
+        // Nearest on a scale of ratios: √2 is half-way.
+        if u128::from(n).pow(2) > 2 * u128::from(below).pow(2) { 2 * below } else { below }
+    };
+    match size {
+        Size::Uniform(n) => Size::Uniform(round(n)),
+        Size::Two(a, b) => Size::Two(round(a), round(b)),
+        Size::Three(m, n, k) => match [m, n, k].map(round) {
+            [m, n, k] if m == n && n == k => Size::Uniform(m),
+            [m, n, k] => Size::Three(m, n, k),
+        },
+    }
+    .to_string()
+}
+
+/// The file of the user's: `gpukern/tuned.toml` in the configuration folder, where there is one.
+#[must_use]
+pub fn default_path() -> Option<PathBuf> {
+    dirs::config_dir().map(|folder| folder.join("gpukern").join("tuned.toml"))
+}
+
+impl Tuned {
+    /// Nothing is kept.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// What the file at `path` holds; `None` where there is no file.
+    ///
+    /// # Errors
+    /// When it cannot be read, is damaged, or is none of ours.
+    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, path).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(path, &error.to_string())),
+        }
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        // The schema first: a newer one may have what this one does not know.
+        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| unusable(path, &e.to_string()))?;
+        match table.get("schema").and_then(toml::Value::as_str) {
+            Some(SCHEMA) => {}
+            Some(other) => return Err(unusable(path, &format!("its schema is '{other}', not '{SCHEMA}'"))),
+            None => return Err(unusable(path, &format!("it has no schema '{SCHEMA}'"))),
+        }
+        let file: File = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
+        let rate = |rate: f64| rate.is_finite() && rate > 0.0;
+        let wrong = file.result.iter().find(|kept| !rate(kept.gflops) || !kept.built_in_gflops.is_none_or(rate));
+        if let Some(Kept { variant, sizes, gflops, .. }) = wrong {
+            return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {gflops}, cannot be")));
+        }
+        Ok(Self { results: file.result })
+    }
+
+    /// Adds `found` to the file at `path`, which is replaced in one step. What it holds of other devices, drivers,
+    /// types, sizes and variants stays.
+    ///
+    /// # Errors
+    /// When the file there is none of ours, or cannot be written.
+    pub fn keep(path: &Path, found: &[Kept]) -> Result<(), Error> {
+        // Read again at the last moment: another process may have added to it meanwhile.
+        let mut tuned = Self::read(path)?.unwrap_or_default();
+        tuned.add(found);
+        let write = || -> std::io::Result<()> {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            std::fs::create_dir_all(folder)?;
+            let mut draft = tempfile::Builder::new().prefix(".gpukern-").suffix(".toml").tempfile_in(folder)?;
+            draft.write_all(tuned.text().as_bytes())?;
+            draft.as_file().sync_all()?;
+            draft.persist(path)?;
+            Ok(())
+        };
+        write().map_err(|e| {
+            Error::Usage(format!(
+                "cannot keep tuning results in '{}': {e}; name another file with --tuned or GPUKERN_TUNED",
+                path.display()
+            ))
+        })
+    }
+
+    /// A result replaces the earlier of the same question; but a variant that was only measured beside a search, with its
+    /// built-in tile, leaves what its own search found.
+    fn add(&mut self, found: &[Kept]) {
+        for new in found {
+            let searched = |kept: &Kept| kept.key() == new.key() && kept.tile.is_some();
+            if new.tile.is_none() && self.results.iter().any(searched) {
+                continue;
+            }
+            self.results.retain(|kept| kept.key() != new.key());
+            self.results.push(new.clone());
+        }
+        self.results.sort_by(|a, b| a.key().cmp(&b.key()));
+    }
+
+    fn text(&self) -> String {
+        let file = File { schema: SCHEMA.into(), result: self.results.clone() };
+        format!("{HEAD}\n{}", toml::to_string(&file).expect("every field is a value of TOML"))
+    }
+
+    /// The results for a case of `algorithm` on `device`, of every variant.
+    pub fn results<'a>(
+        &'a self,
+        device: &DeviceInfo,
+        algorithm: &'a Algorithm,
+        spec: &CaseSpec,
+    ) -> impl Iterator<Item = &'a Kept> {
+        let (model, sizes, dtype) = (Model::of(device), class(spec.size), spec.dtype);
+        let holds = move |kept: &&Kept| kept.model == model && kept.dtype == dtype && kept.sizes == sizes;
+        self.results.iter().filter(|kept| kept.algorithm == algorithm.name).filter(holds)
+    }
+
+    /// The result of `variant` for a case of `algorithm` on `device`, if a tile was found for it.
+    #[must_use]
+    pub fn result(
+        &self,
+        device: &DeviceInfo,
+        algorithm: &Algorithm,
+        variant: &str,
+        spec: &CaseSpec,
+    ) -> Option<(Tile, &Kept)> {
+        let mut results = self.results.iter();
+        let (model, sizes) = (Model::of(device), class(spec.size));
+        let found = results.find(|kept| kept.key() == (&model, algorithm.name, spec.dtype.name(), &sizes, variant))?;
+        Some((found.tile?, found))
+    }
+}
+
+fn unusable(path: &Path, reason: &str) -> Error {
+    Error::Usage(format!(
+        "cannot use the tuning results in '{}': {}; delete the file and run `gpukern tune` again, name another with \
+         --tuned, or ignore it with `gpukern bench --no-tuned`",
+        path.display(),
+        reason.trim_end()
+    ))
+}
+
+/// A variant as a device runs it.
+pub struct Chosen {
+    /// The variant.
+    pub variant: &'static Variant,
+    /// The case with its tile.
+    pub spec: CaseSpec,
+    /// Where tile and variant come from.
+    pub notes: Vec<String>,
+}
+
+/// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
+/// the one that `auto` stands for.
+#[must_use]
+pub fn choose(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen> {
+    let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
+    if group.pick == Pick::Auto
+        && let Some((variant, reason)) = automatic(group, device, tuned)
+    {
+        let index = chosen.iter().position(|other| other.variant.name == variant.name).unwrap_or_else(|| {
+            chosen.push(with_tile(group, variant, device, tuned));
+            chosen.len() - 1
+        });
+        chosen[index].notes.push(format!("{} chosen by auto, {reason}", variant.name));
+    }
+    chosen
+}
+
+/// A variant of `group` with the tile that was kept for it.
+pub(crate) fn with_tile(group: &Group, variant: &'static Variant, device: &DeviceInfo, tuned: &Tuned) -> Chosen {
+    let Group { algorithm, mut spec, .. } = *group;
+    let mut notes = vec![];
+    if let Some(tunable) = algorithm.tunable().iter().find(|tunable| tunable.variant == variant.name) {
+        let built_in = tunable.built_in(&spec, device);
+        let note = match tuned.result(device, algorithm, variant.name, &spec) {
+            Some((tile, kept)) => match tunable.legal(&tile, &spec, device) {
+                Ok(()) => {
+                    spec.tile = Some(tile);
+                    format!("tile {tile}, tuned {}", kept.day())
+                }
+                Err(reason) => format!("tile {built_in}, built in, as the tuned {tile} {reason}"),
+            },
+            None => format!("tile {built_in}, built in"),
+        };
+        notes.push(note);
+    }
+    Chosen { variant, spec, notes }
+}
+
+/// The variant that `auto` stands for, and why. Kept rates decide where they include that of the built-in rule's
+/// choice: a search that never measured it cannot have found something better. They decide among the variants that the
+/// rule knows, for the others compute in an arithmetic that a person has to ask for by name.
+fn automatic(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'static Variant, String)> {
+    let Group { algorithm, spec, .. } = group;
+    let rule = favourite(algorithm, spec, device)?;
+    let results: Vec<_> = tuned.results(device, algorithm, spec).collect();
+    if results.iter().any(|kept| kept.variant == rule.name) {
+        let candidates = algorithm.favourites(spec, device);
+        let runs = |kept: &&&Kept| {
+            candidates.contains(&kept.variant.as_str())
+                && algorithm.variant(&kept.variant).is_ok_and(|variant| {
+                    let tunable = algorithm.tunable().iter().find(|tunable| tunable.variant == variant.name);
+                    let legal = |tile: &Tile| tunable.is_some_and(|tunable| tunable.legal(tile, spec, device).is_ok());
+                    runs(algorithm, variant, &CaseSpec { tile: kept.tile.filter(legal), ..*spec }, device)
+                })
+        };
+        let best = results.iter().filter(runs).max_by(|a, b| a.gflops.total_cmp(&b.gflops));
+        if let Some((best, variant)) = best.and_then(|best| Some((best, algorithm.variant(&best.variant).ok()?))) {
+            return Some((variant, format!("the fastest of the results of {}", best.day())));
+        }
+    }
+    Some((rule, "by the built-in rule".into()))
+}
+
+/// The first choice of the built-in rule that `device` can run; where it can run none, the last, whose case then says
+/// why.
+#[must_use]
+pub fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'static Variant> {
+    let names = algorithm.favourites(spec, device).iter();
+    let variants: Vec<_> = names.filter_map(|name| algorithm.variant(name).ok()).collect();
+    variants.iter().find(|variant| runs(algorithm, variant, spec, device)).or(variants.last()).copied()
+}
+
+fn runs(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &DeviceInfo) -> bool {
+    let problem = (algorithm.problem)(spec);
+    let program = variant.program(spec, device);
+    matches!((problem, program), (Ok(problem), Ok(program)) if program.unviewable(&problem.buffers(), device).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::device::capability::DeviceKind;
+    use crate::device::capability::tests::software_device;
+    use crate::plan::On;
+
+    const TILE: &str = "64x128x16/64x32/16x16";
+
+    fn kept(device: &DeviceInfo, variant: &str, sizes: &str, gflops: f64) -> Kept {
+        let tile = (variant == "tiled").then(|| TILE.parse().expect("a tile"));
+        Kept {
+            model: Model::of(device),
+            algorithm: "matmul".into(),
+            variant: variant.into(),
+            dtype: DType::F32,
+            sizes: sizes.into(),
+            tile,
+            gflops,
+            built_in_tile: tile,
+            built_in_gflops: tile.map(|_| gflops / 2.0),
+            measured_at: sizes.into(),
+            tried: tile.map(|_| 31),
+            date: "2026-11-21T08:00:00Z".into(),
+            gpukern: "0.1.0".into(),
+        }
+    }
+
+    fn tuned(results: &[Kept]) -> Tuned {
+        let mut tuned = Tuned::none();
+        tuned.add(results);
+        tuned
+    }
+
+    fn group(variants: &[&str], pick: Pick, n: u64) -> Group {
+        let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table")).collect();
+        let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
+        Group { algorithm: &MATMUL, spec, variants, on: On::Any, pick, on_host: false }
+    }
+
+    fn chosen(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<(&'static str, Option<String>, Vec<String>)> {
+        let chosen = choose(group, device, tuned).into_iter();
+        chosen.map(|chosen| (chosen.variant.name, chosen.spec.tile.map(String::from), chosen.notes)).collect()
+    }
+
+    #[test]
+    fn a_variant_that_was_only_measured_beside_a_search_leaves_the_tile_of_its_own() {
+        let device = software_device();
+        let own = kept(&device, "tiled", "1024", 40.0);
+        let beside =
+            Kept { tile: None, built_in_tile: None, built_in_gflops: None, tried: None, gflops: 30.0, ..own.clone() };
+        let later = Kept { gflops: 50.0, ..own.clone() };
+        for (added, left) in [(vec![&own, &beside], &own), (vec![&beside, &own], &own), (vec![&own, &later], &later)] {
+            let mut tuned = Tuned::none();
+            for result in added {
+                tuned.add(std::slice::from_ref(result));
+            }
+            assert_eq!(tuned.results, std::slice::from_ref(left));
+        }
+    }
+
+    #[test]
+    fn results_survive_the_file_and_those_of_others_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("below/tuned.toml");
+        assert_eq!(Tuned::read(&path).expect("no file is no mistake"), None);
+        let ours = software_device();
+        let mut other = software_device();
+        other.name = "other \"device\" \n of \\ odd name".into();
+        let mut newer = software_device();
+        newer.driver.version += 1;
+        let results = [&ours, &other, &newer].map(|device| kept(device, "tiled", "1024", 4.5));
+        Tuned::keep(&path, &results).expect("kept");
+        let rate = [kept(&ours, "texel", "1024", 30.0)];
+        Tuned::keep(&path, &rate).expect("kept");
+        let again = [kept(&ours, "tiled", "1024", 5.0)];
+        Tuned::keep(&path, &again).expect("kept");
+
+        let expected = tuned(&[&again[..], &results[1..], &rate].concat());
+        assert_eq!(Tuned::read(&path).expect("whole"), Some(expected));
+        let text = std::fs::read_to_string(&path).expect("readable");
+        for line in ["tile = \"64x128x16/64x32/16x16\"", "gflops = 5.0", "sizes = \"1024\"", "# What `gpukern tune`"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert_eq!(std::fs::read_dir(path.parent().expect("it has one")).expect("a folder").count(), 1, "a draft");
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_or_foreign_is_refused_with_its_path_and_stays_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tuned.toml");
+        let whole = tuned(&[kept(&software_device(), "tiled", "1024", 4.5)]).text();
+        for (text, expected) in [
+            (String::new(), "it has no schema 'gpukern-tuned/1'"),
+            ("[[bench]]\nalgorithm = 'matmul'".into(), "it has no schema"),
+            ("schema = 'gpukern-tuned/2'".into(), "its schema is 'gpukern-tuned/2'"),
+            (whole[..whole.len() - 40].into(), "TOML parse error"),
+            (whole.replace("gflops = 4.5", "gflops = -1.0"), "the rate of tiled at 1024, -1, cannot be"),
+            (whole.replace("gflops = 4.5", "gflops = nan"), "cannot be"),
+            (whole.replace(TILE, "64x128x16/48x32/16x16"), "48 does not divide 64"),
+            (whole.replace("f32", "f33"), "f33"),
+        ] {
+            std::fs::write(&path, &text).expect("written");
+            let kept = Tuned::keep(&path, &[]).expect_err(expected).to_string();
+            let read = Tuned::read(&path).expect_err(expected).to_string();
+            for error in [kept, read] {
+                let path = path.display().to_string();
+                for part in [expected, path.as_str(), "delete the file", "--tuned"] {
+                    assert!(error.contains(part), "lacks '{part}': {error}");
+                }
+            }
+            assert_eq!(std::fs::read_to_string(&path).expect("readable"), text);
+        }
+    }
+
+    #[test]
+    fn sizes_share_the_results_of_the_nearest_power_of_two() {
+        let class = |m, n, k| class(Size::Three(m, n, k));
+        assert_eq!(super::class(Size::Uniform(1000)), "1024");
+        assert_eq!(super::class(Size::Uniform(1448)), "1024");
+        assert_eq!(super::class(Size::Uniform(1449)), "2048");
+        assert_eq!((class(1000, 1100, 1024), class(1000, 70, 1)), ("1024".into(), "1024x64x1".into()));
+    }
+
+    #[test]
+    fn a_kept_tile_is_used_for_its_device_type_and_class_alone_and_named() {
+        let device = software_device();
+        let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
+        let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], Pick::Named, n), device, &tuned);
+        let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
+        let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
+        assert_eq!(tiled, &("tiled", Some(TILE.into()), vec![note.into()]));
+        assert_eq!(naive, &("naive", None, vec![]));
+        let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";
+        assert_eq!(notes(2048, &device)[0].2, [built_in]);
+        let mut small = software_device();
+        small.limits.shared_memory = crate::basis::units::Bytes(9 << 10);
+        assert!(notes(1024, &small)[0].2[0].contains("built in, as the tuned 64×128×16"), "{:?}", notes(1024, &small));
+        let mut newer = software_device();
+        newer.driver.version += 1;
+        assert_eq!(notes(1024, &newer)[0].2, [built_in]);
+    }
+
+    #[test]
+    fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
+        let device = software_device();
+        let auto = |tuned: &Tuned| chosen(&group(&[], Pick::Auto, 1024), &device, tuned);
+        let rule = "texel chosen by auto, by the built-in rule";
+        assert_eq!(auto(&Tuned::none()), [("texel", None, vec![rule.into()])]);
+        // A rate that was never held against the rule's choice says nothing.
+        let alone = [kept(&device, "tiled", "1024", 4.5)];
+        assert_eq!(auto(&tuned(&alone))[0].0, "texel");
+        let slower = [&alone[..], &[kept(&device, "texel", "1024", 30.0)]].concat();
+        assert_eq!(auto(&tuned(&slower))[0].2, ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
+        let faster = [&alone[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
+        let [(name, tile, notes)] = &auto(&tuned(&faster))[..] else { panic!("one variant") };
+        assert_eq!((*name, tile.as_deref()), ("tiled", Some(TILE)));
+        assert_eq!(notes[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
+        // However fast, an arithmetic of its own is for a person to ask for.
+        let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
+        assert_eq!(auto(&tuned(&split))[0].0, "texel");
+    }
+
+    #[test]
+    fn auto_falls_back_where_the_device_lacks_what_the_favourite_needs_and_joins_the_named_ones() {
+        let mut device = software_device();
+        device.limits.texel_buffer_elements = 1;
+        let auto = |variants: &[&str], device: &DeviceInfo| {
+            let chosen = chosen(&group(variants, Pick::Auto, 1024), device, &Tuned::none());
+            chosen.into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(auto(&[], &device), ["tiled"]);
+        assert_eq!(auto(&["naive", "tiled"], &device), ["naive", "tiled"]);
+        device.kind = DeviceKind::DiscreteGpu;
+        assert_eq!(auto(&["naive"], &device), ["naive", "tiled"]);
+    }
+}

@@ -1,0 +1,138 @@
+//! Which room of `src/` may import which: a new arrow is a decision, taken here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every room with the rooms that it imports, outside tests. A room stands below all that it imports.
+const IMPORTS: &[(&str, &[&str])] = &[
+    ("basis", &[]),
+    ("device", &["basis"]),
+    ("stats", &["basis"]),
+    ("kernel", &["basis", "device"]),
+    ("algorithms", &["basis", "device", "kernel"]),
+    ("host", &["basis", "algorithms"]),
+    ("vulkan", &["basis", "device", "kernel"]),
+    ("plan", &["basis", "device", "algorithms", "host"]),
+    ("tuning", &["basis", "device", "algorithms", "plan"]),
+    ("peak", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
+    ("record", &["basis", "device", "stats", "kernel", "algorithms", "plan", "peak"]),
+    ("compare", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
+    ("export", &["basis", "device", "stats", "plan", "record", "compare"]),
+    ("report", &["basis", "device", "stats", "algorithms", "plan", "tuning", "peak", "record", "compare"]),
+    (
+        "measure",
+        &[
+            "basis",
+            "device",
+            "stats",
+            "kernel",
+            "algorithms",
+            "host",
+            "vulkan",
+            "plan",
+            "tuning",
+            "peak",
+            "record",
+            "compare",
+        ],
+    ),
+    (
+        "commands",
+        &[
+            "basis",
+            "device",
+            "stats",
+            "kernel",
+            "algorithms",
+            "vulkan",
+            "plan",
+            "tuning",
+            "peak",
+            "record",
+            "compare",
+            "export",
+            "report",
+            "measure",
+        ],
+    ),
+];
+
+/// The one cycle: limits are part of a record, and are found from the cases of records.
+const MUTUAL: [&str; 2] = ["peak", "record"];
+
+/// The Rust files below `folder`.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder of src/").map(|entry| entry.expect("a readable entry").path());
+    let files = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
+}
+
+/// What is compiled into the tool: the text before the module of tests, which may look into every room.
+fn without_tests(path: &Path) -> String {
+    if path.file_stem().is_some_and(|stem| stem == "tests") {
+        return String::new();
+    }
+    let text = fs::read_to_string(path).expect("a source file");
+    let lines: Vec<_> = text.lines().collect();
+    let tests = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && pair[1].ends_with("mod tests {"));
+    let code = lines[..tests.unwrap_or(lines.len())].iter().filter(|line| !line.trim_start().starts_with("//"));
+    code.copied().collect::<Vec<_>>().join("\n")
+}
+
+/// The rooms that `text` names after `crate::`.
+fn named(text: &str) -> BTreeSet<String> {
+    let ends = |c: char| !(c.is_ascii_lowercase() || c == '_');
+    let rooms = text.split("crate::").skip(1).map(|rest| rest.split(ends).next().unwrap_or_default().to_string());
+    rooms.filter(|room| !room.is_empty()).collect()
+}
+
+/// The arrows of the code as it is.
+fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let entries = fs::read_dir("src").expect("src/").map(|entry| entry.expect("a readable entry").path());
+    let rooms = entries.filter(|path| path.is_dir());
+    let arrow = |room: PathBuf| {
+        let name = room.file_name().and_then(|name| name.to_str()).expect("a plain name").to_string();
+        let imports = sources(&room).iter().flat_map(|file| named(&without_tests(file))).collect::<BTreeSet<_>>();
+        (name.clone(), imports.into_iter().filter(|import| *import != name).collect())
+    };
+    rooms.map(arrow).collect()
+}
+
+#[test]
+fn every_room_imports_what_the_table_says_and_nothing_else() {
+    let table: BTreeMap<String, BTreeSet<String>> = IMPORTS
+        .iter()
+        .map(|(room, imports)| (room.to_string(), imports.iter().map(ToString::to_string).collect()))
+        .collect();
+    let arrows = arrows();
+    for (room, imports) in &arrows {
+        let allowed = table.get(room).unwrap_or_else(|| panic!("room '{room}' is not in the table: {imports:?}"));
+        let new: Vec<_> = imports.difference(allowed).collect();
+        assert!(new.is_empty(), "'{room}' imports {new:?}: break that arrow, or decide for it in tests/rooms.rs");
+        let gone: Vec<_> = allowed.difference(imports).collect();
+        assert!(gone.is_empty(), "'{room}' no longer imports {gone:?}: take it out of tests/rooms.rs");
+    }
+    assert_eq!(arrows.len(), table.len(), "a room of the table is gone");
+}
+
+#[test]
+fn rooms_form_no_cycle_but_one() {
+    let mut placed: Vec<&str> = vec![];
+    let mut left: Vec<_> = IMPORTS.to_vec();
+    while !left.is_empty() {
+        let below =
+            |room: &str, import: &str| placed.contains(&import) || (MUTUAL.contains(&room) && MUTUAL.contains(&import));
+        let free = left.iter().position(|(room, imports)| imports.iter().all(|import| below(room, import)));
+        let free = free.unwrap_or_else(|| panic!("a cycle among {:?}", left.iter().map(|(room, _)| room)));
+        placed.push(left.remove(free).0);
+    }
+}
+
+#[test]
+fn every_room_says_what_it_holds() {
+    for (room, _) in IMPORTS {
+        let text = fs::read_to_string(format!("src/{room}/mod.rs")).expect("a room has a mod.rs");
+        assert!(text.starts_with("//! "), "src/{room}/mod.rs has no head");
+    }
+}
