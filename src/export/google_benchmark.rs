@@ -10,8 +10,7 @@
 
 use super::{Format, bandwidth, json, measured, moments, named, rate, reason, samples, status};
 use crate::basis::error::Error;
-use crate::basis::units::Nanos;
-use crate::record::{Case, Record};
+use crate::record::{Case, Measured, Record, Sample};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -63,86 +62,112 @@ struct Row {
     label: String,
 }
 
+/// The families of cases, which differ in size alone, with the number of members that each has so far.
+#[derive(Default)]
+struct Families<'a>(Vec<(&'a Case, usize)>);
+
+impl<'a> Families<'a> {
+    /// The family of a case, and its place there.
+    fn place(&mut self, case: &'a Case) -> (usize, usize) {
+        let same = |other: &Case| {
+            (&other.algorithm, &other.variant, other.dtype, other.device)
+                == (&case.algorithm, &case.variant, case.dtype, case.device)
+        };
+        let family = self.0.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
+            self.0.push((case, 0));
+            self.0.len() - 1
+        });
+        self.0[family].1 += 1;
+        (family, self.0[family].1 - 1)
+    }
+}
+
 /// The measured cases as benchmarks, the others in the context.
 ///
 /// # Errors
 /// When no case was measured.
 pub fn text(record: &Record) -> Result<String, Error> {
-    let mut families: Vec<(&Case, usize)> = vec![];
+    let mut families = Families::default();
     let mut benchmarks = vec![];
     for (named, m) in measured(record, Format::GoogleBenchmark)? {
-        let case = named.case;
-        let same = |other: &Case| {
-            (&other.algorithm, &other.variant, other.dtype, other.device)
-                == (&case.algorithm, &case.variant, case.dtype, case.device)
-        };
-        let family_index = families.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
-            families.push((case, 0));
-            families.len() - 1
-        });
-        let row = Row {
-            name: named.name.clone(),
-            family_index,
-            per_family_instance_index: families[family_index].1,
-            run_name: named.name.clone(),
-            run_type: "iteration",
-            repetitions: m.samples.len(),
-            repetition_index: None,
-            threads: 1,
-            aggregate_name: None,
-            aggregate_unit: None,
-            iterations: m.repeats as usize,
-            real_time: 0.0,
-            cpu_time: 0.0,
-            time_unit: "ns",
-            operations_per_second: None,
-            bytes_per_second: None,
-            label: m.warnings.iter().map(|warning| warning.explanation()).collect::<Vec<_>>().join("; "),
-        };
-        families[family_index].1 += 1;
-
-        let device = samples(case, m);
-        let host = |host: Nanos| case.shown(host).0 / f64::from(m.repeats.max(1));
-        let host: Vec<_> = m.samples.iter().map(|sample| host(sample.host)).collect();
-        for (at, (&real_time, &cpu_time)) in device.iter().zip(&host).enumerate() {
-            let whole = m.samples[at].device;
-            benchmarks.push(Row {
-                repetition_index: Some(at),
-                real_time,
-                cpu_time,
-                operations_per_second: rate(case, whole),
-                bytes_per_second: bandwidth(case, whole),
-                ..row.clone()
-            });
-        }
-        let [(mean, deviation), (host_mean, host_deviation)] = [moments(&device), moments(&host)];
-        let host_median = crate::stats::median(&host);
-        let mut aggregate = |name, real: Option<f64>, host: Option<f64>| {
-            if let (Some(real_time), Some(cpu_time)) = (real, host) {
-                benchmarks.push(Row {
-                    name: format!("{}_{name}", row.run_name),
-                    run_type: "aggregate",
-                    aggregate_name: Some(name),
-                    aggregate_unit: Some("time"),
-                    iterations: m.samples.len(),
-                    real_time,
-                    cpu_time,
-                    ..row.clone()
-                });
-            }
-        };
-        aggregate("mean", Some(mean), Some(host_mean));
-        aggregate("median", Some(case.shown(m.summary.median).0), host_median);
-        aggregate("stddev", deviation, host_deviation);
+        let row = common(&named.name, families.place(named.case), m);
+        let device = samples(named.case, m);
+        let host = |sample: &Sample| named.case.shown(sample.host).0 / f64::from(m.repeats.max(1));
+        let host: Vec<_> = m.samples.iter().map(host).collect();
+        benchmarks.extend(repetitions(&row, named.case, m, &device, &host));
+        benchmarks.extend(aggregates(&row, named.case, m, &device, &host));
     }
-    let custom = named(record).into_iter().filter_map(|named| {
+    json(&Document { context: context(record), benchmarks })
+}
+
+/// What all rows of a case have in common.
+fn common(name: &str, (family_index, per_family_instance_index): (usize, usize), m: &Measured) -> Row {
+    Row {
+        name: name.into(),
+        family_index,
+        per_family_instance_index,
+        run_name: name.into(),
+        run_type: "iteration",
+        repetitions: m.samples.len(),
+        repetition_index: None,
+        threads: 1,
+        aggregate_name: None,
+        aggregate_unit: None,
+        iterations: m.repeats as usize,
+        real_time: 0.0,
+        cpu_time: 0.0,
+        time_unit: "ns",
+        operations_per_second: None,
+        bytes_per_second: None,
+        label: m.warnings.iter().map(|warning| warning.explanation()).collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// A row for each sample.
+fn repetitions(row: &Row, case: &Case, m: &Measured, device: &[f64], host: &[f64]) -> Vec<Row> {
+    let repetition = |(at, (sample, (&real_time, &cpu_time))): (usize, (&Sample, (&f64, &f64)))| Row {
+        repetition_index: Some(at),
+        real_time,
+        cpu_time,
+        operations_per_second: rate(case, sample.device),
+        bytes_per_second: bandwidth(case, sample.device),
+        ..row.clone()
+    };
+    m.samples.iter().zip(device.iter().zip(host)).enumerate().map(repetition).collect()
+}
+
+/// Rows of mean, median and, of more than one sample, standard deviation.
+fn aggregates(row: &Row, case: &Case, m: &Measured, device: &[f64], host: &[f64]) -> Vec<Row> {
+    let [(mean, deviation), (host_mean, host_deviation)] = [moments(device), moments(host)];
+    let figures = [
+        ("mean", Some(mean), Some(host_mean)),
+        ("median", Some(case.shown(m.summary.median).0), crate::stats::median(host)),
+        ("stddev", deviation, host_deviation),
+    ];
+    let aggregate = |(name, real, host): (&'static str, Option<f64>, Option<f64>)| {
+        Some(Row {
+            name: format!("{}_{name}", row.run_name),
+            run_type: "aggregate",
+            aggregate_name: Some(name),
+            aggregate_unit: Some("time"),
+            iterations: m.samples.len(),
+            real_time: real?,
+            cpu_time: host?,
+            ..row.clone()
+        })
+    };
+    figures.into_iter().filter_map(aggregate).collect()
+}
+
+fn context(record: &Record) -> Context {
+    let unmeasured = named(record).into_iter().filter_map(|named| {
         let reason = reason(&named.case.outcome)?;
         Some((format!("not measured: {}", named.name), format!("{}: {reason}", status(&named.case.outcome))))
     });
     let devices = record.devices.iter().map(|device| {
         (format!("device {}", device.index), format!("{} ({}, {})", device.name, device.kind, device.driver.info))
     });
-    let context = Context {
+    Context {
         date: record.started.clone(),
         host_name: String::new(),
         executable: record.command.join(" "),
@@ -150,9 +175,8 @@ pub fn text(record: &Record) -> Result<String, Error> {
         library_build_type: "release",
         json_schema_version: 1,
         cpu_time: "host time from submission to completion, divided by the repetitions within it",
-        custom: custom.chain(devices).collect(),
-    };
-    json(&Document { context, benchmarks })
+        custom: unmeasured.chain(devices).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -42,6 +42,22 @@ pub struct PhysicalDevice {
     pub info: DeviceInfo,
 }
 
+/// Whether the loader hides portability drivers unless asked for them.
+fn is_portability_listed(entry: &ash::Entry) -> Result<bool, VulkanError> {
+    // SAFETY: a plain query of the loader.
+    let available = unsafe { entry.enumerate_instance_extension_properties(None) };
+    let available = available.call("vkEnumerateInstanceExtensionProperties")?;
+    Ok(available.iter().any(|e| e.extension_name_as_c_str() == Ok(khr::portability_enumeration::NAME)))
+}
+
+/// The version of Vulkan that the validation layer knows.
+fn validation_layer_version(entry: &ash::Entry) -> Result<u32, VulkanError> {
+    // SAFETY: a plain query of the loader.
+    let known = unsafe { entry.enumerate_instance_layer_properties() }.call("vkEnumerateInstanceLayerProperties")?;
+    let layer = known.iter().find(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER));
+    Ok(layer.ok_or(VulkanError::NoValidationLayer)?.spec_version)
+}
+
 impl Instance {
     /// Loads Vulkan, from the library `loader` where one is given.
     ///
@@ -53,26 +69,17 @@ impl Instance {
         let entry = unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
         let entry = entry.map_err(VulkanError::NoLoader)?;
         let messages: Box<Messages> = Box::default();
-        let mut validated_version = None;
         let mut layers = vec![];
         let mut extensions = vec![];
         let mut flags = vk::InstanceCreateFlags::empty();
-
-        // SAFETY: plain queries of the loader.
-        let available = unsafe { entry.enumerate_instance_extension_properties(None) }
-            .call("vkEnumerateInstanceExtensionProperties")?;
-        let has = |name: &CStr| available.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
-        if has(khr::portability_enumeration::NAME) {
+        if is_portability_listed(&entry)? {
             // MoltenVK is a portability driver: hidden unless asked for.
             extensions.push(khr::portability_enumeration::NAME.as_ptr());
             flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
         }
+        let mut validated_version = None;
         if validation == Validation::On {
-            // SAFETY: as above.
-            let known = unsafe { entry.enumerate_instance_layer_properties() };
-            let known = known.call("vkEnumerateInstanceLayerProperties")?;
-            let layer = known.iter().find(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER));
-            validated_version = Some(layer.ok_or(VulkanError::NoValidationLayer)?.spec_version);
+            validated_version = Some(validation_layer_version(&entry)?);
             layers.push(VALIDATION_LAYER.as_ptr());
             extensions.push(ext::debug_utils::NAME.as_ptr());
         }
@@ -99,13 +106,18 @@ impl Instance {
         })?;
         let mut instance = Self { handle, entry, messenger: None, messages, validated_version };
         if validation == Validation::On {
-            let functions = ext::debug_utils::Instance::new(&instance.entry, &instance.handle);
-            // SAFETY: the extension is enabled; `messages` is boxed and outlives the messenger (see `drop`).
-            let messenger =
-                unsafe { functions.create_debug_utils_messenger(&self::messenger_info(&instance.messages), None) };
-            instance.messenger = Some((functions, messenger.call("vkCreateDebugUtilsMessengerEXT")?));
+            instance.listen()?;
         }
         Ok(Rc::new(instance))
+    }
+
+    /// Has the validation layer's messages collected.
+    fn listen(&mut self) -> Result<(), VulkanError> {
+        let functions = ext::debug_utils::Instance::new(&self.entry, &self.handle);
+        // SAFETY: the extension is enabled; `messages` is boxed and outlives the messenger (see `drop`).
+        let messenger = unsafe { functions.create_debug_utils_messenger(&messenger_info(&self.messages), None) };
+        self.messenger = Some((functions, messenger.call("vkCreateDebugUtilsMessengerEXT")?));
+        Ok(())
     }
 
     /// Every physical device, in the loader's order.

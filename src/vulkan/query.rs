@@ -195,7 +195,7 @@ impl FeatureChain {
         if api >= vk::API_VERSION_1_2 {
             head = head.push_next(&mut self.v11).push_next(&mut self.v12);
         }
-        if api >= vk::API_VERSION_1_3 || extensions.has(ext::subgroup_size_control::NAME) {
+        if has_size_control(api, extensions) {
             head = head.push_next(&mut self.size_control);
         }
         if api >= vk::API_VERSION_1_3 {
@@ -267,92 +267,89 @@ impl FeatureChain {
     }
 }
 
-/// The queue family to measure on, and the device's description.
-pub(super) fn device_info(
-    instance: &Instance,
-    device: vk::PhysicalDevice,
-    index: usize,
-) -> Result<(u32, DeviceInfo), VulkanError> {
-    let extensions = Extensions::of(instance, device)?;
-    let mut id = vk::PhysicalDeviceIDProperties::default();
-    let mut driver = vk::PhysicalDeviceDriverProperties::default();
-    let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
-    let mut sizes = vk::PhysicalDeviceSubgroupSizeControlProperties::default();
-    let mut allocation = vk::PhysicalDeviceMaintenance3Properties::default();
-    let mut buffer = vk::PhysicalDeviceMaintenance4Properties::default();
-    let mut pci = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
+/// What Vulkan tells of a device's properties, each structure filled where the device's version and extensions have it.
+#[derive(Default)]
+struct Properties {
+    core: vk::PhysicalDeviceProperties,
+    id: vk::PhysicalDeviceIDProperties<'static>,
+    driver: vk::PhysicalDeviceDriverProperties<'static>,
+    subgroup: vk::PhysicalDeviceSubgroupProperties<'static>,
+    sizes: vk::PhysicalDeviceSubgroupSizeControlProperties<'static>,
+    allocation: vk::PhysicalDeviceMaintenance3Properties<'static>,
+    buffer: vk::PhysicalDeviceMaintenance4Properties<'static>,
+    pci: Option<vk::PhysicalDevicePCIBusInfoPropertiesEXT<'static>>,
+}
 
-    // SAFETY: `device` belongs to the live instance.
-    let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
-    let has_pci = extensions.has(ext::pci_bus_info::NAME);
-    let has_size_control = api >= vk::API_VERSION_1_3 || extensions.has(ext::subgroup_size_control::NAME);
-    let mut head = vk::PhysicalDeviceProperties2::default().push_next(&mut id).push_next(&mut subgroup);
-    head = head.push_next(&mut allocation);
-    if api >= vk::API_VERSION_1_2 {
-        head = head.push_next(&mut driver);
+impl Properties {
+    fn of(instance: &Instance, device: vk::PhysicalDevice, extensions: &Extensions) -> Self {
+        // SAFETY: `device` belongs to the live instance.
+        let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
+        let mut all = Self::default();
+        let mut pci = extensions.has(ext::pci_bus_info::NAME).then(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default);
+        let mut head = vk::PhysicalDeviceProperties2::default();
+        head = head.push_next(&mut all.id).push_next(&mut all.subgroup).push_next(&mut all.allocation);
+        if api >= vk::API_VERSION_1_2 {
+            head = head.push_next(&mut all.driver);
+        }
+        if has_size_control(api, extensions) {
+            head = head.push_next(&mut all.sizes);
+        }
+        if api >= vk::API_VERSION_1_3 {
+            head = head.push_next(&mut all.buffer);
+        }
+        if let Some(pci) = &mut pci {
+            head = head.push_next(pci);
+        }
+        // SAFETY: the chain holds only structures that the device's version and extensions know.
+        unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
+        all.core = head.properties;
+        all.pci = pci;
+        all
     }
-    if has_size_control {
-        head = head.push_next(&mut sizes);
-    }
-    if api >= vk::API_VERSION_1_3 {
-        head = head.push_next(&mut buffer);
-    }
-    if has_pci {
-        head = head.push_next(&mut pci);
-    }
-    // SAFETY: the chain holds only structures that the device's version and extensions know.
-    unsafe { instance.handle.get_physical_device_properties2(device, &mut head) };
-    let properties = head.properties;
-    let limits = properties.limits;
 
-    let chain = FeatureChain::supported(instance, device, api, &extensions);
-    // SAFETY: `device` belongs to the live instance.
-    let memory = unsafe { instance.handle.get_physical_device_memory_properties(device) };
-    let (queue_family, valid_bits) = queue_family(instance, device);
-    let size_control = has_size_control
-        && chain.size_control.subgroup_size_control == vk::TRUE
-        && sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
-    let buffer_limit = [allocation.max_memory_allocation_size, buffer.max_buffer_size].into_iter();
-
-    let info = DeviceInfo {
-        index,
-        name: text(properties.device_name_as_c_str().ok()),
-        kind: match properties.device_type {
+    fn kind(&self) -> DeviceKind {
+        match self.core.device_type {
             vk::PhysicalDeviceType::DISCRETE_GPU => DeviceKind::DiscreteGpu,
             vk::PhysicalDeviceType::INTEGRATED_GPU => DeviceKind::IntegratedGpu,
             vk::PhysicalDeviceType::VIRTUAL_GPU => DeviceKind::VirtualGpu,
             vk::PhysicalDeviceType::CPU => DeviceKind::Cpu,
             _ => DeviceKind::Other,
-        },
-        driver: Driver {
-            name: text(driver.driver_name_as_c_str().ok()),
-            info: text(driver.driver_info_as_c_str().ok()),
-            version: properties.driver_version,
-        },
-        api_version: version(api),
-        vendor_id: properties.vendor_id,
-        device_id: properties.device_id,
-        uuid: uuid(id.device_uuid),
-        pci_address: has_pci.then(|| {
-            format!("{:04x}:{:02x}:{:02x}.{:x}", pci.pci_domain, pci.pci_bus, pci.pci_device, pci.pci_function)
-        }),
-        heaps: memory
-            .memory_heaps_as_slice()
-            .iter()
-            .map(|heap| Heap {
-                size: Bytes(heap.size),
-                device_local: heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL),
-            })
-            .collect(),
-        subgroup: Subgroup {
-            size: subgroup.subgroup_size,
-            min_size: if size_control { sizes.min_subgroup_size } else { subgroup.subgroup_size },
-            max_size: if size_control { sizes.max_subgroup_size } else { subgroup.subgroup_size },
+        }
+    }
+
+    fn driver(&self) -> Driver {
+        Driver {
+            name: text(self.driver.driver_name_as_c_str().ok()),
+            info: text(self.driver.driver_info_as_c_str().ok()),
+            version: self.core.driver_version,
+        }
+    }
+
+    fn pci_address(&self) -> Option<String> {
+        let pci = self.pci.as_ref()?;
+        Some(format!("{:04x}:{:02x}:{:02x}.{:x}", pci.pci_domain, pci.pci_bus, pci.pci_device, pci.pci_function))
+    }
+
+    fn subgroup(&self, chain: &FeatureChain, extensions: &Extensions) -> Subgroup {
+        let size_control = has_size_control(self.core.api_version, extensions)
+            && chain.size_control.subgroup_size_control == vk::TRUE
+            && self.sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
+        let size = self.subgroup.subgroup_size;
+        Subgroup {
+            size,
+            min_size: if size_control { self.sizes.min_subgroup_size } else { size },
+            max_size: if size_control { self.sizes.max_subgroup_size } else { size },
             size_control,
             full_subgroups: chain.size_control.compute_full_subgroups == vk::TRUE,
-            operations: operations(&subgroup),
-        },
-        limits: Limits {
+            operations: operations(&self.subgroup),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let limits = self.core.limits;
+        let buffer = [self.allocation.max_memory_allocation_size, self.buffer.max_buffer_size].into_iter();
+        let is_llvmpipe = self.driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
+        Limits {
             group_count: limits.max_compute_work_group_count,
             group_size: limits.max_compute_work_group_size,
             group_invocations: limits.max_compute_work_group_invocations,
@@ -360,15 +357,58 @@ pub(super) fn device_info(
             push_constants: Bytes(u64::from(limits.max_push_constants_size)),
             storage_buffer_range: Bytes(u64::from(limits.max_storage_buffer_range)),
             texel_buffer_elements: limits.max_texel_buffer_elements,
-            buffer: Bytes(buffer_limit.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
-            loop_iterations: (driver.driver_id == vk::DriverId::MESA_LLVMPIPE).then_some(LLVMPIPE_LOOP_ITERATIONS),
-        },
-        timestamps: Timestamps { period_ns: limits.timestamp_period, valid_bits },
+            // A device that does not know a structure leaves its figure at zero.
+            buffer: Bytes(buffer.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
+            loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
+        }
+    }
+}
+
+/// Whether a device of this version, with these extensions, can be asked for a sub-group size.
+fn has_size_control(api: u32, extensions: &Extensions) -> bool {
+    api >= vk::API_VERSION_1_3 || extensions.has(ext::subgroup_size_control::NAME)
+}
+
+/// The queue family to measure on, and the device's description.
+pub(super) fn device_info(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+    index: usize,
+) -> Result<(u32, DeviceInfo), VulkanError> {
+    let extensions = Extensions::of(instance, device)?;
+    let properties = Properties::of(instance, device, &extensions);
+    let api = properties.core.api_version;
+    let chain = FeatureChain::supported(instance, device, api, &extensions);
+    let (queue_family, valid_bits) = queue_family(instance, device);
+    let info = DeviceInfo {
+        index,
+        name: text(properties.core.device_name_as_c_str().ok()),
+        kind: properties.kind(),
+        driver: properties.driver(),
+        api_version: version(api),
+        vendor_id: properties.core.vendor_id,
+        device_id: properties.core.device_id,
+        uuid: uuid(properties.id.device_uuid),
+        pci_address: properties.pci_address(),
+        heaps: heaps(instance, device),
+        subgroup: properties.subgroup(&chain, &extensions),
+        limits: properties.limits(),
+        timestamps: Timestamps { period_ns: properties.core.limits.timestamp_period, valid_bits },
         features: chain.features(),
         cooperative_matrices: cooperative_matrices(instance, device, &extensions, &chain)?,
         flexible_matrices: flexible_matrices(instance, device, &extensions, &chain)?,
     };
     Ok((queue_family, info))
+}
+
+fn heaps(instance: &Instance, device: vk::PhysicalDevice) -> Vec<Heap> {
+    // SAFETY: `device` belongs to the live instance.
+    let memory = unsafe { instance.handle.get_physical_device_memory_properties(device) };
+    let heap = |heap: &vk::MemoryHeap| Heap {
+        size: Bytes(heap.size),
+        device_local: heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL),
+    };
+    memory.memory_heaps_as_slice().iter().map(heap).collect()
 }
 
 /// The first family with compute and timestamps, else the first with compute; and its timestamp bits.

@@ -339,25 +339,13 @@ impl Shown {
 pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[Group<'_>]) -> Option<Chart> {
     let peaks = source.run.record.peaks.iter().filter(|peak| peak.uuid == source.device.uuid);
     let figures: Vec<&Figure> = peaks.flat_map(|peak| &peak.figures).filter(|figure| figure.best > 0.0).collect();
-    let both = |case: &&Case| case.work.operations > 0 && case.work.bytes.0 > 0;
-    let intensity = |case: &Case| case.work.operations as f64 / case.work.bytes.0 as f64;
+    let both = |case: &&Case| has_intensity(case);
     let mut drawn = groups.iter().filter(|group| group.cases[at].iter().any(both));
     let variants = match (drawn.next(), drawn.next()) {
         (Some(only), None) => only.variants(),
         _ => vec![],
     };
-    let mut all: Vec<Series> = vec![];
-    for case in source.cases().filter(both) {
-        let Some(m) = case.measured() else { continue };
-        let Some(y) = Shown::Rate.of(case, m.summary.median) else { continue };
-        let style = variants.iter().position(|variant| *variant == series(case));
-        let name = style.map_or_else(|| format!("{} {}", case.algorithm, case.dtype), |_| series(case));
-        let at = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            all.push(Series { name, style: style.unwrap_or(all.len()), points: vec![] });
-            all.len() - 1
-        });
-        all[at].points.push(Point { x: intensity(case), y, ends: None, on_line: false, tip: tip(case, m) });
-    }
+    let all = by_intensity(source, &variants);
     let dtypes: Vec<_> = source.cases().filter(both).map(|case| case.dtype).collect();
     let compute = compute_ceilings(&figures, &dtypes);
     let bandwidth = bandwidth_ceilings(&figures);
@@ -372,16 +360,7 @@ pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[Group<'_>]) -> 
     let ridge = top / slowest;
     let x = Axis::round(points().map(|point| point.x).chain([ridge * 4.0, top / steepest / 16.0]))?;
     let y = Axis::round(points().map(|point| point.y).chain([top * 1.5, (slowest * x.low).max(top * 1e-6)]))?;
-    let slopes = bandwidth.iter().map(|(name, rate)| {
-        let from = x.low.max(y.low / rate);
-        Ceiling { name: name.clone(), from: (from, from * rate), to: (top / rate, top) }
-    });
-    let roofs = compute.iter().map(|(name, rate)| Ceiling {
-        name: name.clone(),
-        from: ((rate / steepest).max(x.low), *rate),
-        to: (x.high, *rate),
-    });
-    let ceilings: Vec<_> = slopes.chain(roofs).collect();
+    let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
     let mut description = format!("{} cases under measured limits:", points().count());
     for ceiling in &ceilings {
         let _ = write!(description, " {};", ceiling.name);
@@ -403,6 +382,45 @@ pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[Group<'_>]) -> 
             ceilings,
         },
     ))
+}
+
+/// Whether a case has operations and bytes to divide them by.
+fn has_intensity(case: &Case) -> bool {
+    case.work.operations > 0 && case.work.bytes.0 > 0
+}
+
+/// The cases' rates by their operations a byte: a series for each of `variants`, or else for each algorithm and type.
+fn by_intensity(source: &Source<'_>, variants: &[String]) -> Vec<Series> {
+    let mut all: Vec<Series> = vec![];
+    for case in source.cases().filter(|case| has_intensity(case)) {
+        let Some(m) = case.measured() else { continue };
+        let Some(y) = Shown::Rate.of(case, m.summary.median) else { continue };
+        let style = variants.iter().position(|variant| *variant == series(case));
+        let name = style.map_or_else(|| format!("{} {}", case.algorithm, case.dtype), |_| series(case));
+        let at = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
+            all.push(Series { name, style: style.unwrap_or(all.len()), points: vec![] });
+            all.len() - 1
+        });
+        let x = case.work.operations as f64 / case.work.bytes.0 as f64;
+        all[at].points.push(Point { x, y, ends: None, on_line: false, tip: tip(case, m) });
+    }
+    all
+}
+
+/// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
+fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, f64)], (x, y): (&Axis, &Axis)) -> Vec<Ceiling> {
+    let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let steepest = bandwidth.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let slopes = bandwidth.iter().map(|(name, rate)| {
+        let from = x.low.max(y.low / rate);
+        Ceiling { name: name.clone(), from: (from, from * rate), to: (top / rate, top) }
+    });
+    let roofs = compute.iter().map(|(name, rate)| Ceiling {
+        name: name.clone(),
+        from: ((rate / steepest).max(x.low), *rate),
+        to: (x.high, *rate),
+    });
+    slopes.chain(roofs).collect()
 }
 
 /// Arithmetic limits in GFLOP/s, of the element types that are shown.
