@@ -97,7 +97,7 @@ pub fn text(record: &Record) -> Result<String, Error> {
             time_unit: "ns",
             operations_per_second: None,
             bytes_per_second: None,
-            label: m.warnings.iter().map(|warning| warning.explanation()).collect::<Vec<_>>().join("; "),
+            label: m.cautions().collect::<Vec<_>>().join("; "),
         };
         families[family_index].1 += 1;
 
