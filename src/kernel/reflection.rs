@@ -562,3 +562,75 @@ fn literal(operand: &Operand) -> Result<u32, String> {
         other => Err(format!("{other:?} is not a number of 32 bits")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A compute shader that declares no more than `declarations`, each an opcode and its operands.
+    fn module(declarations: &[&[u32]]) -> Vec<u8> {
+        let main = [Op::EntryPoint as u32, 5, 1, u32::from_le_bytes(*b"main"), 0];
+        let group = [Op::ExecutionMode as u32, 1, 17, 8, 4, 1];
+        let mut words = vec![MAGIC, 0x1_0500, 0, 100, 0];
+        for instruction in [&[&main[..], &group[..]], declarations].concat() {
+            words.push((instruction.len() as u32) << 16 | instruction[0]);
+            words.extend(&instruction[1..]);
+        }
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    const UINT: &[u32] = &[Op::TypeInt as u32, 2, 32, 0];
+    const VECTOR: &[u32] = &[Op::TypeVector as u32, 4, 2, 3];
+
+    #[test]
+    fn addresses_may_be_integers_and_vectors_are_their_components() {
+        let offset = |member: u32, bytes: u32| [Op::MemberDecorate as u32, 5, member, Decoration::Offset as u32, bytes];
+        let class = StorageClass::PushConstant as u32;
+        let found = Interface::read(&module(&[
+            &[Op::MemberName as u32, 5, 1, u32::from_le_bytes(*b"size"), 0],
+            &offset(0, 0),
+            &offset(1, 16),
+            UINT,
+            &[Op::TypeInt as u32, 3, 64, 0],
+            VECTOR,
+            &[Op::TypeStruct as u32, 5, 3, 4],
+            &[Op::TypePointer as u32, 6, class, 5],
+            &[Op::Variable as u32, 6, 7, class],
+        ]))
+        .expect("a kernel");
+        let argument = |name: &'static str, offset, kind| Argument { name: name.into(), offset, kind };
+        let expected = [
+            argument("", 0, ArgumentKind::Address),
+            argument("size.x", 16, ArgumentKind::U32),
+            argument("size.y", 20, ArgumentKind::U32),
+            argument("size.z", 24, ArgumentKind::U32),
+        ];
+        assert_eq!(*found.arguments, expected);
+        assert_eq!((found.version, found.local_size), ([1, 5], [8, 4, 1].map(Word::Literal)));
+    }
+
+    #[test]
+    fn shared_structures_are_sums_and_expressions_without_end_are_refused() {
+        let shared = |last: &[u32]| {
+            let class = StorageClass::Workgroup as u32;
+            let pointer: &[u32] = &[Op::TypePointer as u32, 9, class, 8];
+            Interface::read(&module(&[UINT, VECTOR, last, pointer, &[Op::Variable as u32, 9, 10, class]]))
+        };
+        let push = |value| SizeOp::Push(Word::Literal(value));
+        let sum = [push(0), push(0), push(4), SizeOp::Add, push(3), push(4), SizeOp::Mul, SizeOp::Add, SizeOp::Add];
+        assert_eq!(*shared(&[Op::TypeStruct as u32, 8, 2, 4]).expect("a kernel").shared, sum);
+        let endless = shared(&[Op::TypeStruct as u32, 8, 8, 8]).expect_err("it holds itself");
+        assert!(endless.contains("too long an expression"), "{endless}");
+    }
+
+    #[test]
+    fn a_buffer_that_a_descriptor_binds_is_refused() {
+        let class = StorageClass::StorageBuffer as u32;
+        let pointer: &[u32] = &[Op::TypePointer as u32, 6, class, 5];
+        let block: &[u32] = &[Op::TypeStruct as u32, 5, 2];
+        let name: &[u32] = &[Op::Name as u32, 7, u32::from_le_bytes(*b"X\0\0\0")];
+        let refused = Interface::read(&module(&[name, UINT, block, pointer, &[Op::Variable as u32, 6, 7, class]]));
+        let expected = "X is a buffer that a descriptor binds; declare it as a buffer reference in the push constants";
+        assert_eq!(refused, Err(expected.to_string()));
+    }
+}

@@ -113,6 +113,38 @@ mod tests {
         assert!(error(&kernel("matmul/naive-column").spirv).contains("lacks specialization constants of the kernel"));
     }
 
+    #[test]
+    fn an_argument_elsewhere_is_refused() {
+        let naive = kernel("matmul/naive");
+        let words: Vec<u32> = naive.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+        // The last of the block's `OpMemberDecorate … Offset 32`.
+        let at = words.windows(5).position(|w| w[0] == 5 << 16 | 72 && w[3..] == [35, 32]).expect("K is at byte 32");
+        let mut moved = words.clone();
+        moved[at + 4] = 36;
+        let error = check(&bytes(&moved), naive).expect_err("refused");
+        assert!(error.contains("('K' at byte 36 of the push constants)"), "{error}");
+    }
+
+    #[test]
+    fn no_word_of_a_file_makes_the_reader_panic() {
+        for name in ["matmul/texel", "matmul/split"] {
+            let words: Vec<u32> = kernel(name).spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+            // What follows in functions is not looked into.
+            let functions = words.iter().position(|word| *word == 5 << 16 | 54);
+            for at in 1..functions.expect("it has a function") {
+                let word = words[at];
+                for other in [0, word ^ 1, word ^ 1 << 16, words[at - 1], u32::MAX] {
+                    let mut hostile = words.clone();
+                    hostile[at] = other;
+                    if let Ok(interface) = Interface::read(&bytes(&hostile)) {
+                        let shader = Shader { interface, ..kernel(name).clone() };
+                        let _ = (shader.shared_bytes(&[]), shader.argument_bytes(), check(&bytes(&hostile), &shader));
+                    }
+                }
+            }
+        }
+    }
+
     /// The word at which the entry point is declared.
     fn entry_point(spirv: &[u8]) -> usize {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();

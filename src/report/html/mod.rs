@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_nobody_checked_is_called_unverified() {
-        let page = |record| text(&[run(record)]);
+        let page = |record| report(&[run(record)]).html;
         assert!(page(crate::export::tests::unverified()).contains("unverified: no expected output was given"));
         assert!(!page(record()).contains("unverified"));
     }
