@@ -1,10 +1,16 @@
 //! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once for each element type that its
-//! `#pragma dtypes …` line names, reflects the result and writes a typed table of shaders for `src/shaders.rs`.
+//! `#pragma dtypes …` line names, reflects the result and writes a typed table of shaders for `src/kernel/shaders.rs`.
 //!
 //! An error in a kernel fails the build with the file and line of the GLSL source.
 
-#[path = "build/reflect.rs"]
-mod reflect;
+// What the crate reads users' kernels with; the crate uses more of it than this program.
+#[allow(unreachable_pub, dead_code)]
+#[path = "src/kernel/reflection.rs"]
+mod reflection;
+#[path = "build/table.rs"]
+mod table;
+
+use reflection::Interface;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -16,6 +22,7 @@ const INCLUDES: &str = "glsl/include";
 fn main() {
     println!("cargo::rerun-if-changed=glsl");
     println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
     let mut table = String::from("&[\n");
@@ -66,13 +73,15 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Stri
         let binary = spirv(compiler, &source, &shown, dtype)?;
         let file = out.join(format!("{folder}-{stem}{suffix}.spv"));
         fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
-        let interface = reflect::interface(&binary).map_err(|e| format!("{shown}: {e}"))?;
+        let interface = Interface::read(&binary).map_err(|e| format!("{shown}: {e}"))?;
         let dtype =
             dtype.map_or_else(|| "None".into(), |d| format!("Some(DType::{}{})", &d[..1].to_uppercase(), &d[1..]));
         let file = file.display().to_string();
         writeln!(
             entries,
-            "    Shader {{ name: {name:?}, dtype: {dtype}, spirv: include_bytes!({file:?}), {interface} }},"
+            "    Shader {{ name: {}, dtype: {dtype}, spirv: Cow::Borrowed(include_bytes!({file:?})), interface: {} }},",
+            table::string(&name),
+            table::interface(&interface),
         )
         .map_err(|e| e.to_string())?;
     }

@@ -1,40 +1,40 @@
 // A slab of bytes of B in shared memory by columns: matrix units want four neighbours of a column in one register, and
-// GPUs that load matrices transposed do so with 16 bits at least. What matmul-coopmat.glsl moves at a time, a part, is four
-// columns of 16 rows, transposed on their way. Parts of the same columns are neighbours, so that with BK = 64 eight
+// GPUs that load matrices transposed do so with 16 bits at least. What matmul-coopmat.glsl moves at a time, a parcel, is
+// four columns of 16 rows, transposed on their way. Parcels of the same columns are neighbours, so that with BK = 64 eight
 // invocations write to all banks.
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Quads { uint at[]; };
 
-struct Part {
+struct Parcel {
     uint rows[PIECE];  // four columns each
 };
-#define PART_OF_B Part
-const uint DOWN = BK / PIECE;              // parts of the same columns
-const uint PARTS = DOWN * BN / 4;          // of a slab
-const uint PARTS_OF_B = (PARTS + LANES - 1) / LANES;  // of an invocation; some of the last may be beyond the slab
+#define PARCEL_OF_B Parcel
+const uint PARCELS_DOWN = BK / PIECE;              // parcels of the same columns
+const uint PARCELS = PARCELS_DOWN * BN / 4;          // of a slab
+const uint PARCELS_OF_B = (PARCELS + LANES - 1) / LANES;  // of an invocation; some of the last may be beyond the slab
 
-// Where part `at` of the first slab is.
+// Where parcel `at` of the first slab is.
 uint start_of_b(uint at, uint first_column) {
-    uint column = first_column + at / DOWN * 4;
-    return at % DOWN * PIECE * N + (B_ALIGNED != 0 ? min(column, N - 4) : column);
+    uint column = first_column + at / PARCELS_DOWN * 4;
+    return at % PARCELS_DOWN * PIECE * N + (B_ALIGNED != 0 ? min(column, N - 4) : column);
 }
 
-// Part `at` of the slab from row k on, which is at `from`; zero beyond K. Sums of what is beyond N are not stored.
-PART_OF_B part_of_b(uint at, uint from, uint k, uint first_column) {
-    uint first = k + at % DOWN * PIECE, column = first_column + at / DOWN * 4;
-    Part part;
+// Parcel `at` of the slab from row k on, which is at `from`; zero beyond K. Sums of what is beyond N are not stored.
+PARCEL_OF_B parcel_of_b(uint at, uint from, uint k, uint first_column) {
+    uint first = k + at % PARCELS_DOWN * PIECE, column = first_column + at / PARCELS_DOWN * 4;
+    Parcel parcel;
     [[unroll]] for (uint row = 0; row < PIECE; ++row, from += N) {
         // Rows of A that start at multiples of 16 bytes have whole pieces, and so have columns of B.
-        bool inside = first + (A_ALIGNED != 0 ? 0 : row) < K && (PARTS % LANES == 0 || at < PARTS);
-        part.rows[row] = 0;
+        bool inside = first + (A_ALIGNED != 0 ? 0 : row) < K && (PARCELS % LANES == 0 || at < PARCELS);
+        parcel.rows[row] = 0;
         if (B_ALIGNED != 0) {
-            if (inside) part.rows[row] = Quads(B).at[from / 4];
+            if (inside) parcel.rows[row] = Quads(B).at[from / 4];
             continue;
         }
         [[unroll]] for (uint i = 0; i < 4; ++i) {
-            if (inside && column + i < N) part.rows[row] |= uint(B.at[from + i]) << i * 8;
+            if (inside && column + i < N) parcel.rows[row] |= uint(B.at[from + i]) << i * 8;
         }
     }
-    return part;
+    return parcel;
 }
 
 // Four neighbouring rows of four columns as four columns.
@@ -46,19 +46,21 @@ uvec4 transposed(uint a, uint b, uint c, uint d) {
                  even.x >> 16 | (even.y & 0xffff0000u), odd.x >> 16 | (odd.y & 0xffff0000u));
 }
 
-void store_part_of_b(uint at, PART_OF_B part) {
+void store_parcel_of_b(uint at, PARCEL_OF_B parcel) {
     uvec4 columns[4];
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-        columns[i] = transposed(part.rows[4 * i], part.rows[4 * i + 1], part.rows[4 * i + 2], part.rows[4 * i + 3]);
+        columns[i] =
+            transposed(parcel.rows[4 * i], parcel.rows[4 * i + 1], parcel.rows[4 * i + 2], parcel.rows[4 * i + 3]);
     }
-    if (PARTS % LANES != 0 && at >= PARTS) return;
+    if (PARCELS % LANES != 0 && at >= PARCELS) return;
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-        tiles[SLAB_A + (at / DOWN * 4 + j) * STRIDE_B + at % DOWN] =
+        tiles[SLAB_A + (at / PARCELS_DOWN * 4 + j) * STRIDE_B + at % PARCELS_DOWN] =
             uvec4(columns[0][j], columns[1][j], columns[2][j], columns[3][j]);
     }
 }
 
-// A matrix from row i and column c·TN of this sub-group's part of the slab on.
-#define LOAD_B(b, i, c)                                                                                     \
-    coopMatLoad(b, tiles, SLAB_A + (x + (c) * TN) * STRIDE_B + (i) / PIECE, STRIDE_B,                       \
+// The matrix of a slab from its row `k` on that is number `c` of a warp tile whose first column in the block is
+// `warp_column`.
+#define LOAD_B(matrix, warp_column, k, c)                                                                   \
+    coopMatLoad(matrix, tiles, SLAB_A + (warp_column + (c) * TN) * STRIDE_B + (k) / PIECE, STRIDE_B,        \
                 gl_CooperativeMatrixLayoutColumnMajor);

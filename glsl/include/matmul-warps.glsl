@@ -1,9 +1,9 @@
-// A work-group's block of C in equal parts, one for each sub-group (a "warp"), and a part in cooperative matrices.
+// A work-group's block of C in equal warp tiles, one for each sub-group (a "warp"), and a warp tile in cooperative matrices.
 // An including kernel defines PIECE, and OUT, OUT_BITS and OUT_RAW, as matmul-matrix.glsl does, and ends its main() with
-// matmul-store.glsl.
+// STORE_WARP_TILE of matmul-store.glsl.
 #extension GL_KHR_shader_subgroup_basic : require
 
-layout(constant_id = 6) const uint WM = 32;  // what a sub-group computes
+layout(constant_id = 6) const uint WM = 32;  // the warp tile: what a sub-group computes
 layout(constant_id = 7) const uint WN = 32;
 layout(constant_id = 8) const uint TM = 16;  // the device's matrices: TM×TK times TK×TN
 layout(constant_id = 9) const uint TN = 16;
@@ -19,26 +19,26 @@ const uint COLUMNS = WN / TN;
 const uint WARPS_ACROSS = BN / WN;
 const uint WARPS = BM / WM * WARPS_ACROSS;
 const uint LANES = gl_WorkGroupSize.x;
-const uint WARP = LANES / WARPS;
+const uint LANES_PER_WARP = LANES / WARPS;
 
 // Operands are moved in pieces of 16 bytes. In shared memory a row of a slab (of B_BY_COLUMNS a column) is a piece longer
 // than it need be, so that the same columns of 8 neighbouring rows lie in different banks.
-const uint ROW_A = BK / PIECE;
-const uint STRIDE_A = ROW_A + 1;
+const uint PIECES_IN_ROW_A = BK / PIECE;
+const uint STRIDE_A = PIECES_IN_ROW_A + 1;
 const uint SLAB_A = BM * STRIDE_A;
-const uint PIECES_OF_A = BM * ROW_A / LANES;  // that an invocation moves
+const uint PIECES_OF_A = BM * PIECES_IN_ROW_A / LANES;  // that an invocation moves
 #if defined(B_BY_COLUMNS)
 const uint STRIDE_B = BK / PIECE + 1;
 const uint SLAB_B = BN * STRIDE_B;
 #else
-const uint ROW_B = BN / PIECE;
-const uint STRIDE_B = ROW_B + 1;
+const uint PIECES_IN_ROW_B = BN / PIECE;
+const uint STRIDE_B = PIECES_IN_ROW_B + 1;
 const uint SLAB_B = BK * STRIDE_B;
-const uint PIECES_OF_B = BK * ROW_B / LANES;
+const uint PIECES_OF_B = BK * PIECES_IN_ROW_B / LANES;
 #endif
 
-// C leaves through shared memory too, a row of matrices of each sub-group at a time: as in matmul-store.glsl.
+// C leaves through shared memory too, a row of matrices of each sub-group at a time: see matmul-store.glsl.
 const uint OUT_PIECE = 128 / OUT_BITS;
-const uint ROW_C = WN / OUT_PIECE;
-const uint STRIDE_C = ROW_C + 1;
-const uint STAGED = WARPS * TM * STRIDE_C;
+const uint PIECES_IN_ROW_C = WN / OUT_PIECE;
+const uint STRIDE_C = PIECES_IN_ROW_C + 1;
+const uint STAGED_C = WARPS * TM * STRIDE_C;

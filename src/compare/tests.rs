@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::capability::DeviceKind;
 use crate::record::reader;
-use crate::record::{Case, Outcome, Sample};
+use crate::record::{Case, Correctness, Outcome, Sample};
 use crate::stats::Summary;
 
 const FIXTURE: &str = include_str!("../../tests/fixtures/run-1.json");
@@ -40,6 +40,16 @@ fn a_record_is_the_same_as_itself_however_noisy() {
     let found = compare(std::slice::from_ref(&record), std::slice::from_ref(&record), &Settings::default());
     assert!(found.cases.iter().all(|case| case.verdict == Verdict::Same && case.interval == Some([1.0; 2])));
     assert_eq!((found.cases.len(), found.unmatched.len(), found.differences.len()), (2, 0, 0));
+}
+
+#[test]
+fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
+    let [a, mut b] = ["a", "b"].map(|started| record(started, &times(1e6, 0.01, 50, 1)));
+    let Outcome::Measured(measured) = &mut b.cases[0].outcome else { panic!("the fixture is measured") };
+    measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
+    let found = compare(&[a], &[b], &Settings::default());
+    let said = |case: &Compared| case.why.iter().any(|reason| reason == "candidate: unverified");
+    assert_eq!(found.cases.iter().map(said).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]

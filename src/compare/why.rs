@@ -105,5 +105,7 @@ fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
         Warning::SlowClock { .. } => "slow clock",
         Warning::AboveLimit { .. } => "above limit",
     };
-    side.iter().filter_map(|seen| seen.case.measured()).flat_map(|m| m.warnings.iter().map(name)).collect()
+    let measured = || side.iter().filter_map(|seen| seen.case.measured());
+    let unverified = measured().filter(|m| m.verification.verified().is_none()).map(|_| "unverified");
+    measured().flat_map(|m| m.warnings.iter().map(name)).chain(unverified).collect()
 }

@@ -427,8 +427,8 @@ impl DeviceInfo {
 
     /// Why a kernel that declares `capabilities` cannot run here, if so.
     #[must_use]
-    pub fn lacks(&self, capabilities: &[&str]) -> Option<String> {
-        capabilities.iter().find_map(|name| match requirement(name) {
+    pub fn lacks(&self, capabilities: &[impl AsRef<str>]) -> Option<String> {
+        capabilities.iter().map(AsRef::as_ref).find_map(|name| match requirement(name) {
             Some(Requirement::Nothing) => None,
             Some(Requirement::Feature(feature)) => {
                 (!self.features.contains(&feature)).then(|| format!("needs feature {}", feature.name()))
@@ -498,7 +498,7 @@ pub(crate) mod tests {
     #[test]
     fn every_capability_of_every_shader_is_in_the_table() {
         for shader in SHADERS {
-            for name in shader.capabilities {
+            for name in shader.interface.capabilities.iter() {
                 assert!(requirement(name).is_some(), "{}: capability {name} is unknown", shader.label());
             }
         }

@@ -69,8 +69,7 @@ fn half(low: f64, high: f64) -> String {
 fn extra(named: &Named<'_>, m: &Measured) -> String {
     let device = format!("{} ({})", named.device_name(), named.driver());
     let facts = format!("{} samples, minimum {}", m.summary.count, named.case.shown(m.summary.min));
-    let warnings = m.warnings.iter().map(|warning| warning.explanation().to_string());
-    [device, facts].into_iter().chain(warnings).collect::<Vec<_>>().join("\n")
+    [device, facts].into_iter().chain(m.cautions()).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ fn common(name: &str, (family_index, per_family_instance_index): (usize, usize),
         time_unit: "ns",
         operations_per_second: None,
         bytes_per_second: None,
-        label: m.warnings.iter().map(|warning| warning.explanation()).collect::<Vec<_>>().join("; "),
+        label: m.cautions().collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -25,10 +25,7 @@ pub fn text(record: &Record) -> String {
         if timed.len() < cases.len() {
             out.push('\n');
         }
-        let warnings: BTreeSet<_> = timed
-            .iter()
-            .flat_map(|(_, m)| m.warnings.iter().map(|warning| (warning.sign(), warning.explanation())))
-            .collect();
+        let warnings: BTreeSet<_> = timed.iter().flat_map(|(_, m)| m.signs()).collect();
         for (sign, explanation) in &warnings {
             let _ = writeln!(out, "- {} {}", plain(sign), plain(explanation));
         }
@@ -47,7 +44,7 @@ fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
         return;
     }
     let shares = timed.iter().any(|(named, _)| named.case.share.is_some());
-    let signs = timed.iter().any(|(_, m)| !m.warnings.is_empty());
+    let signs = timed.iter().any(|(_, m)| m.signs().next().is_some());
     let mut heading = String::from("| case | median | ± | GFLOP/s | GB/s |");
     let mut line = String::from("| :--- | ---: | ---: | ---: | ---: |");
     for (wanted, title, alignment) in [(shares, " of limit |", " ---: |"), (signs, " |", " :--- |")] {
@@ -76,7 +73,7 @@ fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
             let _ = write!(out, " {share} |");
         }
         if signs {
-            let signs: Vec<_> = m.warnings.iter().map(|warning| plain(warning.sign())).collect();
+            let signs: Vec<_> = m.signs().map(|(sign, _)| plain(sign)).collect();
             let _ = write!(out, " {} |", signs.join(" "));
         }
         out.push('\n');

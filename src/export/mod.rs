@@ -181,10 +181,10 @@ fn measured(record: &Record, format: Format) -> Result<Vec<(Named<'_>, &Measured
     Ok(timed)
 }
 
-/// Why a case has no time, in the words of the record; `None` for a measured one.
+/// Why a case has no time, or none to rely on, in the words of the record; `None` for a measured one that was verified.
 fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
-        Outcome::Measured(_) => None,
+        Outcome::Measured(m) => m.verification.unverified(),
         Outcome::Rejected(v) => {
             let residual = v.residual.map_or_else(|| "not finite".into(), |residual| format!("{residual:.2e}"));
             let worst = if v.worst.is_empty() { String::new() } else { format!(": {}", v.worst) };
@@ -198,6 +198,7 @@ fn reason(outcome: &Outcome) -> Option<String> {
 
 fn status(outcome: &Outcome) -> &'static str {
     match outcome {
+        Outcome::Measured(m) if m.verification.verified().is_none() => "unverified",
         Outcome::Measured(_) => "measured",
         Outcome::Rejected(_) => "rejected",
         Outcome::Skipped { .. } => "skipped",
@@ -241,7 +242,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::{Limit, Share};
+    use crate::record::{Correctness, Limit, Share};
     use crate::report::bench::tests::record as plain;
 
     /// One measured case with a warning, one with a share; one rejected, skipped, failed and interrupted.
@@ -257,6 +258,25 @@ pub(crate) mod tests {
         add("broken", Outcome::Failed { error: "device lost".into() });
         add("late", Outcome::Interrupted);
         record
+    }
+
+    /// That record with a first case whose answer nobody checked.
+    pub(crate) fn unverified() -> Record {
+        let mut record = record();
+        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("the first case is measured") };
+        measured.verification = Correctness::Unverified { unverified: "no expected output was given".into() };
+        record
+    }
+
+    #[test]
+    fn formats_with_room_for_it_say_that_an_answer_is_unverified() {
+        let (record, plain) = (unverified(), record());
+        for format in Format::ALL {
+            let [text, before] = [&record, &plain].map(|record| format.export(record).expect("a document"));
+            let bare = matches!(format, Format::Bencher | Format::Hyperfine);
+            assert_eq!(text.contains("unverified: no expected output was given"), !bare, "{}: {text}", format.name());
+            assert!(!before.contains("unverified"), "{}", format.name());
+        }
     }
 
     /// What no name should be.
@@ -280,7 +300,10 @@ pub(crate) mod tests {
             case.size = HOSTILE.into();
             case.notes = vec![HOSTILE.into()];
             match &mut case.outcome {
-                Outcome::Measured(measured) => measured.verification.worst = HOSTILE.into(),
+                Outcome::Measured(measured) => match &mut measured.verification {
+                    Correctness::Verified(verification) => verification.worst = HOSTILE.into(),
+                    Correctness::Unverified { unverified } => *unverified = HOSTILE.into(),
+                },
                 Outcome::Rejected(verification) => verification.worst = HOSTILE.into(),
                 Outcome::Skipped { reason } => *reason = HOSTILE.into(),
                 Outcome::Failed { error } => *error = HOSTILE.into(),

@@ -61,7 +61,7 @@ impl Row {
                 || (case.work.bytes.0 > 0 && bytes_per_second.is_none()));
         let verification = match &case.outcome {
             crate::record::Outcome::Rejected(verification) => Some(verification),
-            _ => m.map(|m| &m.verification),
+            _ => m.and_then(|m| m.verification.verified()),
         };
         Self {
             algorithm: case.algorithm.clone(),
@@ -97,9 +97,7 @@ impl Row {
             share: case.share.map(|share| share.fraction).filter(|share| share.is_finite()),
             limit: case.share.map(|share| share.limit),
             speedup: case.speedup.filter(|speedup| speedup.is_finite()),
-            warnings: m.map_or_else(String::new, |m| {
-                m.warnings.iter().map(|warning| warning.explanation()).collect::<Vec<_>>().join("; ")
-            }),
+            warnings: m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")),
             name: named.name,
         }
     }

@@ -2,6 +2,8 @@
 
 pub mod buffer;
 pub mod compiled;
+pub mod mismatch;
 pub mod program;
+pub mod reflection;
 pub mod shaders;
 pub mod spirv;

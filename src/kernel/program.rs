@@ -5,7 +5,9 @@ use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 use crate::kernel::buffer::BufferSpec;
-use crate::kernel::shaders::{ArgumentKind, Shader, SpecValues, Word};
+use crate::kernel::mismatch::{Mismatch, in_words};
+use crate::kernel::reflection::{ArgumentKind, Word};
+use crate::kernel::shaders::{Shader, SpecValues};
 use serde::{Deserialize, Serialize};
 
 /// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`].
@@ -119,37 +121,58 @@ pub enum Value {
     F32(f32),
 }
 
+impl Value {
+    /// What kind of argument it is for.
+    fn kind(self) -> ArgumentKind {
+        match self {
+            Self::Buffer(_) => ArgumentKind::Address,
+            Self::U32(_) => ArgumentKind::U32,
+            Self::F32(_) => ArgumentKind::F32,
+        }
+    }
+
+    /// The buffer whose address it is, if it is one.
+    fn buffer(self) -> Option<BufferId> {
+        match self {
+            Self::Buffer(id) => Some(id),
+            Self::U32(_) | Self::F32(_) => None,
+        }
+    }
+}
+
 impl Dispatch {
     /// `shader` on no grid yet, with `arguments` by name: those of its push-constant block and its texel views.
     ///
-    /// # Panics
-    /// When the names or kinds are not those of the kernel: an error of the registry, found by the test that builds
-    /// every program.
-    #[must_use]
-    pub fn new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Self {
-        let find = |wanted: &str| {
-            let value = arguments.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
-            value.unwrap_or_else(|| panic!("{}: no value for argument {wanted}", shader.name))
+    /// # Errors
+    /// When the names or kinds are not those of the kernel.
+    pub fn try_new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Result<Self, Mismatch> {
+        let kernel = || shader.label();
+        let find = |wanted: &str, expected: ArgumentKind| {
+            let mut found = arguments.iter().filter(|(name, _)| *name == wanted).map(|(_, value)| *value);
+            let missing = || Mismatch::Missing { kernel: kernel(), argument: wanted.into() };
+            let value = found.next().ok_or_else(missing)?;
+            if found.next().is_some() {
+                return Err(Mismatch::Twice { kernel: kernel(), argument: wanted.into() });
+            }
+            if value.kind() != expected {
+                let [expected, given] = [expected, value.kind()].map(in_words);
+                return Err(Mismatch::Kind { kernel: kernel(), argument: wanted.into(), expected, given });
+            }
+            Ok(value)
         };
-        let values = shader.arguments.iter().map(|argument| {
-            let value = find(argument.name);
-            let kind = match value {
-                Value::Buffer(_) => ArgumentKind::Address,
-                Value::U32(_) => ArgumentKind::U32,
-                Value::F32(_) => ArgumentKind::F32,
-            };
-            assert_eq!(kind, argument.kind, "{}: argument {}", shader.name, argument.name);
-            value
-        });
-        let values: Vec<_> = values.collect();
-        let views = shader.views.iter().map(|name| match find(name) {
-            Value::Buffer(id) => id,
-            other => panic!("{}: view {name} of {other:?}", shader.name),
-        });
-        let views: Vec<_> = views.collect();
-        let taken = values.len() + views.len();
-        assert_eq!(taken, arguments.len(), "{}: a value for an argument that it does not have", shader.name);
-        Self {
+        let interface = &shader.interface;
+        let known = |wanted: &str| {
+            interface.arguments.iter().any(|argument| argument.name == wanted)
+                || interface.views.iter().any(|view| view == wanted)
+        };
+        if let Some((name, _)) = arguments.iter().find(|(name, _)| !known(name)) {
+            return Err(Mismatch::unknown(shader, name));
+        }
+        let values = interface.arguments.iter().map(|argument| find(&argument.name, argument.kind));
+        let values = values.collect::<Result<_, _>>()?;
+        let views = interface.views.iter().map(|name| find(name, ArgumentKind::Address));
+        let views = views.collect::<Result<Vec<_>, _>>()?.into_iter().filter_map(Value::buffer).collect();
+        Ok(Self {
             shader,
             constants: vec![],
             subgroup_size: None,
@@ -159,34 +182,62 @@ impl Dispatch {
             loop_iterations: 0,
             indirect: None,
             matrix: None,
-        }
+        })
+    }
+
+    /// [`Self::try_new`] for a kernel of the registry.
+    ///
+    /// # Panics
+    /// Where that fails: an error of the registry, found by the test that builds every program.
+    #[must_use]
+    pub fn new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Self {
+        fitting(Self::try_new(shader, arguments))
     }
 
     /// Sets the invocations of a work-group along x, y, z.
     ///
-    /// # Panics
-    /// When the kernel fixes an extent to another value: an error of the registry.
-    #[must_use]
-    pub fn group_size(mut self, size: [u32; 3]) -> Self {
-        for (word, wanted) in self.shader.local_size.into_iter().zip(size) {
+    /// # Errors
+    /// When the kernel fixes an extent to another value.
+    pub fn try_group_size(mut self, size: [u32; 3]) -> Result<Self, Mismatch> {
+        for ((word, wanted), axis) in self.shader.interface.local_size.into_iter().zip(size).zip(['x', 'y', 'z']) {
             match word {
-                Word::Literal(fixed) => assert_eq!(fixed, wanted, "{}: fixed work-group size", self.shader.name),
+                Word::Literal(fixed) if fixed == wanted => {}
+                Word::Literal(fixed) => {
+                    return Err(Mismatch::GroupSize { kernel: self.shader.label(), wanted, fixed, axis });
+                }
                 Word::Constant { id, .. } => self.set(id, wanted),
             }
         }
-        self
+        Ok(self)
+    }
+
+    /// [`Self::try_group_size`] for a kernel of the registry.
+    ///
+    /// # Panics
+    /// Where that fails: an error of the registry.
+    #[must_use]
+    pub fn group_size(self, size: [u32; 3]) -> Self {
+        fitting(self.try_group_size(size))
     }
 
     /// Sets the specialization constant `name`.
     ///
-    /// # Panics
-    /// When the kernel has no such constant: an error of the registry.
-    #[must_use]
-    pub fn constant(mut self, name: &str, value: u32) -> Self {
-        let constant = self.shader.constants.iter().find(|constant| constant.name == name);
-        let id = constant.unwrap_or_else(|| panic!("{}: no constant {name}", self.shader.name)).id;
+    /// # Errors
+    /// When the kernel has no such constant.
+    pub fn try_constant(mut self, name: &str, value: u32) -> Result<Self, Mismatch> {
+        let constant = self.shader.interface.constants.iter().find(|constant| constant.name == name);
+        let id = constant.ok_or_else(|| Mismatch::constant(self.shader, name))?.id;
         self.set(id, value);
-        self
+        Ok(self)
+    }
+
+    /// [`Self::try_constant`] for a kernel of the registry.
+    ///
+    /// # Panics
+    /// Where that fails: an error of the registry.
+    #[must_use]
+    pub fn constant(self, name: &str, value: u32) -> Self {
+        fitting(self.try_constant(name, value))
     }
 
     /// Sets the number of work-groups along x, y, z.
@@ -225,10 +276,7 @@ impl Dispatch {
     }
 
     fn buffers(&self) -> impl Iterator<Item = BufferId> {
-        let addressed = self.values.iter().filter_map(|value| match value {
-            Value::Buffer(id) => Some(*id),
-            Value::U32(_) | Value::F32(_) => None,
-        });
+        let addressed = self.values.iter().copied().filter_map(Value::buffer);
         addressed.chain(self.views.iter().copied()).chain(self.indirect)
     }
 
@@ -242,7 +290,7 @@ impl Dispatch {
     #[must_use]
     pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
         let mut block = vec![0; self.shader.argument_bytes() as usize];
-        for (argument, value) in self.shader.arguments.iter().zip(&self.values) {
+        for (argument, value) in self.shader.interface.arguments.iter().zip(&self.values) {
             let start = argument.offset as usize;
             match value {
                 Value::Buffer(id) => block[start..start + 8].copy_from_slice(&addresses[id.0].to_le_bytes()),
@@ -256,13 +304,13 @@ impl Dispatch {
     /// Why `device` cannot run this dispatch, if so.
     fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let limits = &device.limits;
-        if let Some(reason) = device.lacks(self.shader.capabilities) {
+        if let Some(reason) = device.lacks(&self.shader.interface.capabilities) {
             return Some(reason);
         }
         if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {
             return Some(format!("needs cooperative matrices of {shape}; `gpukern devices` names those of the device"));
         }
-        let size = self.shader.local_size.map(|word| word.value(&self.constants));
+        let size = self.shader.interface.local_size.map(|word| word.value(&self.constants));
         let invocations = size.iter().map(|extent| u64::from(*extent)).product::<u64>();
         if invocations > u64::from(limits.group_invocations) || size.iter().zip(limits.group_size).any(|(s, l)| *s > l)
         {
@@ -298,7 +346,7 @@ impl Dispatch {
                 return Some(format!("needs sub-groups of {size}; the device has {}", group.size));
             }
             // Only whole ones may be required.
-            let [x, ..] = self.shader.local_size.map(|word| word.value(&self.constants));
+            let [x, ..] = self.shader.interface.local_size.map(|word| word.value(&self.constants));
             if group.size_control && group.full_subgroups && !x.is_multiple_of(size) {
                 return Some(format!("has work-groups of {x}, which sub-groups of {size} do not fill"));
             }
@@ -310,6 +358,11 @@ impl Dispatch {
             )
         })
     }
+}
+
+/// What the registry made, whose kernels and values fit each other.
+fn fitting(made: Result<Dispatch, Mismatch>) -> Dispatch {
+    made.unwrap_or_else(|mismatch| panic!("{mismatch}"))
 }
 
 /// Which of `steps` must wait for those before it: those that touch a buffer of a step since the last that waited.
@@ -434,6 +487,33 @@ mod tests {
         assert_eq!(block.len(), 36);
         assert_eq!(block[8..16], 0x2222u64.to_le_bytes());
         assert_eq!(block[32..36], 7u32.to_le_bytes());
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_take_is_named_with_the_kernel() {
+        let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
+        let [a, n] = [Value::Buffer(BufferId(0)), Value::U32(7)];
+        let all = [("A", a), ("B", a), ("C", a), ("M", n), ("N", n), ("K", n)];
+        let error =
+            |arguments: &[(&str, Value)]| Dispatch::try_new(shader, arguments).expect_err("refused").to_string();
+        let missing = "matmul/naive.f32 takes the argument 'K', which has no value; give it one";
+        assert_eq!(error(&all[..5]), missing);
+        let unknown = "matmul/naive.f32 has no argument 'D'; available: A, B, C, M, N, K";
+        assert_eq!(error(&[&all[..], &[("D", a)]].concat()), unknown);
+        let twice = "the argument 'A' of matmul/naive.f32 has two values; leave one out";
+        assert_eq!(error(&[&all[..], &[("A", a)]].concat()), twice);
+        let kind = "the argument 'C' of matmul/naive.f32 is a buffer, not an integer";
+        assert_eq!(error(&[("A", a), ("B", a), ("C", n), ("M", n), ("N", n), ("K", n)]), kind);
+        let view = Shader::find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
+        let views = Dispatch::try_new(view, &[&all[..], &[("A4", a), ("B4", Value::F32(1.0))]].concat());
+        let view = "the argument 'B4' of matmul/texel.f32 is a buffer, not a float";
+        assert_eq!(views.expect_err("refused").to_string(), view);
+
+        let constant = naive().try_constant("BM", 7).expect_err("refused").to_string();
+        assert_eq!(constant, "matmul/naive.f32 has no specialization constant 'BM'; available: none");
+        let fixed = naive().try_group_size([16, 16, 2]).expect_err("refused").to_string();
+        let expected = "matmul/naive.f32 fixes its work-groups to 1 invocations along z, not 2; leave them so";
+        assert_eq!(fixed, expected);
     }
 
     #[test]

@@ -1,132 +1,79 @@
 //! Whether a SPIR-V file of the user's can take the place of a kernel: what can be seen without a driver, which would
 //! trust it. The answer is then verified like any other.
 
+use crate::kernel::reflection::{Interface, Word};
 use crate::kernel::shaders::Shader;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
-const MAGIC: u32 = 0x0723_0203;
-/// Words of the header.
-const HEADER: usize = 5;
 /// Largest file that is read: some hundred times the largest kernel here.
 pub const MOST_BYTES: usize = 16 << 20;
-
-// Opcodes and enumerants of the SPIR-V specification, sections 3.3, 3.20 and 3.42.
-const OP_ENTRY_POINT: u16 = 15;
-const OP_CAPABILITY: u16 = 17;
-const OP_FUNCTION_END: u16 = 56;
-const OP_DECORATE: u16 = 71;
-const GL_COMPUTE: u32 = 5;
-const SPEC_ID: u32 = 1;
-const BINDING: u32 = 33;
-
-/// What a module shows to the outside.
-#[derive(Debug, Default)]
-struct Interface {
-    version: u32,
-    entry_points: Vec<(u32, String)>,
-    capabilities: BTreeSet<u32>,
-    constants: BTreeSet<u32>,
-    bindings: BTreeSet<u32>,
-}
 
 /// Checks that `bytes` may run in place of `kernel`.
 ///
 /// # Errors
 /// What is wrong, and what to do.
 pub fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
-    let found = read(bytes)?;
-    let expected = read(kernel.spirv)?;
-    match &found.entry_points[..] {
-        [(GL_COMPUTE, name)] if name == "main" => {}
-        [] => return Err("it has no entry point; compile a compute shader with `void main()`".into()),
-        [(model, name), ..] => {
-            return Err(format!(
-                "its entry point is '{name}' of execution model {model}{}; compile one compute shader with `void main()`",
-                if found.entry_points.len() > 1 { ", and it has others" } else { "" }
-            ));
-        }
-    }
+    let (found, expected) = (Interface::read(bytes)?, &kernel.interface);
     if found.version > expected.version {
-        let text = |version: u32| format!("{}.{}", version >> 16 & 0xff, version >> 8 & 0xff);
+        let text = |[major, minor]: [u8; 2]| format!("{major}.{minor}");
         return Err(format!(
             "it is SPIR-V {}, the kernel is {}; compile for that, as with --target-env",
             text(found.version),
             text(expected.version)
         ));
     }
-    let list = |numbers: Vec<&u32>| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let more: Vec<_> = found.capabilities.difference(&expected.capabilities).collect();
-    if !more.is_empty() {
+    let more = found.capabilities.iter().filter(|name| !expected.capabilities.contains(name));
+    if let Some(more) = listed(more) {
         return Err(format!(
-            "it needs SPIR-V capabilities that the kernel does not, and that the device may lack: {}; leave them out",
-            list(more)
+            "it needs SPIR-V capabilities that the kernel does not, and that the device may lack: {more}; leave them out"
         ));
     }
-    let missing: Vec<_> = expected.constants.difference(&found.constants).collect();
-    if !missing.is_empty() {
+    if let Some(missing) = listed(constants(expected).difference(&constants(&found))) {
         return Err(format!(
-            "it lacks specialization constants of the kernel (constant_id {}); start from the source in glsl/",
-            list(missing)
+            "it lacks specialization constants of the kernel (constant_id {missing}); start from the source in glsl/"
         ));
     }
-    let more: Vec<_> = found.bindings.difference(&expected.bindings).collect();
-    if !more.is_empty() {
+    // What it is given lies where the kernel takes it; a file that was stripped has no names.
+    let mut arguments = found.arguments.iter();
+    let foreign = arguments.find(|argument| {
+        !expected.arguments.iter().any(|other| (other.offset, other.kind) == (argument.offset, argument.kind))
+    });
+    if let Some(argument) = foreign {
         return Err(format!(
-            "it has bindings that the kernel has not ({}); start from the source in glsl/",
-            list(more)
+            "it takes an argument that the kernel does not ('{}' at byte {} of the push constants); start from the source \
+             in glsl/",
+            argument.name, argument.offset
         ));
+    }
+    if let Some(more) = listed(found.views.get(expected.views.len()..).unwrap_or_default()) {
+        return Err(format!("it has texel views that the kernel has not ({more}); start from the source in glsl/"));
     }
     Ok(())
 }
 
-fn read(bytes: &[u8]) -> Result<Interface, String> {
-    if bytes.len() < 4 * HEADER || !bytes.len().is_multiple_of(4) {
-        return Err(format!(
-            "it has {} bytes, which SPIR-V has not; compile it, as with `glslc -o FILE.spv`",
-            bytes.len()
-        ));
-    }
-    let words: Vec<u32> = bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-    if words[0] == MAGIC.swap_bytes() {
-        return Err("its bytes are in the order of another machine; compile it for this one".into());
-    }
-    if words[0] != MAGIC {
-        return Err("it is not SPIR-V: its first word is not the magic number; compile it, as with `glslc`".into());
-    }
-    let mut interface = Interface { version: words[1], ..Interface::default() };
-    let (mut at, mut last) = (HEADER, 0);
-    while at < words.len() {
-        let (length, opcode) = ((words[at] >> 16) as usize, words[at] as u16);
-        let operands = if length == 0 { None } else { words.get(at + 1..at + length) };
-        let Some(operands) = operands else {
-            return Err(format!("it is damaged at word {at}: an instruction reaches beyond its end"));
-        };
-        match (opcode, operands) {
-            (OP_ENTRY_POINT, [model, _, name @ ..]) => interface.entry_points.push((*model, literal(name))),
-            (OP_CAPABILITY, [capability]) => drop(interface.capabilities.insert(*capability)),
-            (OP_DECORATE, [_, SPEC_ID, id]) => drop(interface.constants.insert(*id)),
-            (OP_DECORATE, [_, BINDING, binding]) => drop(interface.bindings.insert(*binding)),
-            _ => {}
-        }
-        last = opcode;
-        at += length;
-    }
-    if last != OP_FUNCTION_END && !interface.entry_points.is_empty() {
-        return Err("it is damaged: it does not end with the end of a function".into());
-    }
-    Ok(interface)
+/// The numbers of the specialization constants.
+fn constants(interface: &Interface) -> BTreeSet<u32> {
+    let extents = interface.local_size.iter().filter_map(|word| match word {
+        Word::Constant { id, .. } => Some(*id),
+        Word::Literal(_) => None,
+    });
+    interface.constants.iter().map(|constant| constant.id).chain(extents).collect()
 }
 
-/// A literal string: bytes up to a zero.
-fn literal(words: &[u32]) -> String {
-    let bytes = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0);
-    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+/// The items in one line, if there are any.
+fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> Option<String> {
+    let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
+    (!items.is_empty()).then(|| items.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::basis::dtype::DType;
+    use crate::kernel::reflection::{HEADER, MAGIC};
+
+    const OP_ENTRY_POINT: u16 = 15;
 
     fn kernel(name: &str) -> &'static Shader {
         Shader::find(name, DType::F32).expect("it is compiled")
@@ -139,7 +86,7 @@ mod tests {
     #[test]
     fn every_kernel_may_take_its_own_place() {
         for shader in crate::kernel::shaders::SHADERS {
-            assert_eq!(check(shader.spirv, shader), Ok(()), "{}", shader.label());
+            assert_eq!(check(&shader.spirv, shader), Ok(()), "{}", shader.label());
         }
     }
 
@@ -152,10 +99,10 @@ mod tests {
         assert!(error(&bytes(&[MAGIC.swap_bytes(), 0, 0, 0, 0])).contains("order of another machine"));
         assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0])).contains("no entry point"));
         assert!(error(&naive.spirv[..naive.spirv.len() - 4]).contains("does not end with the end of a function"));
-        let at = entry_point(naive.spirv);
+        let at = entry_point(&naive.spirv);
         assert!(error(&naive.spirv[..4 * (at + 2)]).contains(&format!("is damaged at word {at}")));
         assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0, 0])).contains("is damaged at word 5"));
-        assert!(error(kernel("matmul/texel").spirv).contains("; "), "it has views");
+        assert!(error(&kernel("matmul/texel").spirv).contains("; "), "it has views");
         let mut newer = naive.spirv.to_vec();
         newer[6] = 1;
         newer[5] = 9;
@@ -163,7 +110,39 @@ mod tests {
         let mut vertex = naive.spirv.to_vec();
         vertex[4 * (at + 1)] = 0;
         assert!(error(&vertex).contains("execution model 0"), "{}", error(&vertex));
-        assert!(error(kernel("matmul/naive-column").spirv).contains("lacks specialization constants of the kernel"));
+        assert!(error(&kernel("matmul/naive-column").spirv).contains("lacks specialization constants of the kernel"));
+    }
+
+    #[test]
+    fn an_argument_elsewhere_is_refused() {
+        let naive = kernel("matmul/naive");
+        let words: Vec<u32> = naive.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+        // The last of the block's `OpMemberDecorate … Offset 32`.
+        let at = words.windows(5).position(|w| w[0] == 5 << 16 | 72 && w[3..] == [35, 32]).expect("K is at byte 32");
+        let mut moved = words.clone();
+        moved[at + 4] = 36;
+        let error = check(&bytes(&moved), naive).expect_err("refused");
+        assert!(error.contains("('K' at byte 36 of the push constants)"), "{error}");
+    }
+
+    #[test]
+    fn no_word_of_a_file_makes_the_reader_panic() {
+        for name in ["matmul/texel", "matmul/split"] {
+            let words: Vec<u32> = kernel(name).spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+            // What follows in functions is not looked into.
+            let functions = words.iter().position(|word| *word == 5 << 16 | 54);
+            for at in 1..functions.expect("it has a function") {
+                let word = words[at];
+                for other in [0, word ^ 1, word ^ 1 << 16, words[at - 1], u32::MAX] {
+                    let mut hostile = words.clone();
+                    hostile[at] = other;
+                    if let Ok(interface) = Interface::read(&bytes(&hostile)) {
+                        let shader = Shader { interface, ..kernel(name).clone() };
+                        let _ = (shader.shared_bytes(&[]), shader.argument_bytes(), check(&bytes(&hostile), &shader));
+                    }
+                }
+            }
+        }
     }
 
     /// The word at which the entry point is declared.

@@ -135,7 +135,8 @@ pub fn measure(group: &Group, index: usize, sampling: &Sampling, interrupted: &A
         let sample = |time: &Nanos| Sample { device: *time, host: *time, outlier: summary.is_outlier(*time) };
         let samples = times.iter().map(sample).collect();
         let conditions = Conditions::default();
-        let measured = Measured { verification, summary, repeats: 1, samples, warnings, conditions, phases };
+        let measured =
+            Measured { verification: verification.into(), summary, repeats: 1, samples, warnings, conditions, phases };
         case.outcome = Outcome::Measured(Box::new(measured));
     }
     case
@@ -165,7 +166,8 @@ mod tests {
         assert_eq!((case.id.as_str(), case.device, case.dtype), ("matmul/faer/f32/65x65x65", 3, DType::F32));
         let measured = case.measured().expect("measured");
         assert!(measured.samples.len() >= 3 && measured.summary.median.0 > 0.0);
-        assert!(measured.verification.residual.is_some_and(|residual| residual <= measured.verification.tolerance));
+        let found = measured.verification.verified().expect("it was checked");
+        assert!(found.residual.is_some_and(|residual| residual <= found.tolerance));
     }
 
     #[test]

@@ -146,8 +146,8 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// How right the answer is.
-    pub verification: Verification,
+    /// Whether the answer is right.
+    pub verification: Correctness,
     /// Device time of one run of the program.
     pub summary: Summary,
     /// Runs of the program in each sample; a sample's device time is divided by it.
@@ -162,6 +162,63 @@ pub struct Measured {
     /// Host time spent on the case.
     pub phases: Phases,
 }
+
+/// Whether the answer of a timed case is right.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum Correctness {
+    /// It is: this is what was found when it was checked.
+    Verified(Verification),
+    /// Nobody knows. A reader from before this variant misses the `tolerance` and refuses the record.
+    Unverified {
+        /// Why it was not checked.
+        unverified: String,
+    },
+}
+
+impl Correctness {
+    /// What was found when the answer was checked, if it was.
+    #[must_use]
+    pub fn verified(&self) -> Option<&Verification> {
+        match self {
+            Self::Verified(verification) => Some(verification),
+            Self::Unverified { .. } => None,
+        }
+    }
+
+    /// That the answer was not checked, and why, if it was not.
+    #[must_use]
+    pub fn unverified(&self) -> Option<String> {
+        match self {
+            Self::Verified(_) => None,
+            Self::Unverified { unverified } => Some(format!("unverified: {unverified}")),
+        }
+    }
+}
+
+impl From<Verification> for Correctness {
+    fn from(verification: Verification) -> Self {
+        Self::Verified(verification)
+    }
+}
+
+impl Measured {
+    /// What a reader should know before believing it, a sentence each: that its answer is unverified, its warnings.
+    pub fn cautions(&self) -> impl Iterator<Item = String> {
+        let warnings = self.warnings.iter().map(|warning| warning.explanation().to_string());
+        self.verification.unverified().into_iter().chain(warnings)
+    }
+
+    /// The signs of [`Self::cautions`], each with its sentence.
+    pub fn signs(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let unverified = self.verification.unverified().map(|_| UNVERIFIED);
+        unverified.into_iter().chain(self.warnings.iter().map(|warning| warning.sign())).zip(self.cautions())
+    }
+}
+
+/// The sign that marks a number in a table whose answer is unverified.
+const UNVERIFIED: &str = "u";
 
 /// How near a case comes to a limit of its device: the ratio of the least time that the limit allows for its nominal
 /// work to its median.

@@ -66,7 +66,7 @@ pub fn long(record: &Record) -> String {
     render(sections(record), |section, out| {
         let headings =
             ["size", "variant", "median", "±", "min", "GFLOP/s", "GB/s", "of limit", "samples", "residual", "allowed"];
-        let answers = section.cases.iter().filter_map(|case| case.measured()).map(|m| &m.verification);
+        let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
         let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
         let chains = section.cases.iter().any(|case| case.chain.is_some());
         let per_operation = chains.then_some("per operation");
@@ -76,6 +76,7 @@ pub fn long(record: &Record) -> String {
         for case in &section.cases {
             let cells = match &case.outcome {
                 Outcome::Measured(m) => {
+                    let found = m.verification.verified();
                     let error = m.summary.relative_error().map_or_else(|| "–".into(), percent);
                     [
                         signs(m) + &m.summary.median.to_string(),
@@ -85,8 +86,8 @@ pub fn long(record: &Record) -> String {
                         case.work.bandwidth(m.summary.median).to_string(),
                         case.share.map_or_else(|| "–".into(), share),
                         m.summary.count.to_string(),
-                        residual(m.verification.residual),
-                        residual(Some(m.verification.tolerance)),
+                        found.map_or_else(|| "unverified".into(), |v| residual(v.residual)),
+                        found.map_or_else(String::new, |v| residual(Some(v.tolerance))),
                     ]
                 }
                 Outcome::Rejected(v) => {
@@ -126,8 +127,7 @@ pub fn notes(record: &Record) -> String {
     for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {
         let _ = writeln!(out, "note      {algorithm}: {remark}{}", whose(record, algorithm, remark));
     }
-    let all = record.cases.iter().filter_map(Case::measured).flat_map(|m| m.warnings.iter().copied());
-    let kinds: BTreeSet<_> = all.map(|warning| (warning.sign(), warning.explanation())).collect();
+    let kinds: BTreeSet<_> = record.cases.iter().filter_map(Case::measured).flat_map(Measured::signs).collect();
     for (sign, explanation) in kinds {
         let _ = writeln!(out, "{sign}  {explanation}");
     }
@@ -215,7 +215,8 @@ fn median(case: &Case) -> Option<Nanos> {
 }
 
 fn metric(case: &Case, name: &str) -> String {
-    let found = case.measured().and_then(|m| m.verification.metrics.iter().find(|metric| metric.name == name));
+    let found = case.measured().and_then(|m| m.verification.verified());
+    let found = found.and_then(|v| v.metrics.iter().find(|metric| metric.name == name));
     found.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), figure))
 }
 
@@ -233,7 +234,7 @@ fn figure(value: f64) -> String {
 
 /// The signs of a case's warnings, to stand before its time.
 fn signs(measured: &Measured) -> String {
-    measured.warnings.iter().map(|warning| format!("{} ", warning.sign())).collect()
+    measured.signs().map(|(sign, _)| format!("{sign} ")).collect()
 }
 
 pub(super) fn status(outcome: &Outcome) -> &'static str {
@@ -328,7 +329,7 @@ pub(crate) mod tests {
     fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
         let times = [0.98, 0.99, 1.0, 1.0, 1.01, 1.02].map(|scale| Nanos(scale * micros * 1e3));
         Outcome::Measured(Box::new(Measured {
-            verification: verification(1.2e-7),
+            verification: verification(1.2e-7).into(),
             summary: Summary::of(&times).expect("six samples"),
             repeats: 1,
             samples: times.map(|device| Sample { device, host: device, outlier: false }).to_vec(),
@@ -395,6 +396,17 @@ pub(crate) mod tests {
         for line in ["matmul: all\n", "matmul: one (naive 64)\n", "other (naive 128)\n", "local's (local)\n"] {
             assert!(notes.contains(line), "{notes}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_nobody_checked_is_called_unverified() {
+        let record = crate::export::tests::unverified();
+        let row = |text: &str| text.lines().find(|line| line.contains(" unverified ")).map(str::to_string);
+        assert!(row(&long(&record)).is_some_and(|row| row.contains("u ")), "{}", long(&record));
+        assert_eq!(row(&long(&crate::export::tests::record())), None);
+        assert!(compact(&record).contains("u "), "{}", compact(&record));
+        assert!(notes(&record).contains("u  unverified: no expected output was given\n"), "{}", notes(&record));
+        assert!(super::super::verify::summary(&record).ends_with("skipped, 1 unverified\n"));
     }
 
     #[test]

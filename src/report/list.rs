@@ -43,7 +43,7 @@ fn needs(variant: &Variant) -> String {
     let of = |dtype| -> Vec<&'static str> {
         let shaders = variant.shaders(dtype).unwrap_or_default();
         let mut names = vec![];
-        for name in shaders.iter().flat_map(|shader| shader.capabilities) {
+        for name in shaders.iter().flat_map(|shader| shader.interface.capabilities.iter()) {
             let need = match requirement(name) {
                 Some(Requirement::Feature(feature)) => feature.name(),
                 Some(Requirement::Subgroup("basic") | Requirement::Nothing) | None => continue,

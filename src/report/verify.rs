@@ -44,6 +44,7 @@ struct Tally {
     passed: usize,
     skipped: usize,
     wrong: usize,
+    unverified: usize,
     /// Largest residual as a share of its tolerance.
     closest: Option<f64>,
 }
@@ -52,8 +53,11 @@ impl Tally {
     fn add(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Measured(measured) => {
+                let Some(v) = measured.verification.verified() else {
+                    self.unverified += 1;
+                    return;
+                };
                 self.passed += 1;
-                let v = &measured.verification;
                 let share = v.residual.filter(|r| *r > 0.0).map_or(0.0, |residual| residual / v.tolerance);
                 self.closest = Some(self.closest.unwrap_or(0.0).max(share));
             }
@@ -68,6 +72,7 @@ impl Tally {
 pub fn summary(record: &Record) -> String {
     let mut tally = Tally::default();
     record.cases.iter().for_each(|case| tally.add(&case.outcome));
-    let Tally { passed, skipped, wrong, .. } = tally;
-    format!("{passed} passed, {wrong} wrong, {skipped} skipped\n")
+    let Tally { passed, skipped, wrong, unverified, .. } = tally;
+    let unverified = if unverified > 0 { format!(", {unverified} unverified") } else { String::new() };
+    format!("{passed} passed, {wrong} wrong, {skipped} skipped{unverified}\n")
 }

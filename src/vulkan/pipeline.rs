@@ -163,7 +163,7 @@ impl Pipelines {
 
     /// What runs where `shader` is asked for.
     fn spirv<'a>(&'a self, shader: &'a Shader) -> &'a [u8] {
-        self.substitutes.get(&shader.label()).map_or(shader.spirv, Vec::as_slice)
+        self.substitutes.get(&shader.label()).map_or(&shader.spirv, Vec::as_slice)
     }
 
     /// From now on runs `spirv` wherever `shader` is asked for: how `ab` tries a kernel of the user's, and the conformance
@@ -196,7 +196,7 @@ impl Pipelines {
         if let Some(pipeline) = self.made.get(&key) {
             return Ok(Rc::clone(pipeline));
         }
-        let layout = self.layout(dispatch.shader.views.len())?;
+        let layout = self.layout(dispatch.shader.interface.views.len())?;
         let spirv = self.spirv(dispatch.shader);
         let pipeline = Rc::new(self.make(dispatch, spirv, layout)?);
         self.made.insert(key, Rc::clone(&pipeline));

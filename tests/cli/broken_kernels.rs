@@ -64,7 +64,7 @@ fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, chang
     // Those for matrix units have no software device to be broken on.
     let variants = algorithms::find(algorithm).expect("it is registered").variants.iter().filter(|variant| {
         let shaders = variant.shaders(DType::F32).unwrap_or_default();
-        let matrices = |shader: &&Shader| shader.capabilities.contains(&"CooperativeMatrixKHR");
+        let matrices = |shader: &&Shader| shader.declares("CooperativeMatrixKHR");
         !shaders.is_empty() && !shaders.iter().any(matrices)
     });
     for variant in variants {
@@ -87,7 +87,7 @@ fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, chang
         let mut count = 0;
         for kernel in variant.kernels {
             let shader = Shader::find(kernel, DType::F32).expect("it is compiled");
-            for (change, spirv) in variations(shader.spirv, changes) {
+            for (change, spirv) in variations(&shader.spirv, changes) {
                 count += 1;
                 runner.workbench().pipelines.substitute(shader, spirv);
                 // A bad pivot is as good as a wrong answer: neither has a time.

@@ -136,7 +136,12 @@ mod tests {
                 let program = variant.program(&case, &device).expect("it runs on the software device");
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 assert_eq!((dispatch.groups, dispatch.subgroup_size), ([1; 3], Some(lanes)), "{}", variant.name);
-                assert_eq!(dispatch.shader.local_size[0].value(&dispatch.constants), 2 * lanes, "{}", variant.name);
+                assert_eq!(
+                    dispatch.shader.interface.local_size[0].value(&dispatch.constants),
+                    2 * lanes,
+                    "{}",
+                    variant.name
+                );
             }
         }
     }

@@ -97,7 +97,7 @@ fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpe
     let n = [("n", Value::U32(extent(case) as u32))];
     let dispatch = Dispatch::new(shader, &[arguments, &n].concat()).group_size([GROUP, 1, 1]);
     // Only kernels with sub-group operations can tell, and only those are bound to a size.
-    if shader.capabilities.iter().any(|capability| capability.starts_with("GroupNonUniform")) {
+    if shader.interface.capabilities.iter().any(|capability| capability.starts_with("GroupNonUniform")) {
         return dispatch.subgroups_of(case.subgroup_size(device));
     }
     dispatch

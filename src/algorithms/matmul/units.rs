@@ -169,95 +169,151 @@ const SPAN: u32 = 1 << 14;
 /// the device rounds), costs at most beside |A|·|B|.
 const LOST: f64 = 1.25 / (1 << 20) as f64;
 
+/// An operand of `split`, and what becomes of it.
+struct Operand {
+    matrix: BufferId,
+    /// Its largest magnitude.
+    largest: BufferId,
+    high: BufferId,
+    low: BufferId,
+    rows: u64,
+    columns: u64,
+    /// Extents of its halves: whole slabs along K, whole blocks along N.
+    padded_rows: u64,
+    padded_columns: u64,
+    /// Columns of a panel: halves lie in panels, one below the other.
+    panel_columns: u64,
+}
+
+impl Operand {
+    fn elements(&self) -> u64 {
+        self.rows * self.columns
+    }
+
+    fn padded_elements(&self) -> u64 {
+        self.padded_rows * self.padded_columns
+    }
+
+    /// Finds its largest magnitude.
+    fn search(&self, shader: &'static Shader, device: &DeviceInfo) -> Dispatch {
+        let arguments = [
+            ("X", Value::Buffer(self.matrix)),
+            ("LARGEST", Value::Buffer(self.largest)),
+            ("COUNT", number(self.elements())),
+        ];
+        Dispatch::new(shader, &arguments)
+            .group_size([PREPARING, 1, 1])
+            .groups(in_groups(self.elements().div_ceil(u64::from(SPAN)), device))
+            .constant("SPAN", SPAN)
+            .loops(u64::from(SPAN / (4 * PREPARING)))
+    }
+
+    /// Splits it into halves.
+    fn halve(&self, shader: &'static Shader, device: &DeviceInfo) -> Dispatch {
+        let pieces = self.padded_elements() / PIECE;
+        let arguments = [
+            ("X", Value::Buffer(self.matrix)),
+            ("LARGEST", Value::Buffer(self.largest)),
+            ("HIGH", Value::Buffer(self.high)),
+            ("LOW", Value::Buffer(self.low)),
+            ("ROWS", number(self.rows)),
+            ("COLUMNS", number(self.columns)),
+            ("PIECES", number(self.padded_columns / PIECE)),
+            ("ALL_PIECES", number(pieces)),
+            ("PANEL", number(self.panel_columns / PIECE)),
+        ];
+        Dispatch::new(shader, &arguments)
+            .constant("ALIGNED", u32::from(self.columns.is_multiple_of(4)))
+            .group_size([PREPARING, 1, 1])
+            .groups(in_groups(pieces.div_ceil(u64::from(PREPARING)), device))
+    }
+}
+
+/// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
+fn number(value: u64) -> Value {
+    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+/// The grid of `count` work-groups in one dimension, folded.
+fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
+    let groups = count.max(1);
+    let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
+    [groups.min(ROW_OF_GROUPS), y, z]
+}
+
 /// The program of `split`: the largest magnitudes, the halves, the product.
 pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let dims = Dims::from(case.size);
     let tile = SPLIT.for_case(case, device);
-    let width = [dims.k.next_multiple_of(u64::from(tile.bk)), dims.n.next_multiple_of(u64::from(tile.bn))];
-    let rows = [dims.m, width[0]];
-
-    let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
+    let padded_k = dims.k.next_multiple_of(u64::from(tile.bk));
+    let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
     let [a, b, c, largest_a, largest_b, a_high, a_low, b_high, b_low, sums] =
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(BufferId);
+    let left = Operand {
+        matrix: a,
+        largest: largest_a,
+        high: a_high,
+        low: a_low,
+        rows: dims.m,
+        columns: dims.k,
+        padded_rows: dims.m,
+        padded_columns: padded_k,
+        panel_columns: u64::from(tile.bk),
+    };
+    let right = Operand {
+        matrix: b,
+        largest: largest_b,
+        high: b_high,
+        low: b_low,
+        rows: dims.k,
+        columns: dims.n,
+        padded_rows: padded_k,
+        padded_columns: padded_n,
+        panel_columns: padded_n,
+    };
     let chunk = chunk_of(dims.k, u64::from(tile.bk));
     // One chunk needs no memory between chunks; a buffer has an element at least.
-    let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * width[1] };
+    let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * padded_n };
+    let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
     let mut program = Program {
         scratch: vec![
             scratch("largest of A", DType::I32, 1),
             scratch("largest of B", DType::I32, 1),
-            scratch("high halves of A", DType::F16, rows[0] * width[0]),
-            scratch("low halves of A", DType::F16, rows[0] * width[0]),
-            scratch("high halves of B", DType::F16, rows[1] * width[1]),
-            scratch("low halves of B", DType::F16, rows[1] * width[1]),
+            scratch("high halves of A", DType::F16, left.padded_elements()),
+            scratch("low halves of A", DType::F16, left.padded_elements()),
+            scratch("high halves of B", DType::F16, right.padded_elements()),
+            scratch("low halves of B", DType::F16, right.padded_elements()),
             scratch("sums of chunks", DType::F32, between),
         ],
         computes: Some(Computes { dtype: DType::F16, operations: 3 }),
         ..Program::default().allowing(LOST)
     };
-    let buffer = Value::Buffer;
-    // Counts that fit in 32 bits wherever the buffers do, and a program with longer ones is refused.
-    let number = |value: u64| Value::U32(u32::try_from(value).unwrap_or(u32::MAX));
-    let in_groups = |count: u64| {
-        let groups = count.max(1);
-        let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
-        [groups.min(ROW_OF_GROUPS), y, z]
-    };
-    program.steps = [largest_a, largest_b].map(|buffer| Step::Fill { buffer, word: 0 }).into();
-    for (x, largest, count) in [(a, largest_a, dims.m * dims.k), (b, largest_b, dims.k * dims.n)] {
-        let arguments = [("X", buffer(x)), ("LARGEST", buffer(largest)), ("COUNT", number(count))];
-        let dispatch = Dispatch::new(shaders[0], &arguments)
-            .group_size([PREPARING, 1, 1])
-            .groups(in_groups(count.div_ceil(u64::from(SPAN))))
-            .constant("SPAN", SPAN)
-            .loops(u64::from(SPAN / (4 * PREPARING)));
-        program.steps.push(Step::Dispatch(dispatch));
-    }
-    let operands = [
-        (a, largest_a, a_high, a_low, [dims.m, dims.k], rows[0], width[0], u64::from(tile.bk)),
-        (b, largest_b, b_high, b_low, [dims.k, dims.n], rows[1], width[1], width[1]),
-    ];
-    for (x, largest, high, low, [own_rows, own_columns], rows, width, panel) in operands {
-        let pieces = rows * width / PIECE;
-        let arguments = [
-            ("X", buffer(x)),
-            ("LARGEST", buffer(largest)),
-            ("HIGH", buffer(high)),
-            ("LOW", buffer(low)),
-            ("ROWS", number(own_rows)),
-            ("COLUMNS", number(own_columns)),
-            ("PIECES", number(width / PIECE)),
-            ("ALL_PIECES", number(pieces)),
-            ("PANEL", number(panel / PIECE)),
-        ];
-        let dispatch = Dispatch::new(shaders[1], &arguments)
-            .constant("ALIGNED", u32::from(own_columns.is_multiple_of(4)))
-            .group_size([PREPARING, 1, 1])
-            .groups(in_groups(pieces.div_ceil(u64::from(PREPARING))));
-        program.steps.push(Step::Dispatch(dispatch));
-    }
     let arguments = [
-        ("A_HIGH", buffer(a_high)),
-        ("A_LOW", buffer(a_low)),
-        ("B_HIGH", buffer(b_high)),
-        ("B_LOW", buffer(b_low)),
-        ("LARGEST_A", buffer(largest_a)),
-        ("LARGEST_B", buffer(largest_b)),
-        ("SUMS", buffer(sums)),
-        ("C", buffer(c)),
+        ("A_HIGH", Value::Buffer(a_high)),
+        ("A_LOW", Value::Buffer(a_low)),
+        ("B_HIGH", Value::Buffer(b_high)),
+        ("B_LOW", Value::Buffer(b_low)),
+        ("LARGEST_A", Value::Buffer(largest_a)),
+        ("LARGEST_B", Value::Buffer(largest_b)),
+        ("SUMS", Value::Buffer(sums)),
+        ("C", Value::Buffer(c)),
         ("M", number(dims.m)),
         ("N", number(dims.n)),
-        ("PIECES_OF_K", number(width[0] / PIECE)),
-        ("PIECES_OF_N", number(width[1] / PIECE)),
+        ("PIECES_OF_K", number(padded_k / PIECE)),
+        ("PIECES_OF_N", number(padded_n / PIECE)),
     ];
-    let dispatch = Dispatch::new(shaders[2], &arguments)
+    let product = Dispatch::new(shaders[2], &arguments)
         .group_size([SPLIT.cut.invocations(&tile, case.subgroup_size(device)), 1, 1])
         .constant("BM", tile.bm)
         .constant("BN", tile.bn)
         .constant("BK", tile.bk)
         .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
-    let dispatch = in_matrices(dispatch, SPLIT.cut, tile, case, device);
-    program.steps.push(Step::Dispatch(dispatch));
+    let product = in_matrices(product, SPLIT.cut, tile, case, device);
+    let operands = [&left, &right];
+    program.steps.extend(operands.map(|operand| Step::Fill { buffer: operand.largest, word: 0 }));
+    program.steps.extend(operands.map(|operand| Step::Dispatch(operand.search(shaders[0], device))));
+    program.steps.extend(operands.map(|operand| Step::Dispatch(operand.halve(shaders[1], device))));
+    program.steps.push(Step::Dispatch(product));
     program
 }
 

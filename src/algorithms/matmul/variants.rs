@@ -392,7 +392,7 @@ mod tests {
                 let program = program.expect("it runs on the software device");
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 let constant = |wanted: &str| {
-                    let constant = dispatch.shader.constants.iter().find(|constant| constant.name == wanted);
+                    let constant = dispatch.shader.interface.constants.iter().find(|constant| constant.name == wanted);
                     let id = constant.expect("the kernel has it").id;
                     dispatch.constants.iter().find(|(constant, _)| *constant == id).expect("it is set").1
                 };

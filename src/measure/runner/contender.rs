@@ -59,7 +59,7 @@ impl Contender {
         }
         phases.warm_up = start.elapsed().into();
         let measured = Measured {
-            verification,
+            verification: verification.into(),
             summary: Summary::of(&[verified.time]).expect("one time"),
             repeats: sampler.repeats,
             samples: vec![],

@@ -347,5 +347,13 @@ fn once(verification: Verification, time: Nanos, mut phases: Phases) -> Measured
     let summary = Summary::of(&[time]).expect("one sample");
     phases.device = time;
     let conditions = Conditions::default();
-    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
+    Measured {
+        verification: verification.into(),
+        summary,
+        repeats: 1,
+        samples: vec![],
+        warnings: vec![],
+        conditions,
+        phases,
+    }
 }

@@ -4,7 +4,7 @@
 use crate::algorithms::CheckMethod;
 
 use crate::basis::metric::Metric;
-use crate::record::{Conditions, Measured, Outcome, Phases, Sample, Verification, Warning};
+use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Verification, Warning};
 use crate::stats::Summary;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -24,7 +24,7 @@ enum Status {
 struct Fields {
     status: Status,
     // Measured.
-    verification: Option<Verification>,
+    verification: Option<Correctness>,
     summary: Option<Summary>,
     repeats: Option<u32>,
     samples: Option<Vec<Sample>>,
@@ -44,11 +44,42 @@ struct Fields {
     error: Option<String>,
 }
 
+/// The fields of both kinds of correctness.
+#[derive(Deserialize)]
+struct Found {
+    // Verified.
+    residual: Option<f64>,
+    tolerance: Option<f64>,
+    method: Option<CheckMethod>,
+    worst: Option<String>,
+    metrics: Option<Vec<Metric>>,
+    // Unverified.
+    unverified: Option<String>,
+}
+
+fn there<T, E: Error>(field: Option<T>, name: &'static str) -> Result<T, E> {
+    field.ok_or_else(|| E::missing_field(name))
+}
+
+impl<'de> Deserialize<'de> for Correctness {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = Found::deserialize(deserializer)?;
+        match (found.unverified, found.tolerance) {
+            (Some(unverified), None) => Ok(Self::Unverified { unverified }),
+            (Some(_), Some(_)) => Err(D::Error::custom("`unverified` beside a `tolerance`: it is one or the other")),
+            (None, tolerance) => Ok(Self::Verified(Verification {
+                residual: found.residual,
+                tolerance: there(tolerance, "tolerance")?,
+                method: there(found.method, "method")?,
+                worst: there(found.worst, "worst")?,
+                metrics: there(found.metrics, "metrics")?,
+            })),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Outcome {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        fn there<T, E: Error>(field: Option<T>, name: &'static str) -> Result<T, E> {
-            field.ok_or_else(|| E::missing_field(name))
-        }
         let fields = Fields::deserialize(deserializer)?;
         Ok(match fields.status {
             Status::Measured => Self::Measured(Box::new(Measured {
@@ -77,7 +108,7 @@ impl<'de> Deserialize<'de> for Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::record;
+    use crate::export::tests::{record, unverified};
 
     #[test]
     fn every_outcome_is_read_as_it_was_written() {
@@ -89,6 +120,19 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_nobody_checked_is_read_as_it_was_written_and_is_not_verified() {
+        let case = unverified().cases.remove(0);
+        let text = serde_json::to_string(&case.outcome).expect("JSON");
+        let written = r#""verification":{"unverified":"no expected output was given"},"#;
+        assert!(text.contains(written), "{text}");
+        let read: Outcome = serde_json::from_str(&text).expect(&text);
+        assert_eq!(read, case.outcome);
+        let both = text.replace(r#"given"}"#, r#"given","tolerance":1.0}"#);
+        let error = serde_json::from_str::<Outcome>(&both).expect_err("both").to_string();
+        assert!(error.starts_with("`unverified` beside a `tolerance`"), "{error}");
+    }
+
+    #[test]
     fn what_an_outcome_lacks_is_named() {
         for (text, expected) in [
             ("{}", "missing field `status`"),
@@ -96,6 +140,7 @@ mod tests {
             (r#"{"status": "failed"}"#, "missing field `error`"),
             (r#"{"status": "skipped", "reason": null}"#, "missing field `reason`"),
             (r#"{"status": "measured", "samples": []}"#, "missing field `verification`"),
+            (r#"{"status": "measured", "verification": {}}"#, "missing field `tolerance`"),
             (r#"{"status": "rejected", "tolerance": 1}"#, "missing field `method`"),
             (r#"{"status": "measured", "samples": [{"device": "x"}]}"#, "expected f64 at line 1 column 49"),
         ] {

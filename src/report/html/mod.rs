@@ -379,7 +379,7 @@ fn figures(case: &Case, m: &Measured) -> Vec<String> {
 /// What a reader should know beside the figures of a case.
 fn remarks(case: &Case) -> String {
     let mut remarks = match &case.outcome {
-        Outcome::Measured(m) => m.warnings.iter().map(|warning| warning.explanation().to_string()).collect(),
+        Outcome::Measured(m) => m.cautions().collect(),
         Outcome::Rejected(v) => vec![format!("rejected: {}", v.worst)],
         Outcome::Skipped { reason } => vec![format!("skipped: {reason}")],
         Outcome::Failed { error } => vec![format!("failed: {error}")],
@@ -416,7 +416,7 @@ fn facts(case: &Case) -> Vec<String> {
             if let Some([before, after]) = m.conditions.clock_mhz {
                 facts.push(format!("clock {before:.0} MHz before, {after:.0} MHz after"));
             }
-            Some(&m.verification)
+            m.verification.verified()
         }
         Outcome::Rejected(verification) => Some(verification),
         _ => None,
@@ -462,6 +462,13 @@ mod tests {
     use crate::record::{Limit, Share};
     use base64::Engine;
     use sha2::Digest;
+
+    #[test]
+    fn an_answer_that_nobody_checked_is_called_unverified() {
+        let page = |record| report(&[run(record)]).html;
+        assert!(page(crate::export::tests::unverified()).contains("unverified: no expected output was given"));
+        assert!(!page(record()).contains("unverified"));
+    }
 
     fn run(record: Record) -> Run {
         Run { name: "run.json".into(), record }

@@ -1,0 +1,50 @@
+//! Prints what reflection found as Rust source: constants that borrow, for the table of shaders.
+
+use super::reflection::{Argument, Interface, SizeOp, SpecConstant, Word};
+use std::fmt::Write;
+
+/// An `Interface` literal. Whoever includes it has the types in scope.
+pub(crate) fn interface(found: &Interface) -> String {
+    let Interface { version, local_size, constants, arguments, views, shared, capabilities } = found;
+    let mut text = String::from("Interface { ");
+    let _ = write!(text, "version: {version:?}, local_size: [{}]", joined(local_size, |size| word(*size)));
+    let _ = write!(text, ", constants: {}", borrowed(constants, constant));
+    let _ = write!(text, ", arguments: {}", borrowed(arguments, argument));
+    let _ = write!(text, ", views: {}", borrowed(views, |name| string(name)));
+    let _ = write!(text, ", shared: {}", borrowed(shared, size_op));
+    let _ = write!(text, ", capabilities: {} }}", borrowed(capabilities, |name| string(name)));
+    text
+}
+
+/// A borrowed string.
+pub(crate) fn string(text: &str) -> String {
+    format!("Cow::Borrowed({text:?})")
+}
+
+fn borrowed<T>(list: &[T], literal: impl Fn(&T) -> String) -> String {
+    format!("Cow::Borrowed(&[{}])", joined(list, literal))
+}
+
+fn joined<T>(list: &[T], literal: impl Fn(&T) -> String) -> String {
+    list.iter().map(literal).collect::<Vec<_>>().join(", ")
+}
+
+fn constant(SpecConstant { name, id }: &SpecConstant) -> String {
+    format!("SpecConstant {{ name: {}, id: {id} }}", string(name))
+}
+
+fn argument(Argument { name, offset, kind }: &Argument) -> String {
+    format!("Argument {{ name: {}, offset: {offset}, kind: ArgumentKind::{kind:?} }}", string(name))
+}
+
+fn word(word: Word) -> String {
+    // Its Debug text is Rust.
+    format!("Word::{word:?}")
+}
+
+fn size_op(op: &SizeOp) -> String {
+    match op {
+        SizeOp::Push(value) => format!("SizeOp::Push({})", word(*value)),
+        other => format!("SizeOp::{other:?}"),
+    }
+}
