@@ -130,6 +130,12 @@ pub struct Sighting {
 pub struct Compared {
     /// Its id.
     pub id: String,
+    /// Its algorithm; the document has it in the id.
+    #[serde(skip)]
+    pub algorithm: String,
+    /// Its variant.
+    #[serde(skip)]
+    pub variant: String,
     /// The device's name.
     pub device: String,
     /// The baseline.
@@ -162,6 +168,12 @@ pub struct Compared {
 pub struct Unmatched {
     /// Its id.
     pub id: String,
+    /// Its algorithm; the document has it in the id.
+    #[serde(skip)]
+    pub algorithm: String,
+    /// Its variant.
+    #[serde(skip)]
+    pub variant: String,
     /// The device's name.
     pub device: String,
     /// What the baseline says: `measured`, `rejected`, …, or `absent`.

@@ -24,6 +24,8 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
     let wrong = |state: &'static str| matches!(state, REJECTED | FAILED);
     Err(Unmatched {
         id: any.map(|seen| seen.case.id.clone()).unwrap_or_default(),
+        algorithm: any.map(|seen| seen.case.algorithm.clone()).unwrap_or_default(),
+        variant: any.map(|seen| seen.case.variant.clone()).unwrap_or_default(),
         device: any.and_then(Seen::device).map(|device| device.name.clone()).unwrap_or_default(),
         baseline: before.0,
         candidate: after.0,
@@ -132,6 +134,8 @@ impl Pair<'_> {
         let last = &self.candidate[self.candidate.len() - 1];
         Compared {
             id: last.case.id.clone(),
+            algorithm: last.case.algorithm.clone(),
+            variant: last.case.variant.clone(),
             device: self.baseline[0].device().map(|device| device.name.clone()).unwrap_or_default(),
             baseline: sighting(&self.baseline),
             candidate: sighting(&self.candidate),

@@ -374,9 +374,20 @@ impl Program {
         })
     }
 
+    /// This program, if `device` can run it on `buffers`, those of its problem: it has what every dispatch needs, and
+    /// room for the buffers, those of the program's own and views of them.
+    ///
+    /// # Errors
+    /// The missing feature, operation or limit.
+    pub fn feasible(self, buffers: &[BufferSpec], device: &DeviceInfo) -> Result<Self, String> {
+        let all: Vec<_> = buffers.iter().chain(&self.scratch).copied().collect();
+        let refusal = self.unsupported(device);
+        let refusal = refusal.or_else(|| too_large(&all, device)).or_else(|| self.unviewable(&all, device));
+        refusal.map_or(Ok(self), Err)
+    }
+
     /// Why `device` cannot give the program texel views of buffers of these sizes, if so.
-    #[must_use]
-    pub fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
+    fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         let most = u64::from(device.limits.texel_buffer_elements);
         let viewed = self.dispatches().flat_map(|dispatch| &dispatch.views).map(|id| &buffers[id.0]);
         viewed.map(|buffer| (buffer, buffer.bytes().0.div_ceil(TEXEL))).find(|(_, texels)| *texels > most).map(
@@ -386,7 +397,7 @@ impl Program {
         )
     }
 
-    /// Why `device` cannot run this program, if so: the missing feature, operation or limit.
+    /// Why `device` cannot run this program on buffers of any size, if so: the missing feature, operation or limit.
     #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
@@ -402,6 +413,16 @@ impl Program {
             long.len, long.name
         ))
     }
+}
+
+/// Why `device` has no room for these buffers, if so.
+fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
+    let most = device.limits.buffer;
+    if let Some(buffer) = buffers.iter().find(|buffer| buffer.allocation() > most) {
+        return Some(format!("needs a buffer of {} for {}; the device allows {most}", buffer.bytes(), buffer.name));
+    }
+    let (footprint, memory) = (BufferSpec::footprint(buffers), device.memory());
+    (footprint > memory).then(|| format!("needs {footprint} of device memory; the device has {memory}"))
 }
 
 /// Bytes of one texel of a view: four f32.

@@ -200,11 +200,11 @@ fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> Str
     }
 }
 
-/// The row and the column of the compact table that a case belongs in: its size and its variant. A chain's row has
-/// the operation too, and its column is the form that the name of the variant ends in.
+/// The row and the column of the compact table that a case belongs in: its size and its variant. Of an operation that
+/// has several forms the row has the operation too, and the column is the form.
 fn place(case: &Case) -> (String, &str) {
-    match case.variant.rsplit_once('-').filter(|_| case.chain.is_some()) {
-        Some((operation, form)) => (format!("{} {operation}", case.row()), form),
+    match case.form() {
+        Some(form) => (format!("{} {}", case.row(), form.operation), form.name),
         None => (case.row(), &case.variant),
     }
 }
