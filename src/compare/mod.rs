@@ -34,7 +34,7 @@ pub const FALSE_DISCOVERIES: f64 = 0.01;
 /// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
 const LEAST_SAMPLES: usize = 6;
 
-/// How the reason begins that an interval is wide because of an assumption.
+/// Why an interval is wide because of an assumption.
 pub const FEW_PROCESSES: &str = "few processes";
 
 /// What the verdicts depend on.
@@ -152,6 +152,9 @@ pub struct Compared {
     pub verdict: Verdict,
     /// What explains it, or keeps it from being one.
     pub why: Vec<String>,
+    /// Whether it is undecided because of what is assumed where processes are few.
+    #[serde(skip)]
+    pub few_processes: bool,
     /// Operations of a chain, to show the time of one.
     pub chain: Option<u64>,
     /// Nominal work, for gates.

@@ -59,9 +59,8 @@ impl Pair<'_> {
     pub(super) fn too_few(&self) -> Option<String> {
         [("baseline", &self.baseline), ("candidate", &self.candidate)].into_iter().find_map(|(name, side)| {
             let count: usize = side.iter().map(|seen| seen.samples().len()).sum();
-            let unusable = side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0));
             match count {
-                _ if unusable => Some(format!("{name} has a median of zero")),
+                _ if timeless(side) => Some(format!("{name} has a median of zero")),
                 0..LEAST_SAMPLES => Some(format!("{name} has {count} samples, {LEAST_SAMPLES} are needed")),
                 _ => None,
             }
@@ -87,7 +86,7 @@ impl Pair<'_> {
         settings: &Settings,
         generator: &mut rand_chacha::ChaCha8Rng,
     ) -> Option<bootstrap::Ratio> {
-        if self.identical() && self.too_few().is_none_or(|why| !why.contains("zero")) {
+        if self.identical() && !timeless(&self.baseline) {
             return Some(bootstrap::Ratio::ONE);
         }
         if self.too_few().is_some() {
@@ -121,12 +120,15 @@ impl Pair<'_> {
     ) -> Compared {
         let verdict = judged.map_or(Verdict::Undecided, |(ratio, p)| judge(&ratio, p, settings.min_effect));
         let mut why = vec![];
+        let mut assumption = None;
         if self.identical() {
             why.push("the same samples on both sides".into());
         } else if verdict == Verdict::Undecided {
             why.extend(self.too_few());
-            why.extend(self.assumption(judged.map(|(ratio, _)| ratio), settings));
+            assumption = self.assumption(judged.map(|(ratio, _)| ratio), settings);
         }
+        let few_processes = assumption.is_some();
+        why.extend(assumption);
         if verdict != Verdict::Same {
             why.extend(why::reasons(&self.baseline, &self.candidate, driver));
         }
@@ -144,6 +146,7 @@ impl Pair<'_> {
             p: judged.map(|(_, p)| p),
             verdict,
             why,
+            few_processes,
             chain: last.case.chain,
             work: last.case.work,
             share: last.case.share,
@@ -162,6 +165,11 @@ impl Pair<'_> {
             format!("{FEW_PROCESSES}, ±{percent} % assumed between them")
         })
     }
+}
+
+/// Whether a median of these is no time that could be divided by.
+fn timeless(side: &[Seen<'_>]) -> bool {
+    side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0))
 }
 
 /// How far the canary moved while a case was sampled, as a logarithm.

@@ -524,4 +524,26 @@ mod tests {
             assert!(y <= 65_535 && y * z >= count && (y * z - count) < y, "{count}: {y}×{z}");
         }
     }
+
+    #[test]
+    fn a_program_needs_room_for_the_buffers_with_their_red_zones_and_for_its_own() {
+        let buffer = |role, len| BufferSpec { name: "A", role, dtype: DType::F32, len };
+        let mut device = software_device();
+        device.limits.buffer = Bytes(4096 + 8192);
+        device.heaps.truncate(1);
+        device.heaps[0].size = Bytes(40_000);
+        let reason = |role, count: usize, len, scratch: Vec<BufferSpec>| {
+            let program = Program { scratch, ..Program::default() };
+            program.feasible(&vec![buffer(role, len); count], &device).err()
+        };
+        assert_eq!(reason(Role::Input, 3, 1024, vec![]), None);
+        let long = reason(Role::Input, 1, 1025, vec![]).expect("no room for the red zones");
+        assert_eq!(long, "needs a buffer of 4100 B for A; the device allows 12 KiB");
+        for (role, count, scratch) in
+            [(Role::Input, 4, vec![]), (Role::InPlace, 2, vec![]), (Role::Input, 3, vec![buffer(Role::Scratch, 1024)])]
+        {
+            let reason = reason(role, count, 1024, scratch).expect("too much");
+            assert!(reason.starts_with("needs 48 KiB of device memory; the device has"), "{reason}");
+        }
+    }
 }

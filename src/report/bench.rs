@@ -378,7 +378,10 @@ pub(crate) mod tests {
         record.cases = ["broadcast-subgroup", "broadcast-shared", "vote-any-subgroup", "vote-any-shared"]
             .into_iter()
             .zip([timed(40.0), timed(80.0), timed(30.0), Outcome::Rejected(verification(1.0))])
-            .map(|(variant, outcome)| Case { chain: Some(1000), ..case(variant, outcome) })
+            .map(|(variant, outcome)| {
+                let algorithm = "collectives".into();
+                Case { algorithm, chain: Some(1000), ..case(variant, outcome) }
+            })
             .collect();
         insta::assert_snapshot!(compact(&record) + "\n" + &long(&record));
     }

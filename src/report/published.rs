@@ -85,4 +85,39 @@ mod tests {
         let run = Run::new(&selection, Purpose::Bench).expect("a plan");
         insta::assert_snapshot!(text(&record(), &run));
     }
+
+    #[test]
+    fn figures_stand_beside_their_own_algorithm_type_size_and_variant_alone() {
+        let run = |text: &str| {
+            let config: Config = toml::from_str(text).expect("a configuration");
+            let [selection]: [Selection; 1] = config.bench.try_into().expect("one table");
+            Run::new(&selection, Purpose::Bench)
+        };
+        let table = |axes: &str, of: &str| {
+            run(&format!(
+                "[[bench]]\n{axes}\nvariant = 'naive'\nsize = '64'\n[[bench.published]]\nsource = 'a post'\n\
+                 device = 'a card'\ncontains = 'kernel'\n{of}\nmilliseconds = {{ naive = {{ 64 = 1.5 }} }}"
+            ))
+        };
+        let both = "algorithm = ['matmul', 'lu']\ndtype = ['f32']";
+        let published = table(both, "algorithm = 'matmul'").expect("a plan");
+        let case = record().cases.remove(0);
+        let shown = |case: &Case| figure(&published.published[0], case);
+        assert_eq!(shown(&case), "1.5");
+        assert_eq!(shown(&Case { size: "64x64x64".into(), ..case.clone() }), "1.5");
+        let others = [
+            Case { algorithm: "lu".into(), ..case.clone() },
+            Case { dtype: crate::basis::dtype::DType::F64, ..case.clone() },
+            Case { size: "65".into(), ..case.clone() },
+            Case { variant: "local".into(), ..case },
+        ];
+        for other in &others {
+            assert_eq!(shown(other), "–", "{other:?}");
+        }
+        let error = |axes: &str, of: &str| table(axes, of).expect_err("a mistake");
+        assert!(error(both, "").ends_with("several algorithms; write algorithm = 'matmul' beside the figures"));
+        let types = error("algorithm = 'matmul'\ndtype = ['f32', 'f64']", "");
+        assert!(types.ends_with("several element types; write dtype = 'f32' beside the figures"), "{types}");
+        assert!(error(both, "algorithm = 'matmull'").contains("did you mean 'matmul'?"));
+    }
 }

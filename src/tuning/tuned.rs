@@ -362,6 +362,7 @@ fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
+    use crate::basis::units::Bytes;
     use crate::device::capability::DeviceKind;
     use crate::device::capability::tests::software_device;
     use crate::plan::On;
@@ -495,7 +496,7 @@ mod tests {
         let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";
         assert_eq!(notes(2048, &device)[0].2, [built_in]);
         let mut small = software_device();
-        small.limits.shared_memory = crate::basis::units::Bytes(9 << 10);
+        small.limits.shared_memory = Bytes(9 << 10);
         assert!(notes(1024, &small)[0].2[0].contains("built in, as the tuned 64×128×16"), "{:?}", notes(1024, &small));
         let mut newer = software_device();
         newer.driver.version += 1;
@@ -534,5 +535,66 @@ mod tests {
         assert_eq!(auto(&["naive", "tiled"], &device), ["naive", "tiled"]);
         device.kind = DeviceKind::DiscreteGpu;
         assert_eq!(auto(&["naive"], &device), ["naive", "tiled"]);
+    }
+
+    /// A device that lacks something, by what it lacks.
+    fn limited(kind: DeviceKind) -> Vec<(&'static str, DeviceInfo)> {
+        let device = |change: fn(&mut DeviceInfo)| {
+            let mut device = software_device();
+            device.kind = kind;
+            change(&mut device);
+            device
+        };
+        vec![
+            ("nothing", device(|_| {})),
+            ("views", device(|d| d.limits.texel_buffer_elements = 1 << 10)),
+            ("shared memory", device(|d| d.limits.shared_memory = Bytes(1 << 10))),
+            ("invocations", device(|d| (d.limits.group_invocations, d.limits.group_size) = (64, [64; 3]))),
+            ("work-groups", device(|d| d.limits.group_count = [40; 3])),
+            ("loops", device(|d| d.limits.loop_iterations = Some(600))),
+            ("buffers", device(|d| d.limits.buffer = Bytes(1 << 20))),
+            ("memory", device(|d| d.heaps.iter_mut().for_each(|heap| heap.size = Bytes(1 << 21)))),
+            ("features", device(|d| d.features.clear())),
+            ("push constants", device(|d| d.limits.push_constants = Bytes(16))),
+            ("operations", device(|d| d.subgroup.operations.clear())),
+            (
+                "views, shared memory and buffers",
+                device(|d| {
+                    d.limits.texel_buffer_elements = 1;
+                    d.limits.shared_memory = Bytes(4 << 10);
+                    d.limits.buffer = Bytes(8 << 20);
+                }),
+            ),
+        ]
+    }
+
+    #[test]
+    fn auto_never_picks_what_is_then_skipped_where_another_of_its_choices_runs() {
+        let mut picked = std::collections::BTreeSet::new();
+        for kind in [DeviceKind::Cpu, DeviceKind::DiscreteGpu] {
+            for (lacks, device) in limited(kind) {
+                let rates = [("tiled", 9.0), ("texel", 5.0), ("vectorised", 4.0), ("subgroup", 3.0), ("naive", 1.0)];
+                let rates = rates.map(|(variant, rate)| kept(&device, variant, "1024", rate));
+                for (tuned, n) in [Tuned::none(), tuned(&rates)].iter().flat_map(|t| [(t, 64), (t, 1024), (t, 2048)]) {
+                    for dtype in MATMUL.dtypes() {
+                        let mut group = group(&[], Pick::Auto, n);
+                        group.spec.dtype = dtype;
+                        let [Chosen { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
+                            panic!("one variant")
+                        };
+                        let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);
+                        let any = favourites(&MATMUL, &group.spec, &device);
+                        let any = any.into_iter().any(|variant| runs(variant, &group.spec).is_ok());
+                        let found = runs(variant, spec);
+                        assert_eq!(found.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {found:?}");
+                        picked.insert((variant.name, any));
+                    }
+                }
+            }
+        }
+        assert!(
+            picked.iter().filter(|(_, runs)| *runs).count() > 4 && picked.iter().any(|(_, runs)| !runs),
+            "{picked:?}"
+        );
     }
 }

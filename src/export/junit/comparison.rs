@@ -125,6 +125,7 @@ mod tests {
             p: Some(1e-4),
             verdict,
             why: vec!["clock 1980 → 1755 MHz".into()],
+            few_processes: false,
             chain: None,
             work: Work::default(),
             share: None,

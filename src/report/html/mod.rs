@@ -198,8 +198,9 @@ impl Page {
 
     /// The sources beside one another, as far as they have cases in common.
     fn comparison(&mut self, group: &Group<'_>, sources: &[Source<'_>]) {
-        let having =
-            |key: &(&CaseSize, String)| group.cases.iter().filter(|cases| cases.iter().any(|c| name(c) == *key)).count();
+        let having = |key: &(&CaseSize, String)| {
+            group.cases.iter().filter(|cases| cases.iter().any(|c| name(c) == *key)).count()
+        };
         let common: Vec<_> =
             group.cases.iter().flatten().map(|case| name(case)).filter(|key| having(key) > 1).collect();
         let shares = |cases: &[&Case]| cases.iter().any(|case| common.contains(&name(case)));
@@ -223,8 +224,12 @@ impl Page {
                 )
             };
             let found: Vec<_> = shown.iter().map(|(_, cases)| find(cases)).collect();
-            let _ =
-                write!(self.out, r#"<tr><th scope="row">{}</th><td class="w">{}</td>"#, escape(&key.0.to_string()), escape(&key.1));
+            let _ = write!(
+                self.out,
+                r#"<tr><th scope="row">{}</th><td class="w">{}</td>"#,
+                escape(&key.0.to_string()),
+                escape(&key.1)
+            );
             for (status, time) in &found {
                 let text = time.map_or_else(|| status.unwrap_or("–").to_string(), |time| time.to_string());
                 let _ = write!(self.out, r#"<td class="n">{text}</td>"#);

@@ -4,7 +4,7 @@ use super::axis::{self, Axis};
 use super::chart::{Bar, Bars, Ceiling, Histogram, Joined, Plot, Point, Series};
 use crate::algorithms::probes::Pattern;
 use crate::basis::dtype::DType;
-use crate::basis::units::{Nanos, significant};
+use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
 use crate::peak::{Figure, Quantity};
 use crate::record::{Case, CaseSize, Limit, Measured, Record};
@@ -362,29 +362,31 @@ pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[Group<'_>]) -> 
     let compute = compute_ceilings(&figures, &dtypes);
     let bandwidth = bandwidth_ceilings(&figures);
     let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let steepest = bandwidth.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
     if all.is_empty() || top == 0.0 || steepest == 0.0 {
         return None;
     }
-    let slowest = bandwidth.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
+    let slowest = bandwidth.iter().map(|(.., rate)| *rate).fold(f64::INFINITY, f64::min);
     let points = || all.iter().flat_map(|series| &series.points);
     // Wide enough for every case and for where the slopes meet the roofs.
     let ridge = top / slowest;
     let x = Axis::round(points().map(|point| point.x).chain([ridge * 4.0, top / steepest / 16.0]))?;
     let y = Axis::round(points().map(|point| point.y).chain([top * 1.5, (slowest * x.low).max(top * 1e-6)]))?;
-    let slopes = bandwidth.iter().map(|(name, rate)| {
+    let slopes = bandwidth.iter().map(|(name, working_set, rate)| {
         let from = x.low.max(y.low / rate);
-        Ceiling { name: name.clone(), from: (from, from * rate), to: (top / rate, top) }
+        let detail = Some(working_set.to_string());
+        Ceiling { name: name.clone(), detail, from: (from, from * rate), to: (top / rate, top) }
     });
     let roofs = compute.iter().map(|(name, rate)| Ceiling {
         name: name.clone(),
+        detail: None,
         from: ((rate / steepest).max(x.low), *rate),
         to: (x.high, *rate),
     });
     let ceilings: Vec<_> = slopes.chain(roofs).collect();
     let mut description = format!("{} cases under measured limits:", points().count());
     for ceiling in &ceilings {
-        let _ = write!(description, " {};", ceiling.name);
+        let _ = write!(description, " {};", ceiling.full_name());
     }
     Some(Chart::new(
         "roofline",
@@ -424,7 +426,7 @@ fn compute_ceilings(figures: &[&Figure], dtypes: &[DType]) -> Vec<(String, f64)>
 }
 
 /// Bandwidth limits in GB/s: of the largest working set, and of the fastest where that is another and faster.
-fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, f64)> {
+fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, Bytes, f64)> {
     let of = |wanted: Pattern| {
         let found = figures.iter().filter_map(move |figure| match figure.quantity {
             Quantity::Bandwidth { pattern, working_set } if pattern == wanted => {
@@ -440,12 +442,12 @@ fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, f64)> {
     let fastest = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
     let mut ceilings = vec![];
     if let Some((working_set, rate)) = largest {
-        ceilings.push((format!("memory {} GB/s ({working_set})", significant(rate)), rate));
+        ceilings.push((format!("memory {} GB/s", significant(rate)), working_set, rate));
     }
     if let (Some((_, memory)), Some((working_set, rate))) = (largest, fastest)
         && rate > 1.2 * memory
     {
-        ceilings.push((format!("cache {} GB/s ({working_set})", significant(rate)), rate));
+        ceilings.push((format!("cache {} GB/s", significant(rate)), working_set, rate));
     }
     ceilings
 }
