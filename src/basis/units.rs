@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_rounded_number_is_what_is_written() {
-        for value in [0.0, 1.0, 0.012_345_6, 1.234_56, 999.96, 12_345.67, -3.141_59, 2.5e-7] {
+        for value in [0.0, 1.0, 0.012_345_6, 1.234_56, 999.96, 12_345.67, -3.254_59, 2.5e-7] {
             assert_eq!(significant(value).parse(), Ok(rounded(value)), "{value}");
         }
     }

@@ -251,7 +251,7 @@ pub fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record], setti
     for key in keys {
         match pair::pair(before.get(key), after.get(key)) {
             Ok(pair) => pairs.push(pair),
-            Err(listed) => unmatched.push(listed),
+            Err(listed) => unmatched.push(*listed),
         }
     }
     // The stream of random numbers of a case is that of its place, so that cores may share the cases out as they like.

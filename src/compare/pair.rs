@@ -14,7 +14,7 @@ pub(super) struct Pair<'a> {
     pub(super) candidate: Vec<Seen<'a>>,
 }
 
-pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<Pair<'a>, Unmatched> {
+pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<Pair<'a>, Box<Unmatched>> {
     let [before, after] = [state(baseline), state(candidate)];
     if before.0 == MEASURED && after.0 == MEASURED {
         let timed = |side: &[Seen<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
@@ -22,7 +22,7 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
     }
     let any = baseline.first().or(candidate.first());
     let wrong = |state: &'static str| matches!(state, REJECTED | FAILED);
-    Err(Unmatched {
+    Err(Box::new(Unmatched {
         id: any.map(|seen| seen.case.id.clone()).unwrap_or_default(),
         algorithm: any.map(|seen| seen.case.algorithm.clone()).unwrap_or_default(),
         variant: any.map(|seen| seen.case.variant.clone()).unwrap_or_default(),
@@ -32,7 +32,7 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
         newly_wrong: wrong(after.0) && !wrong(before.0),
         interrupted: [before.0, after.0].contains(&INTERRUPTED),
         reason: if after.1.is_empty() { before.1 } else { after.1 },
-    })
+    }))
 }
 
 pub(super) fn runs(side: &[Seen<'_>]) -> Vec<Run> {

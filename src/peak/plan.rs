@@ -1,7 +1,7 @@
 //! The cases that find the limits of a device.
 
 use super::Extent;
-use crate::algorithms::{self, Algorithm, CaseSpec, probes};
+use crate::algorithms::{self, Algorithm, CaseSpec, Variant, probes};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, Sweep};
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
@@ -19,10 +19,13 @@ const MOST_SET: u64 = 1 << 28;
 pub fn run(device: &DeviceInfo, extent: Extent) -> Run {
     let mut groups = vec![];
     for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
-        let Some(wanted) = wanted(algorithm, extent) else { continue };
+        let wanted = wanted(algorithm, extent);
+        if wanted.is_empty() {
+            continue;
+        }
         for Probe { size, dtype, variant } in probes_of(algorithm, device, extent) {
-            let named = |name| wanted.is_none_or(|wanted| wanted == name) && variant.is_none_or(|own| own == name);
-            let variants = algorithm.variants.iter().filter(|v| named(v.name) && v.supports(dtype)).collect();
+            let named = |name| variant.is_none_or(|own| own == name);
+            let variants = wanted.iter().copied().filter(|v| named(v.name) && v.supports(dtype)).collect();
             let spec = CaseSpec::new(algorithm, size, dtype);
             groups.push(Group { algorithm, spec, variants, on: On::Any, pick: Pick::Named, on_host: false });
         }
@@ -38,18 +41,20 @@ struct Probe {
     variant: Option<&'static str>,
 }
 
-/// Which variant of a probe is wanted, `Some(None)` for all: quick runs have only what shares need.
-fn wanted(algorithm: &Algorithm, extent: Extent) -> Option<Option<&'static str>> {
-    let quick: [(&Algorithm, Option<&'static str>); 5] = [
+/// The variants of a probe that are wanted: quick runs have only what shares need.
+fn wanted(algorithm: &'static Algorithm, extent: Extent) -> Vec<&'static Variant> {
+    let quick: [(&Algorithm, Option<&str>); 5] = [
         (&probes::FMA, Some("chains-8")),
         (&probes::MATRIX_UNIT, None),
         (&probes::MEMORY_READ, None),
         (&probes::MEMORY_COPY, None),
         (&probes::LAUNCH, Some("dependent")),
     ];
-    match extent {
-        Extent::Full => Some(None),
-        Extent::Quick => quick.iter().find(|(known, _)| std::ptr::eq(*known, algorithm)).map(|(_, variant)| *variant),
+    let known = quick.iter().find(|(known, _)| std::ptr::eq(*known, algorithm));
+    match (extent, known) {
+        (Extent::Full, _) | (Extent::Quick, Some((_, None))) => algorithm.variants.iter().collect(),
+        (Extent::Quick, Some((_, Some(name)))) => algorithm.variants.iter().filter(|v| v.name == *name).collect(),
+        (Extent::Quick, None) => vec![],
     }
 }
 
@@ -166,7 +171,7 @@ mod tests {
         let sets = run
             .groups
             .iter()
-            .filter(|group| std::ptr::eq(group.algorithm, &probes::MEMORY_READ))
+            .filter(|group| group.algorithm.name == probes::MEMORY_READ.name)
             .map(|group| group.spec.size);
         let sets: Vec<_> = sets.map(|size| size.to_string()).collect();
         assert_eq!(sets.first().map(String::as_str), Some("4096x4194304"));
