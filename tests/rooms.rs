@@ -14,7 +14,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("host", &["basis", "algorithms"]),
     ("vulkan", &["basis", "device", "kernel"]),
     ("plan", &["basis", "device", "algorithms", "host"]),
-    ("tuning", &["basis", "device", "algorithms", "plan"]),
+    ("tuning", &["basis", "device", "kernel", "algorithms", "plan"]),
     ("peak", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
     ("record", &["basis", "device", "stats", "kernel", "algorithms", "plan", "peak"]),
     ("compare", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),

@@ -2,7 +2,10 @@
 //! talks to Vulkan.
 
 pub mod collectives;
+pub(crate) mod dims;
 pub mod eigen;
+mod error_bound;
+mod feasible;
 pub mod input;
 pub mod lu;
 pub mod matmul;
@@ -21,6 +24,7 @@ use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 use input::Input;
 use matmul::{Tile, Tunable};
+use probes::Quantity;
 use serde::{Deserialize, Serialize};
 
 /// Every algorithm, in the order that lists show them.
@@ -62,6 +66,11 @@ pub struct Algorithm {
     pub inputs: &'static [Input],
     /// The implementations.
     pub variants: &'static [Variant],
+    /// The variants whose tile can be searched for, the one that is searched by default first.
+    pub tunable: &'static [Tunable],
+    /// The built-in rule of `--variant auto`: variants by name, the best for a case on a device first; `None` without a
+    /// rule.
+    pub favourites: Option<fn(&CaseSpec, &DeviceInfo) -> &'static [&'static str]>,
     /// The problem that a case poses, or why its size makes no sense.
     pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
 }
@@ -105,10 +114,32 @@ pub struct Variant {
     pub summary: &'static str,
     /// Where it comes from.
     pub source: &'static str,
+    /// What its time says.
+    pub measures: Measures,
     /// The kernels it runs; `program` gets them compiled for the case's element type, in this order.
     pub kernels: &'static [&'static str],
     /// The steps that solve a case on a device. Pure; the result is checked against the device's limits afterwards.
     pub program: fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program,
+}
+
+/// What the time of a variant says.
+#[derive(Clone, Copy)]
+pub enum Measures {
+    /// How fast it solves the problem.
+    Problem,
+    /// What an operation costs in one of its forms.
+    Form(Form),
+    /// What a device can do at most; `None` for a size that is no problem of the algorithm.
+    Limit(fn(Size, DType) -> Option<Quantity>),
+}
+
+/// One of several ways to do the same operation: tables put them beside one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The operation: `broadcast`.
+    pub operation: &'static str,
+    /// How it is done: `subgroup`, `shared`.
+    pub name: &'static str,
 }
 
 /// What one case of a plan asks for, apart from the variant.
@@ -276,6 +307,14 @@ pub fn find(name: &str) -> Result<&'static Algorithm, String> {
     })
 }
 
+/// The variant that a record names, if this program has it: records of other versions, and of the host's cores, name
+/// others.
+#[must_use]
+pub fn registered(algorithm: &str, variant: &str) -> Option<&'static Variant> {
+    let algorithm = ALGORITHMS.iter().find(|known| known.name == algorithm)?;
+    algorithm.variants.iter().find(|known| known.name == variant)
+}
+
 impl Algorithm {
     /// Finds a variant by name or alias.
     ///
@@ -289,22 +328,16 @@ impl Algorithm {
         })
     }
 
-    /// The variants whose tile can be searched for.
+    /// Whether it is there to find limits of a device.
     #[must_use]
-    pub fn tunable(&self) -> &'static [Tunable] {
-        if self.name == matmul::MATMUL.name { matmul::TUNABLE } else { &[] }
+    pub fn finds_limits(&self) -> bool {
+        self.variants.iter().any(|variant| matches!(variant.measures, Measures::Limit(_)))
     }
 
-    /// The built-in rule of `--variant auto`: variants by name, the best for this case first; empty without a rule.
+    /// The search for the tile of `variant`, where it has one that can be searched for.
     #[must_use]
-    pub fn favourites(&self, case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
-        if self.name == matmul::MATMUL.name { matmul::favourites(case, device) } else { &[] }
-    }
-
-    /// Whether [`Self::favourites`] has a rule.
-    #[must_use]
-    pub fn has_favourites(&self) -> bool {
-        self.name == matmul::MATMUL.name
+    pub fn tunable(&self, variant: &Variant) -> Option<&'static Tunable> {
+        self.tunable.iter().find(|tunable| tunable.variant == variant.name)
     }
 
     /// The element types that at least one variant has.
@@ -326,7 +359,26 @@ impl Variant {
         self.kernels.iter().map(|name| Shader::find(name, dtype)).collect()
     }
 
-    /// Its program for a case on a device.
+    /// The operation that it is a form of, and which.
+    #[must_use]
+    pub fn form(&self) -> Option<Form> {
+        match self.measures {
+            Measures::Form(form) => Some(form),
+            Measures::Problem | Measures::Limit(_) => None,
+        }
+    }
+
+    /// The limit of a device that a case of this size and type finds.
+    #[must_use]
+    pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
+        match self.measures {
+            Measures::Limit(of) => of(size, dtype),
+            Measures::Problem | Measures::Form(_) => None,
+        }
+    }
+
+    /// Its program for a case on a device that has the features and limits for it. Whether there is room for its
+    /// buffers, [`Algorithm::feasible`] says.
     ///
     /// # Errors
     /// Why it cannot run there.

@@ -7,8 +7,8 @@
 //! so that it says little of how large those of elements are: [`SAMPLE`] columns are therefore checked whole, one by one.
 
 use super::CheckMethod;
+use super::dims::Dims;
 use super::input::generator;
-use super::matmul::Dims;
 use crate::basis::dtype::HostArray;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};

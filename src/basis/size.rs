@@ -8,9 +8,8 @@ use std::str::FromStr;
 /// One size: the extents that an algorithm gives a meaning to.
 ///
 /// A single extent stands for a square or cubic problem (`1024` is 1024×1024×1024 for matmul).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(untagged)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Size {
     /// The same extent in every dimension.
     Uniform(u64),
@@ -27,6 +26,49 @@ impl fmt::Display for Size {
             Self::Two(a, b) => f.pad(&format!("{a}x{b}")),
             Self::Three(m, n, k) => f.pad(&format!("{m}x{n}x{k}")),
         }
+    }
+}
+
+impl Size {
+    /// The same size with one extent where three equal ones stand for a cube: `64x64x64` is `64`.
+    #[must_use]
+    pub fn shortest(self) -> Self {
+        match self {
+            Self::Three(m, n, k) if m == n && n == k => Self::Uniform(m),
+            other => other,
+        }
+    }
+
+    /// Its extents as they are written.
+    #[must_use]
+    pub fn extents(self) -> Vec<u64> {
+        match self {
+            Self::Uniform(n) => vec![n],
+            Self::Two(a, b) => vec![a, b],
+            Self::Three(m, n, k) => vec![m, n, k],
+        }
+    }
+}
+
+impl From<Size> for String {
+    fn from(size: Size) -> Self {
+        size.to_string()
+    }
+}
+
+impl TryFrom<String> for Size {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        size(text)
     }
 }
 

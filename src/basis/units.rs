@@ -98,6 +98,16 @@ impl fmt::Display for TimeUnit {
     }
 }
 
+/// A number as [`significant`] writes it.
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10f64.powi((3 - value.abs().log10().floor() as i32).max(0));
+    (value * scale).round() / scale
+}
+
 /// Four significant digits without an exponent: `0.1234`, `1.234`, `123.4`, `12345`.
 #[must_use]
 pub fn significant(value: f64) -> String {
@@ -192,6 +202,13 @@ impl fmt::Display for OpsPerSecond {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rounded_number_is_what_is_written() {
+        for value in [0.0, 1.0, 0.012_345_6, 1.234_56, 999.96, 12_345.67, -3.254_59, 2.5e-7] {
+            assert_eq!(significant(value).parse(), Ok(rounded(value)), "{value}");
+        }
+    }
 
     #[test]
     fn times_are_shown_in_the_largest_unit_that_keeps_them_above_one() {

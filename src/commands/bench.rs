@@ -11,7 +11,7 @@ use crate::commands::progress::{Progress, Silent};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::runner::{Observer, Runner, Timing};
 use crate::peak::Peak;
-use crate::plan::{Group, HOST, Plan, Run, Sampling};
+use crate::plan::{CaseId, Group, HOST, Plan, Run, Sampling};
 use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::report;
 use crate::tuning::tuned::{self, Chosen, Tuned};
@@ -235,17 +235,16 @@ fn unmeasured(run: &Run, device: &DeviceInfo, tuned: &Tuned, outcome: &Outcome) 
 }
 
 /// One line for all cases of a variant and type that share a reason: a sweep of hundreds says it once.
-fn skips(skipped: &[(String, String)]) -> Vec<String> {
-    // An id up to its size names algorithm, variant and type.
-    let variant = |id: &str| id.splitn(4, '/').take(3).map(str::to_string).collect::<Vec<_>>();
-    let mut lines: Vec<(&str, &str, usize)> = vec![];
+fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
+    let variant = |id: &CaseId| (id.algorithm, id.variant.clone(), id.dtype);
+    let mut lines: Vec<(&CaseId, &str, usize)> = vec![];
     for (id, reason) in skipped {
         match lines.iter_mut().find(|(first, why, _)| why == reason && variant(first) == variant(id)) {
             Some((.., more)) => *more += 1,
             None => lines.push((id, reason, 0)),
         }
     }
-    let line = |(first, reason, more): (&str, &str, usize)| {
+    let line = |(first, reason, more): (&CaseId, &str, usize)| {
         let more = if more > 0 { format!(" and {more} more like it") } else { String::new() };
         format!("{first}{more} will be skipped: {reason}")
     };
@@ -255,19 +254,10 @@ fn skips(skipped: &[(String, String)]) -> Vec<String> {
 /// Notes how much faster than the host's cases those of the same problem are.
 fn speed_up(cases: &mut [Case], host: usize) {
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
-    // What remains of an id without the variant is the problem.
-    let problem = |case: &Case| case.id.replacen(&format!("/{}/", case.variant), "/", 1);
-    let known: Vec<_> = cases
-        .iter()
-        .filter(|case| case.device == host)
-        .filter_map(|case| Some((problem(case), median(case)?)))
-        .collect();
-    for case in cases.iter_mut().filter(|case| case.device != host) {
-        // A required sub-group size makes another case of the same problem.
-        let name = problem(case);
-        let name = name.split("/subgroup-").next().unwrap_or(&name);
-        let host = known.iter().find(|(other, _)| other.split("/subgroup-").next() == Some(name));
-        case.speedup = host.zip(median(case)).map(|((_, host), own)| host / own);
+    let (on_host, on_devices): (Vec<_>, Vec<_>) = cases.iter_mut().partition(|case| case.device == host);
+    for case in on_devices {
+        let host = on_host.iter().find(|host| host.same_problem(case) && median(host).is_some());
+        case.speedup = host.and_then(|host| Some(median(host)? / median(case)?));
     }
 }
 
@@ -321,17 +311,25 @@ pub(super) fn exit(record: &Record) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use super::skips;
+    use super::*;
+    use crate::algorithms::{StopRule, StopTest};
+    use crate::basis::dtype::DType;
+    use crate::report::bench::tests::record as measured;
 
     #[test]
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
-        let case = |id: &str, reason: &str| (id.to_string(), reason.to_string());
+        let case = |variant: &str, dtype, extents: &str, reason: &str| {
+            let (variant, extents) = (variant.into(), extents.into());
+            let id =
+                CaseId { algorithm: "matmul", variant, dtype, extents, input: None, subgroup_size: None, stop: None };
+            (id, reason.to_string())
+        };
         let skipped = [
-            case("matmul/split/f32/8x8x8", "no units"),
-            case("matmul/coopmat/f16/8x8x8", "no units"),
-            case("matmul/split/f32/16x16x16", "no units"),
-            case("matmul/split/f32/64x64x64", "too large"),
-            case("matmul/split/f32/32x32x32", "no units"),
+            case("split", DType::F32, "8x8x8", "no units"),
+            case("coopmat", DType::F16, "8x8x8", "no units"),
+            case("split", DType::F32, "16x16x16", "no units"),
+            case("split", DType::F32, "64x64x64", "too large"),
+            case("split", DType::F32, "32x32x32", "no units"),
         ];
         let lines = [
             "matmul/split/f32/8x8x8 and 2 more like it will be skipped: no units",
@@ -339,5 +337,56 @@ mod tests {
             "matmul/split/f32/64x64x64 will be skipped: too large",
         ];
         assert_eq!(skips(&skipped), lines);
+    }
+
+    /// A case of eigen with a median of so many nanoseconds.
+    fn eigen(variant: &str, device: usize, eps: f64, subgroup_size: Option<u32>, median: f64) -> Case {
+        let mut case = measured().cases.remove(0);
+        let Outcome::Measured(measured) = &mut case.outcome else { panic!("the first case was measured") };
+        measured.summary.median = Nanos(median);
+        let stop = StopRule { test: StopTest::Neighbour, eps, max_rounds: 100 };
+        let width = subgroup_size.map_or_else(String::new, |width| format!("/subgroup-{width}"));
+        Case {
+            id: format!("eigen/{variant}/f32/64x64{width}/neighbour-{eps:e}-100"),
+            algorithm: "eigen".into(),
+            variant: variant.into(),
+            size: "64".into(),
+            stop: Some(stop),
+            subgroup_size,
+            device,
+            ..case
+        }
+    }
+
+    #[test]
+    fn a_speed_up_is_over_the_host_with_the_same_stop_rule_whatever_the_sub_groups() {
+        let mut cases = [
+            eigen("subgroup", 0, 1e-3, Some(8), 10.0),
+            eigen("subgroup", 0, 1e-5, Some(8), 10.0),
+            eigen("subgroup", 0, 1e-5, None, 20.0),
+            eigen("subgroup", 0, 1e-7, None, 20.0),
+            eigen("rayon", 1, 1e-3, Some(8), 50.0),
+            eigen("rayon", 1, 1e-5, Some(8), 80.0),
+        ];
+        speed_up(&mut cases, 1);
+        assert_eq!(cases.map(|case| case.speedup), [Some(5.0), Some(8.0), Some(4.0), None, None, None]);
+    }
+
+    #[test]
+    fn a_speed_up_is_over_the_same_problem_alone() {
+        let host = eigen("rayon", 1, 1e-3, None, 50.0);
+        let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
+        let others = [
+            Case { algorithm: "lu".into(), ..same.clone() },
+            Case { dtype: DType::F64, ..same.clone() },
+            Case { size: "65".into(), ..same.clone() },
+            Case { input: crate::algorithms::input::Input::Hilbert, ..same.clone() },
+            Case { seed: same.seed + 1, ..same.clone() },
+            Case { stop: None, ..same.clone() },
+        ];
+        let mut cases = [vec![host, same], others.to_vec()].concat();
+        speed_up(&mut cases, 1);
+        let told: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
+        assert_eq!(told, [[false, true], [false; 2], [false; 2], [false; 2]].concat());
     }
 }

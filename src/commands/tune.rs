@@ -5,7 +5,7 @@ use crate::algorithms::matmul::Tunable;
 use crate::algorithms::{self, Algorithm};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, rounded};
 use crate::commands::cli::TuneArgs;
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
@@ -142,7 +142,7 @@ fn note(notes: &mut String, what: &str, refusal: &Refusal, exit: Exit) -> Exit {
 fn plan(args: TuneArgs) -> Result<(&'static Algorithm, Run), Error> {
     let TuneArgs { algorithm: name, mut variant, size, dtype, device, seed, .. } = args;
     let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
-    let known: Vec<_> = algorithm.tunable().iter().map(|tunable| tunable.variant).collect();
+    let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let Some(first) = known.first() else {
         return Err(Error::Usage(format!("{name} has no tiles to search; write `gpukern tune matmul`")));
     };
@@ -188,10 +188,9 @@ fn searches<'a>(
     run: &'a Run,
     device: &DeviceInfo,
 ) -> impl Iterator<Item = (&'a Group, &'static Tunable)> {
-    run.groups_on(device.kind).flat_map(|group| {
+    run.groups_on(device.kind).flat_map(move |group| {
         let variants = group.variants.iter().filter(|variant| variant.supports(group.spec.dtype));
-        let tunable = |name| algorithm.tunable().iter().find(|tunable| tunable.variant == name);
-        variants.filter_map(move |variant| Some((group, tunable(variant.name)?)))
+        variants.filter_map(move |variant| Some((group, algorithm.tunable(variant)?)))
     })
 }
 
@@ -205,7 +204,7 @@ fn results(
     rate: impl Fn(Nanos) -> crate::basis::units::OpsPerSecond,
 ) -> Vec<Kept> {
     // Four digits are more than repeats agree on.
-    let gflops = |time| rate(time).to_string().parse::<f64>().unwrap_or_default().max(f64::MIN_POSITIVE);
+    let gflops = |time| rounded(rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
     let plain = Kept {
         model: Model::of(device),
         algorithm: algorithm.name.into(),

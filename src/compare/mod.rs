@@ -34,7 +34,7 @@ pub const FALSE_DISCOVERIES: f64 = 0.01;
 /// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
 const LEAST_SAMPLES: usize = 6;
 
-/// How the reason begins that an interval is wide because of an assumption.
+/// Why an interval is wide because of an assumption.
 pub const FEW_PROCESSES: &str = "few processes";
 
 /// What the verdicts depend on.
@@ -130,6 +130,12 @@ pub struct Sighting {
 pub struct Compared {
     /// Its id.
     pub id: String,
+    /// Its algorithm; the document has it in the id.
+    #[serde(skip)]
+    pub algorithm: String,
+    /// Its variant.
+    #[serde(skip)]
+    pub variant: String,
     /// The device's name.
     pub device: String,
     /// The baseline.
@@ -146,6 +152,9 @@ pub struct Compared {
     pub verdict: Verdict,
     /// What explains it, or keeps it from being one.
     pub why: Vec<String>,
+    /// Whether it is undecided because of what is assumed where processes are few.
+    #[serde(skip)]
+    pub few_processes: bool,
     /// Operations of a chain, to show the time of one.
     pub chain: Option<u64>,
     /// Nominal work, for gates.
@@ -162,6 +171,12 @@ pub struct Compared {
 pub struct Unmatched {
     /// Its id.
     pub id: String,
+    /// Its algorithm; the document has it in the id.
+    #[serde(skip)]
+    pub algorithm: String,
+    /// Its variant.
+    #[serde(skip)]
+    pub variant: String,
     /// The device's name.
     pub device: String,
     /// What the baseline says: `measured`, `rejected`, …, or `absent`.
@@ -236,7 +251,7 @@ pub fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record], setti
     for key in keys {
         match pair::pair(before.get(key), after.get(key)) {
             Ok(pair) => pairs.push(pair),
-            Err(listed) => unmatched.push(listed),
+            Err(listed) => unmatched.push(*listed),
         }
     }
     // The stream of random numbers of a case is that of its place, so that cores may share the cases out as they like.

@@ -14,7 +14,7 @@ pub(super) struct Pair<'a> {
     pub(super) candidate: Vec<Seen<'a>>,
 }
 
-pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<Pair<'a>, Unmatched> {
+pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<Pair<'a>, Box<Unmatched>> {
     let [before, after] = [state(baseline), state(candidate)];
     if before.0 == MEASURED && after.0 == MEASURED {
         let timed = |side: &[Seen<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
@@ -22,15 +22,17 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
     }
     let any = baseline.first().or(candidate.first());
     let wrong = |state: &'static str| matches!(state, REJECTED | FAILED);
-    Err(Unmatched {
+    Err(Box::new(Unmatched {
         id: any.map(|seen| seen.case.id.clone()).unwrap_or_default(),
+        algorithm: any.map(|seen| seen.case.algorithm.clone()).unwrap_or_default(),
+        variant: any.map(|seen| seen.case.variant.clone()).unwrap_or_default(),
         device: any.and_then(Seen::device).map(|device| device.name.clone()).unwrap_or_default(),
         baseline: before.0,
         candidate: after.0,
         newly_wrong: wrong(after.0) && !wrong(before.0),
         interrupted: [before.0, after.0].contains(&INTERRUPTED),
         reason: if after.1.is_empty() { before.1 } else { after.1 },
-    })
+    }))
 }
 
 pub(super) fn runs(side: &[Seen<'_>]) -> Vec<Run> {
@@ -57,9 +59,8 @@ impl Pair<'_> {
     pub(super) fn too_few(&self) -> Option<String> {
         [("baseline", &self.baseline), ("candidate", &self.candidate)].into_iter().find_map(|(name, side)| {
             let count: usize = side.iter().map(|seen| seen.samples().len()).sum();
-            let unusable = side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0));
             match count {
-                _ if unusable => Some(format!("{name} has a median of zero")),
+                _ if timeless(side) => Some(format!("{name} has a median of zero")),
                 0..LEAST_SAMPLES => Some(format!("{name} has {count} samples, {LEAST_SAMPLES} are needed")),
                 _ => None,
             }
@@ -85,7 +86,7 @@ impl Pair<'_> {
         settings: &Settings,
         generator: &mut rand_chacha::ChaCha8Rng,
     ) -> Option<bootstrap::Ratio> {
-        if self.identical() && self.too_few().is_none_or(|why| !why.contains("zero")) {
+        if self.identical() && !timeless(&self.baseline) {
             return Some(bootstrap::Ratio::ONE);
         }
         if self.too_few().is_some() {
@@ -119,12 +120,15 @@ impl Pair<'_> {
     ) -> Compared {
         let verdict = judged.map_or(Verdict::Undecided, |(ratio, p)| judge(&ratio, p, settings.min_effect));
         let mut why = vec![];
+        let mut assumption = None;
         if self.identical() {
             why.push("the same samples on both sides".into());
         } else if verdict == Verdict::Undecided {
             why.extend(self.too_few());
-            why.extend(self.assumption(judged.map(|(ratio, _)| ratio), settings));
+            assumption = self.assumption(judged.map(|(ratio, _)| ratio), settings);
         }
+        let few_processes = assumption.is_some();
+        why.extend(assumption);
         if verdict != Verdict::Same {
             why.extend(why::reasons(&self.baseline, &self.candidate, driver));
         }
@@ -132,6 +136,8 @@ impl Pair<'_> {
         let last = &self.candidate[self.candidate.len() - 1];
         Compared {
             id: last.case.id.clone(),
+            algorithm: last.case.algorithm.clone(),
+            variant: last.case.variant.clone(),
             device: self.baseline[0].device().map(|device| device.name.clone()).unwrap_or_default(),
             baseline: sighting(&self.baseline),
             candidate: sighting(&self.candidate),
@@ -140,6 +146,7 @@ impl Pair<'_> {
             p: judged.map(|(_, p)| p),
             verdict,
             why,
+            few_processes,
             chain: last.case.chain,
             work: last.case.work,
             share: last.case.share,
@@ -158,6 +165,11 @@ impl Pair<'_> {
             format!("{FEW_PROCESSES}, ±{percent} % assumed between them")
         })
     }
+}
+
+/// Whether a median of these is no time that could be divided by.
+fn timeless(side: &[Seen<'_>]) -> bool {
+    side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0))
 }
 
 /// How far the canary moved while a case was sampled, as a logarithm.

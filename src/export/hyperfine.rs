@@ -48,7 +48,7 @@ pub fn text(record: &Record) -> Result<String, Error> {
             max: seconds(m.summary.max),
             exit_codes: vec![0; times.len()],
             times,
-            parameters: BTreeMap::from([("size", named.case.size.clone())]),
+            parameters: BTreeMap::from([("size", named.case.size.to_string())]),
             command: named.name,
         }
     });

@@ -386,4 +386,31 @@ pub(crate) mod tests {
         assert_eq!(moments(&[3.0]), (3.0, None));
         assert_eq!(moments(&[1.0, 3.0]), (2.0, Some(2f64.sqrt())));
     }
+
+    /// What another version may have measured.
+    #[test]
+    fn every_format_takes_algorithms_variants_and_sizes_that_this_version_does_not_know() {
+        let mut record = record();
+        for case in &mut record.cases {
+            case.id = format!("convolve/{}-shared/f32/3x3x64x64", case.variant);
+            (case.algorithm, case.size) = ("convolve".into(), "3x3x64x64".into());
+            case.variant = format!("{}-shared", case.variant);
+            case.chain = Some(10);
+        }
+        let json = serde_json::to_string(&record).expect("JSON");
+        let read = crate::record::reader::parse(json.as_bytes(), "run.json").expect("a record").record;
+        assert_eq!(read, record);
+        for format in Format::ALL {
+            let text = format.export(&read).unwrap_or_else(|error| panic!("{format:?}: {error}"));
+            assert!(text.contains("convolve"), "{format:?}\n{text}");
+        }
+        let table = crate::report::bench::compact(&read);
+        assert!(
+            table.contains("convolve f32") && table.contains("3x3x64x64") && table.contains("naive-shared"),
+            "{table}"
+        );
+        let run = crate::report::html::Run { name: "run.json".into(), record: read };
+        let page = crate::report::html::report(&[run]).html;
+        assert!(page.contains("naive-shared") && page.contains("3x3x64x64"));
+    }
 }

@@ -97,7 +97,7 @@ pub fn text(record: &Record) -> Result<String, Error> {
 /// The values of a case along [`AXES`].
 fn values(case: &Case) -> [String; 5] {
     let subgroup = case.subgroup_size.map_or_else(|| "default".into(), |width| width.to_string());
-    [case.variant.clone(), case.dtype.to_string(), case.size.clone(), case.input.to_string(), subgroup]
+    [case.variant.clone(), case.dtype.to_string(), case.size.to_string(), case.input.to_string(), subgroup]
 }
 
 fn axes(cases: &[&Case]) -> Vec<Value> {

@@ -67,7 +67,7 @@ impl Row {
             algorithm: case.algorithm.clone(),
             variant: case.variant.clone(),
             dtype: case.dtype.to_string(),
-            size: case.size.clone(),
+            size: case.size.to_string(),
             input: case.input.to_string(),
             seed: case.seed,
             subgroup_size: case.subgroup_size,

@@ -1,7 +1,8 @@
 //! Matrix product by faer, on all cores, on the row major matrices as they are.
 
 use super::{Baseline, HostProgram};
-use crate::algorithms::matmul::{Dims, MATMUL};
+use crate::algorithms::dims::Dims;
+use crate::algorithms::matmul::MATMUL;
 use crate::basis::dtype::{DType, HostArray};
 use faer::linalg::matmul::matmul;
 use faer::traits::ComplexField;

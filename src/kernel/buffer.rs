@@ -3,6 +3,10 @@
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 
+/// Bytes of the red zones before and after the data of each buffer on a device. They hold poison, and a kernel that
+/// writes to them is rejected: kernels address memory directly, so nothing else would notice.
+pub const RED_ZONE: u64 = 4096;
+
 /// A buffer that a problem needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferSpec {
@@ -21,6 +25,19 @@ impl BufferSpec {
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         Bytes(self.len * self.dtype.bytes())
+    }
+
+    /// What a device allocates for it: the data between its red zones, a multiple of four bytes so that it can be filled.
+    #[must_use]
+    pub fn allocation(&self) -> Bytes {
+        Bytes(self.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
+    }
+
+    /// Device memory that these buffers take, with the first contents of those that programs change in place.
+    #[must_use]
+    pub fn footprint(buffers: &[Self]) -> Bytes {
+        let copies = |spec: &Self| if spec.role == Role::InPlace { 2 } else { 1 };
+        Bytes(buffers.iter().map(|spec| copies(spec) * spec.allocation().0).sum())
     }
 }
 

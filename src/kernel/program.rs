@@ -427,9 +427,20 @@ impl Program {
         })
     }
 
+    /// This program, if `device` can run it on `buffers`, those of its problem: it has what every dispatch needs, and
+    /// room for the buffers, those of the program's own and views of them.
+    ///
+    /// # Errors
+    /// The missing feature, operation or limit.
+    pub fn feasible(self, buffers: &[BufferSpec], device: &DeviceInfo) -> Result<Self, String> {
+        let all: Vec<_> = buffers.iter().chain(&self.scratch).copied().collect();
+        let refusal = self.unsupported(device);
+        let refusal = refusal.or_else(|| too_large(&all, device)).or_else(|| self.unviewable(&all, device));
+        refusal.map_or(Ok(self), Err)
+    }
+
     /// Why `device` cannot give the program texel views of buffers of these sizes, if so.
-    #[must_use]
-    pub fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
+    fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         let most = u64::from(device.limits.texel_buffer_elements);
         let viewed = self.dispatches().flat_map(|dispatch| &dispatch.views).map(|id| &buffers[id.0]);
         viewed.map(|buffer| (buffer, buffer.bytes().0.div_ceil(TEXEL))).find(|(_, texels)| *texels > most).map(
@@ -439,7 +450,7 @@ impl Program {
         )
     }
 
-    /// Why `device` cannot run this program, if so: the missing feature, operation or limit.
+    /// Why `device` cannot run this program on buffers of any size, if so: the missing feature, operation or limit.
     #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
@@ -455,6 +466,16 @@ impl Program {
             long.len, long.name
         ))
     }
+}
+
+/// Why `device` has no room for these buffers, if so.
+fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
+    let most = device.limits.buffer;
+    if let Some(buffer) = buffers.iter().find(|buffer| buffer.allocation() > most) {
+        return Some(format!("needs a buffer of {} for {}; the device allows {most}", buffer.bytes(), buffer.name));
+    }
+    let (footprint, memory) = (BufferSpec::footprint(buffers), device.memory());
+    (footprint > memory).then(|| format!("needs {footprint} of device memory; the device has {memory}"))
 }
 
 /// Bytes of one texel of a view: four f32.
@@ -581,6 +602,28 @@ mod tests {
         for count in [1, 65_535, 65_536, 200_000, 1 << 24] {
             let [y, z] = fold(count, 65_535);
             assert!(y <= 65_535 && y * z >= count && (y * z - count) < y, "{count}: {y}×{z}");
+        }
+    }
+
+    #[test]
+    fn a_program_needs_room_for_the_buffers_with_their_red_zones_and_for_its_own() {
+        let buffer = |role, len| BufferSpec { name: "A", role, dtype: DType::F32, len };
+        let mut device = software_device();
+        device.limits.buffer = Bytes(4096 + 8192);
+        device.heaps.truncate(1);
+        device.heaps[0].size = Bytes(40_000);
+        let reason = |role, count: usize, len, scratch: Vec<BufferSpec>| {
+            let program = Program { scratch, ..Program::default() };
+            program.feasible(&vec![buffer(role, len); count], &device).err()
+        };
+        assert_eq!(reason(Role::Input, 3, 1024, vec![]), None);
+        let long = reason(Role::Input, 1, 1025, vec![]).expect("no room for the red zones");
+        assert_eq!(long, "needs a buffer of 4100 B for A; the device allows 12 KiB");
+        for (role, count, scratch) in
+            [(Role::Input, 4, vec![]), (Role::InPlace, 2, vec![]), (Role::Input, 3, vec![buffer(Role::Scratch, 1024)])]
+        {
+            let reason = reason(role, count, 1024, scratch).expect("too much");
+            assert!(reason.starts_with("needs 48 KiB of device memory; the device has"), "{reason}");
         }
     }
 }

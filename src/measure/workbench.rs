@@ -7,8 +7,7 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
 use crate::kernel::program::{Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
@@ -19,9 +18,6 @@ use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, Times
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Bytes of the red zones before and after the data of each buffer. They hold poison, and a kernel that writes to
-/// them is rejected: kernels address memory directly, so nothing else would notice.
-const RED_ZONE: u64 = 4096;
 /// What outputs and red zones are filled with: NaN in every floating-point type.
 const POISON: u32 = 0xffff_ffff;
 /// Bytes that are read to empty the caches: four times the largest last-level cache of a GPU of today (256 MiB).
@@ -137,13 +133,6 @@ impl Workbench {
         &self.device.info
     }
 
-    /// Bytes of device memory that these buffers take.
-    #[must_use]
-    pub fn footprint(buffers: &[BufferSpec]) -> Bytes {
-        let copies = |spec: &BufferSpec| if spec.role == Role::InPlace { 2 } else { 1 };
-        Bytes(buffers.iter().map(|spec| copies(spec) * padded(spec).0).sum())
-    }
-
     /// Makes the buffers of `problem`, fills them with poison, uploads its inputs and solves it on the host.
     ///
     /// # Errors
@@ -151,7 +140,7 @@ impl Workbench {
     pub fn load(&mut self, problem: &dyn Problem) -> Result<Loaded, VulkanError> {
         let mut phases = Phases::default();
         let specs = problem.buffers();
-        let make = |spec: &BufferSpec| Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel);
+        let make = |spec: &BufferSpec| Buffer::new(&self.device, spec.name, spec.allocation(), Use::Kernel);
         let buffers = specs.iter().map(make).collect::<Result<Vec<_>, _>>()?;
         let pristine = specs.iter().map(|spec| (spec.role == Role::InPlace).then(|| make(spec)).transpose());
         let pristine = pristine.collect::<Result<Vec<_>, _>>()?;
@@ -278,7 +267,7 @@ impl Workbench {
         let words = 1 << (bytes / 4).ilog2();
         let case = CaseSpec::new(&MEMORY_READ, Size::Two(words, words), DType::I32);
         let problem = (MEMORY_READ.problem)(&case).expect("powers of two");
-        let program = MEMORY_READ.variants[0].program(&case, &self.device.info);
+        let program = MEMORY_READ.feasible(&MEMORY_READ.variants[0], &case, problem.as_ref(), &self.device.info);
         let program = program.map_err(|reason| VulkanError::Allocation {
             what: "the read that empties the caches".into(),
             bytes: Bytes(bytes),
@@ -297,7 +286,8 @@ impl Workbench {
         clock: Clock,
         evictor: Option<Rc<Evictor>>,
     ) -> Result<Sampler, VulkanError> {
-        let make = |spec: &BufferSpec| Ok((*spec, Buffer::new(&self.device, spec.name, padded(spec), Use::Kernel)?));
+        let make =
+            |spec: &BufferSpec| Ok((*spec, Buffer::new(&self.device, spec.name, spec.allocation(), Use::Kernel)?));
         let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
         if !scratch.is_empty() {
             let mut recorder = Recorder::new(&self.device)?;
@@ -431,11 +421,6 @@ impl Workbench {
         }
         Ok(())
     }
-}
-
-/// The data between its red zones, a multiple of four bytes so that it can be filled.
-fn padded(spec: &BufferSpec) -> Bytes {
-    Bytes(spec.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
 }
 
 impl Sampler {

@@ -3,9 +3,10 @@
 
 pub mod plan;
 
-use crate::algorithms::probes::Pattern;
+pub use crate::algorithms::probes::{AtomicPattern, Direction, Operation, Quantity};
+
+use crate::algorithms::probes::{Bounds, Pattern, Unit};
 use crate::basis::dtype::DType;
-use crate::basis::size::{Size, Sweep};
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Computes;
@@ -69,93 +70,6 @@ pub struct Figure {
     pub case: String,
 }
 
-/// What a figure measures; its unit follows from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Quantity {
-    /// Multiply-adds outside matrix units, two operations each: operations a second.
-    Arithmetic {
-        /// Element type.
-        dtype: DType,
-    },
-    /// Products of a cooperative matrix shape: operations a second.
-    Matrix {
-        /// Element type of the operands.
-        dtype: DType,
-        /// Whether the accumulator is as narrow as the operands.
-        narrow: bool,
-        /// Rows of A.
-        m: u64,
-        /// Columns of B.
-        n: u64,
-        /// Columns of A.
-        k: u64,
-    },
-    /// Traffic to a working set: bytes a second.
-    Bandwidth {
-        /// The direction.
-        pattern: Pattern,
-        /// Bytes that are gone over again and again.
-        working_set: Bytes,
-    },
-    /// Reads of shared memory, of all work-groups together: bytes a second.
-    SharedMemory,
-    /// Atomic additions to global memory: additions a second.
-    Atomics {
-        /// Where they go.
-        pattern: AtomicPattern,
-    },
-    /// Time of one operation: nanoseconds.
-    Latency {
-        /// The operation.
-        of: Operation,
-    },
-    /// From host memory to device memory or back through a staging buffer that one thread fills or empties, by the
-    /// host's clock: bytes a second.
-    Transfer {
-        /// The direction.
-        direction: Direction,
-    },
-}
-
-/// Where atomic additions go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum AtomicPattern {
-    /// All to one word.
-    Same,
-    /// Each invocation to a word of its own.
-    Spread,
-}
-
-/// An operation whose time is a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Operation {
-    /// A dispatch that does nothing, behind others that nothing orders.
-    EmptyDispatch,
-    /// A dispatch and the barrier that makes the next one wait for it.
-    DependentDispatch,
-    /// An indirect dispatch of zero work-groups, and its barrier.
-    EmptyIndirectDispatch,
-    /// From submission of an empty command buffer until the host knows that it is done.
-    SubmitToWait,
-}
-
-/// The direction of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// Host to device.
-    Upload,
-    /// Device to host.
-    Download,
-}
-
 /// A level of the memory hierarchy as a staircase of bandwidths shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -202,12 +116,13 @@ impl Peak {
     /// Adds what a probe measured.
     pub fn add_case(&mut self, case: &Case) {
         let missing = |reason: String| Missing { case: case.id.clone(), reason };
-        match (&case.outcome, quantity(case)) {
+        let quantity = || case.registered()?.limit(case.size.known()?, case.dtype);
+        match (&case.outcome, quantity()) {
             (Outcome::Measured(measured), Some(quantity)) => {
-                let figure = |time: Nanos| match quantity {
-                    Quantity::Latency { .. } => case.shown(time).0,
-                    Quantity::Bandwidth { .. } | Quantity::SharedMemory => case.work.bandwidth(time).0,
-                    _ => case.work.rate(time).0,
+                let figure = |time: Nanos| match quantity.unit() {
+                    Unit::Nanoseconds => case.shown(time).0,
+                    Unit::BytesPerSecond => case.work.bandwidth(time).0,
+                    Unit::OperationsPerSecond | Unit::AdditionsPerSecond => case.work.rate(time).0,
                 };
                 let Summary { min, median, .. } = measured.summary;
                 self.add(Figure { quantity, best: figure(min), median: figure(median), case: case.id.clone() });
@@ -223,9 +138,9 @@ impl Peak {
 
     /// Adds a figure, or replaces one of the same quantity that is less good.
     pub fn add(&mut self, figure: Figure) {
-        let better = |known: &Figure| match figure.quantity {
-            Quantity::Latency { .. } => figure.best < known.best,
-            _ => figure.best > known.best,
+        let better = |known: &Figure| match figure.quantity.unit() {
+            Unit::Nanoseconds => figure.best < known.best,
+            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => figure.best > known.best,
         };
         match self.figures.iter_mut().find(|known| known.quantity == figure.quantity) {
             Some(known) if better(known) => *known = figure,
@@ -298,7 +213,7 @@ impl Peak {
     #[must_use]
     pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
         let Case { work, launches, .. } = *case;
-        let Computes { dtype, operations } = case.computes.unwrap_or(Computes { dtype: case.dtype, operations: 1 });
+        let Computes { dtype, operations } = case.computed_in();
         let operations = (work.operations * operations) as f64;
         let compute = self.arithmetic(dtype).map(|rate| Nanos::from_seconds(operations / rate));
         let memory = self.bandwidth(work.bytes).map(|rate| Nanos::from_seconds(work.bytes.0 as f64 / rate));
@@ -311,48 +226,16 @@ impl Peak {
     }
 }
 
-impl Quantity {
-    /// The unit of its figures, with the power of ten that a table shows them in.
-    #[must_use]
-    pub fn unit(self) -> (&'static str, f64) {
-        match self {
-            Self::Arithmetic { .. } | Self::Matrix { .. } => ("GFLOP/s", 1e9),
-            Self::Bandwidth { .. } | Self::SharedMemory | Self::Transfer { .. } => ("GB/s", 1e9),
-            Self::Atomics { .. } => ("G/s", 1e9),
-            Self::Latency { .. } => ("µs", 1e3),
-        }
+/// Whether the limit on a case that computes in `dtype` may be a figure of this quantity.
+#[must_use]
+pub fn may_limit(quantity: Quantity, limit: Limit, dtype: DType) -> bool {
+    match quantity.facts().bounds {
+        Bounds::Arithmetic => limit == Limit::Compute,
+        Bounds::ArithmeticOf(own) => limit == Limit::Compute && own == dtype,
+        Bounds::Memory => limit == Limit::Memory,
+        Bounds::Launches => limit == Limit::Launch,
+        Bounds::Nothing => false,
     }
-}
-
-/// What a probe measures.
-fn quantity(case: &Case) -> Option<Quantity> {
-    let size: Sweep = case.size.parse().ok()?;
-    let size = *size.0.first()?;
-    Some(match (case.algorithm.as_str(), size) {
-        ("fma", _) => Quantity::Arithmetic { dtype: case.dtype },
-        ("matrix-unit", Size::Three(m, n, k)) => {
-            Quantity::Matrix { dtype: case.dtype, narrow: case.variant == "narrow", m, n, k }
-        }
-        ("memory-read", Size::Two(words, _)) => bandwidth(Pattern::Read, words),
-        ("memory-write", Size::Two(words, _)) => bandwidth(Pattern::Write, words),
-        ("memory-copy", Size::Two(words, _)) => bandwidth(Pattern::Copy, words),
-        ("shared-memory", _) => Quantity::SharedMemory,
-        ("atomic-add", Size::Two(_, counters)) => {
-            Quantity::Atomics { pattern: if counters == 1 { AtomicPattern::Same } else { AtomicPattern::Spread } }
-        }
-        ("launch", _) => Quantity::Latency {
-            of: match case.variant.as_str() {
-                "empty" => Operation::EmptyDispatch,
-                "dependent" => Operation::DependentDispatch,
-                _ => Operation::EmptyIndirectDispatch,
-            },
-        },
-        _ => return None,
-    })
-}
-
-fn bandwidth(pattern: Pattern, words: u64) -> Quantity {
-    Quantity::Bandwidth { pattern, working_set: Bytes(4 * words) }
 }
 
 /// Below this share of the median of a level's working sets begins the next.
@@ -391,8 +274,8 @@ mod tests {
     fn peak() -> Peak {
         let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
         peak.add(figure(Quantity::Arithmetic { dtype: DType::F32 }, 100e9));
-        peak.add(figure(bandwidth(Pattern::Read, 1 << 12), 40e9));
-        peak.add(figure(bandwidth(Pattern::Read, 1 << 18), 10e9));
+        peak.add(figure(Quantity::bandwidth(Pattern::Read, 1 << 12), 40e9));
+        peak.add(figure(Quantity::bandwidth(Pattern::Read, 1 << 18), 10e9));
         peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 1e3));
         peak
     }

@@ -1,9 +1,9 @@
 //! The cases that find the limits of a device.
 
 use super::Extent;
-use crate::algorithms::{self, Algorithm, CaseSpec, probes};
+use crate::algorithms::{self, Algorithm, CaseSpec, Variant, probes};
 use crate::basis::dtype::DType;
-use crate::basis::size::Size;
+use crate::basis::size::{Size, Sweep};
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::plan::{Group, On, Pick, Run, Sampling};
 use std::time::Duration;
@@ -13,42 +13,66 @@ const LEAST_SET: u64 = 1 << 12;
 /// The largest in words, 1 GiB: well over eight times the last-level cache of any GPU of today.
 const MOST_SET: u64 = 1 << 28;
 
-/// The probes of `device`.
+/// The probes of `device`, in the order of the registry: the default sweep of each, but for those whose cases depend on
+/// what the device has.
 #[must_use]
 pub fn run(device: &DeviceInfo, extent: Extent) -> Run {
     let mut groups = vec![];
-    let mut add = |algorithm: &'static Algorithm, dtype, size, variants: &[&str]| {
-        let wanted = |variant: &&algorithms::Variant| variants.is_empty() || variants.contains(&variant.name);
-        let variants: Vec<_> = algorithm.variants.iter().filter(wanted).filter(|v| v.supports(dtype)).collect();
-        let spec = CaseSpec::new(algorithm, size, dtype);
-        groups.push(Group { algorithm, spec, variants, on: On::Any, pick: Pick::Named, on_host: false });
-    };
-    let scale = Scale::of(device);
-    for dtype in probes::FMA.dtypes() {
-        let variants: &[_] = if extent == Extent::Full { &[] } else { &["chains-8"] };
-        add(&probes::FMA, dtype, Size::Uniform(scale.multiply_adds), variants);
-    }
-    for (shape, dtype, variant) in shapes(device, extent) {
-        add(&probes::MATRIX_UNIT, dtype, shape, &[variant]);
-    }
-    let mut patterns = vec![&probes::MEMORY_READ, &probes::MEMORY_COPY];
-    if extent == Extent::Full {
-        patterns.insert(1, &probes::MEMORY_WRITE);
-    }
-    for algorithm in patterns {
-        for words in scale.working_sets(extent) {
-            add(algorithm, DType::I32, Size::Two(words, scale.touched.max(scale.passes * words)), &[]);
+    for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
+        let wanted = wanted(algorithm, extent);
+        if wanted.is_empty() {
+            continue;
+        }
+        for Probe { size, dtype, variant } in probes_of(algorithm, device, extent) {
+            let named = |name| variant.is_none_or(|own| own == name);
+            let variants = wanted.iter().copied().filter(|v| named(v.name) && v.supports(dtype)).collect();
+            let spec = CaseSpec::new(algorithm, size, dtype);
+            groups.push(Group { algorithm, spec, variants, on: On::Any, pick: Pick::Named, on_host: false });
         }
     }
-    if extent == Extent::Full {
-        add(&probes::SHARED_MEMORY, DType::I32, Size::Uniform(scale.groups), &[]);
-        for counters in [1, scale.additions] {
-            add(&probes::ATOMIC_ADD, DType::I32, Size::Two(scale.additions, counters), &[]);
-        }
-    }
-    let variants: &[_] = if extent == Extent::Full { &[] } else { &["dependent"] };
-    add(&probes::LAUNCH, DType::I32, Size::Uniform(1024), variants);
     Run { devices: vec![], groups, sampling: sampling(extent), published: vec![] }
+}
+
+/// A problem that finds a limit.
+struct Probe {
+    size: Size,
+    dtype: DType,
+    /// The only variant that it is for; `None` for all.
+    variant: Option<&'static str>,
+}
+
+/// The variants of a probe that are wanted: quick runs have only what shares need.
+fn wanted(algorithm: &'static Algorithm, extent: Extent) -> Vec<&'static Variant> {
+    let quick: [(&Algorithm, Option<&str>); 5] = [
+        (&probes::FMA, Some("chains-8")),
+        (&probes::MATRIX_UNIT, None),
+        (&probes::MEMORY_READ, None),
+        (&probes::MEMORY_COPY, None),
+        (&probes::LAUNCH, Some("dependent")),
+    ];
+    let known = quick.iter().find(|(known, _)| std::ptr::eq(*known, algorithm));
+    match (extent, known) {
+        (Extent::Full, _) | (Extent::Quick, Some((_, None))) => algorithm.variants.iter().collect(),
+        (Extent::Quick, Some((_, Some(name)))) => algorithm.variants.iter().filter(|v| v.name == *name).collect(),
+        (Extent::Quick, None) => vec![],
+    }
+}
+
+/// The problems of a probe on `device`.
+fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
+    let is = |other: &Algorithm| std::ptr::eq(other, algorithm);
+    if is(&probes::MATRIX_UNIT) {
+        return shapes(device, extent);
+    }
+    if is(&probes::MEMORY_READ) || is(&probes::MEMORY_WRITE) || is(&probes::MEMORY_COPY) {
+        let scale = Scale::of(device);
+        let size = |words: u64| Size::Two(words, scale.touched.max(scale.passes * words));
+        let sizes = scale.working_sets(extent).into_iter().map(size);
+        return sizes.map(|size| Probe { size, dtype: DType::I32, variant: None }).collect();
+    }
+    let Sweep(sizes) = algorithm.default_size.on(device.kind).parse().expect("a test reads the sweeps of the registry");
+    let of = |dtype| sizes.iter().map(move |size| Probe { size: *size, dtype, variant: None });
+    algorithm.dtypes().flat_map(of).collect()
 }
 
 /// The probes that a share of more than 100 % puts in doubt, sampled longer.
@@ -71,8 +95,8 @@ fn sampling(extent: Extent) -> Sampling {
 
 /// Shapes of cooperative matrices that the device advertises and the probe has kernels for; for a quick run the first
 /// for each type.
-fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<(Size, DType, &'static str)> {
-    let mut found = vec![];
+fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
+    let mut found: Vec<Probe> = vec![];
     for shape in device.cooperative_matrices.iter().filter(|shape| shape.scope == "subgroup") {
         let Ok(dtype) = shape.input.parse::<DType>() else { continue };
         let wide = Accumulator::Wide.name(dtype) == shape.accumulator;
@@ -85,20 +109,19 @@ fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<(Size, DType, &'static str
             continue;
         }
         let size = Size::Three(shape.m.into(), shape.n.into(), shape.k.into());
-        let known = |(other, kind, name): &(Size, DType, &str)| {
-            (*kind, *name) == (dtype, variant) && (*other == size || extent == Extent::Quick)
+        let variant = Some(variant);
+        let known = |other: &Probe| {
+            (other.dtype, other.variant) == (dtype, variant) && (other.size == size || extent == Extent::Quick)
         };
         if !found.iter().any(known) {
-            found.push((size, dtype, variant));
+            found.push(Probe { size, dtype, variant });
         }
     }
     found
 }
 
-/// How much work keeps a device of a kind busy for milliseconds.
+/// How much traffic keeps a device of a kind busy for milliseconds.
 struct Scale {
-    /// Invocations of multiply-adds.
-    multiply_adds: u64,
     /// Words touched.
     touched: u64,
     /// Passes through the largest working sets: a launch is to be nothing beside them.
@@ -107,10 +130,6 @@ struct Scale {
     largest: u64,
     /// Factor from one working set to the next.
     step: usize,
-    /// Work-groups that read shared memory.
-    groups: u64,
-    /// Invocations that add.
-    additions: u64,
 }
 
 impl Scale {
@@ -119,24 +138,8 @@ impl Scale {
         let room = (device.memory().0 / 8).min(device.limits.buffer.0 / 2) / 4;
         let largest = 1 << room.clamp(LEAST_SET, MOST_SET).ilog2();
         match device.kind {
-            DeviceKind::Cpu => Self {
-                multiply_adds: 1 << 12,
-                touched: 1 << 22,
-                passes: 1,
-                largest,
-                step: 2,
-                groups: 1 << 4,
-                additions: 1 << 12,
-            },
-            _ => Self {
-                multiply_adds: 1 << 23,
-                touched: 1 << 28,
-                passes: 4,
-                largest,
-                step: 1,
-                groups: 1 << 13,
-                additions: 1 << 18,
-            },
+            DeviceKind::Cpu => Self { touched: 1 << 22, passes: 1, largest, step: 2 },
+            _ => Self { touched: 1 << 28, passes: 4, largest, step: 1 },
         }
     }
 
@@ -165,7 +168,11 @@ mod tests {
     #[test]
     fn working_sets_go_from_16_kib_to_the_share_of_the_heap() {
         let run = run(&software_device(), Extent::Full);
-        let sets = run.groups.iter().filter(|group| group.algorithm.name == "memory-read").map(|group| group.spec.size);
+        let sets = run
+            .groups
+            .iter()
+            .filter(|group| group.algorithm.name == probes::MEMORY_READ.name)
+            .map(|group| group.spec.size);
         let sets: Vec<_> = sets.map(|size| size.to_string()).collect();
         assert_eq!(sets.first().map(String::as_str), Some("4096x4194304"));
         assert_eq!(sets.last().map(String::as_str), Some("67108864x67108864"));
@@ -191,9 +198,35 @@ mod tests {
             shape(16, "f64", "f64", "subgroup"),
             shape(64, "f16", "f32", "workgroup"),
         ];
-        let names: Vec<_> = shapes(&device, Extent::Full).iter().map(|(s, d, v)| format!("{s} {d} {v}")).collect();
+        let name = |probe: &Probe| format!("{} {} {}", probe.size, probe.dtype, probe.variant.unwrap_or_default());
+        let names: Vec<_> = shapes(&device, Extent::Full).iter().map(name).collect();
         assert_eq!(names, ["16x16x16 f16 wide", "16x16x16 f16 narrow", "8x16x16 f16 wide", "16x16x16 i8 wide"]);
         assert_eq!(shapes(&device, Extent::Quick).len(), 3);
+    }
+
+    #[test]
+    fn a_full_run_has_every_variant_that_finds_a_limit_and_each_case_says_which() {
+        let mut device = software_device();
+        device.cooperative_matrices = [("f16", "f32"), ("f16", "f16")]
+            .map(|(input, accumulator)| CooperativeMatrix {
+                m: 16,
+                n: 16,
+                k: 16,
+                input: input.into(),
+                accumulator: accumulator.into(),
+                scope: "subgroup".into(),
+            })
+            .to_vec();
+        let run = run(&device, Extent::Full);
+        for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
+            for variant in algorithm.variants {
+                let groups = run.groups.iter().filter(|group| std::ptr::eq(group.algorithm, *algorithm));
+                let mut groups = groups.filter(|group| group.variants.iter().any(|own| std::ptr::eq(*own, variant)));
+                let spec = groups.next().map(|group| group.spec);
+                let quantity = spec.and_then(|spec| variant.limit(spec.size, spec.dtype));
+                assert!(quantity.is_some(), "{}/{}", algorithm.name, variant.name);
+            }
+        }
     }
 
     #[test]

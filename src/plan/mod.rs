@@ -35,7 +35,7 @@ pub struct Run {
     /// When to stop sampling.
     pub sampling: Sampling,
     /// Published figures to print beside the measured ones.
-    pub published: Vec<Published>,
+    pub published: Vec<Figures>,
 }
 
 /// The variants of one problem: they share inputs, buffers and oracle.
@@ -124,13 +124,41 @@ impl Default for Sampling {
     }
 }
 
-/// The stable name of a case: the key that joins the records of several runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaseId(String);
+/// The stable name of a case: the key that joins the records of several runs. It is only ever made, never read: whoever
+/// wants to know what a case is of asks its fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseId {
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// The variant, or the baseline of the host's cores.
+    pub variant: String,
+    /// The element type.
+    pub dtype: DType,
+    /// The size written out in full: `1024x1024x1024`.
+    pub extents: String,
+    /// The kind of input, where it is not the default.
+    pub input: Option<Input>,
+    /// The sub-group size that is required.
+    pub subgroup_size: Option<u32>,
+    /// The stop rule of an iterative algorithm, where it is not the default.
+    pub stop: Option<StopRule>,
+}
 
 impl fmt::Display for CaseId {
+    /// `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        let Self { algorithm, variant, dtype, extents, input, subgroup_size, stop } = self;
+        let mut id = format!("{algorithm}/{variant}/{dtype}/{extents}");
+        if let Some(input) = input {
+            id = format!("{id}/{input}");
+        }
+        if let Some(size) = subgroup_size {
+            id = format!("{id}/subgroup-{size}");
+        }
+        if let Some(StopRule { test, eps, max_rounds }) = stop {
+            id = format!("{id}/{}-{eps:e}-{max_rounds}", test.name());
+        }
+        f.pad(&id)
     }
 }
 
@@ -141,8 +169,7 @@ impl Group {
         self.variants.len() + usize::from(self.pick == Pick::Auto)
     }
 
-    /// The id of a variant's case: `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default: the
-    /// kind of input, a required sub-group size, the stop rule of an iterative algorithm.
+    /// The id of a variant's case.
     #[must_use]
     pub fn id(&self, variant: &Variant) -> CaseId {
         self.id_of(variant.name)
@@ -151,19 +178,16 @@ impl Group {
     /// The id of the case of a variant, or a baseline, of this name.
     #[must_use]
     pub fn id_of(&self, variant: &str) -> CaseId {
-        let extents = (self.algorithm.problem)(&self.spec).map_or_else(|_| self.spec.size.to_string(), |p| p.extents());
-        let mut id = format!("{}/{variant}/{}/{extents}", self.algorithm.name, self.spec.dtype);
-        if self.spec.input != self.algorithm.inputs[0] {
-            id = format!("{id}/{}", self.spec.input);
+        let Self { algorithm, spec, .. } = self;
+        CaseId {
+            algorithm: algorithm.name,
+            variant: variant.into(),
+            dtype: spec.dtype,
+            extents: (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents()),
+            input: (spec.input != algorithm.inputs[0]).then_some(spec.input),
+            subgroup_size: spec.subgroup_size,
+            stop: (algorithm.iterative && spec.stop != StopRule::default()).then_some(spec.stop),
         }
-        if let Some(size) = self.spec.subgroup_size {
-            id = format!("{id}/subgroup-{size}");
-        }
-        if self.spec.stop != StopRule::default() && self.algorithm.iterative {
-            let StopRule { test, eps, max_rounds } = self.spec.stop;
-            id = format!("{id}/{}-{eps:e}-{max_rounds}", test.name());
-        }
-        CaseId(id)
     }
 }
 
@@ -179,13 +203,13 @@ impl Group {
     /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
     fn host_id(&self) -> Option<String> {
         let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
-        Some(self.id_of(baseline.name).0)
+        Some(self.id_of(baseline.name).to_string())
     }
 }
 
 impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.variants.iter().map(|variant| self.id(variant).0)).finish()
+        f.debug_list().entries(self.variants.iter().map(|variant| self.id(variant).to_string())).finish()
     }
 }
 
@@ -215,7 +239,7 @@ impl Plan {
     pub fn ids(&self) -> Vec<String> {
         let groups = self.runs.iter().flat_map(|run| &run.groups);
         let ids = |group: &Group| {
-            let variants = group.candidates().into_iter().map(|variant| group.id(variant).0);
+            let variants = group.candidates().into_iter().map(|variant| group.id(variant).to_string());
             variants.chain(group.host_id()).collect::<Vec<_>>()
         };
         groups.flat_map(ids).collect()
@@ -248,7 +272,7 @@ impl Plan {
                 // What a device would choose is among them, if it is wanted.
                 group.pick = Pick::Named;
                 variants.retain(|variant| {
-                    let id = group.id(variant).0;
+                    let id = group.id(variant).to_string();
                     let wanted = ids.contains(&id);
                     found.push(id);
                     wanted
@@ -293,9 +317,9 @@ impl Run {
         run.groups.retain(|group| group.on.suits(kind));
         for group in &mut run.groups {
             let mut variants = std::mem::take(&mut group.variants);
-            variants.retain(|variant| !known(group.id(variant).0));
+            variants.retain(|variant| !known(group.id(variant).to_string()));
             group.variants = variants;
-            if group.pick == Pick::Auto && known(group.id_of(AUTO).0) {
+            if group.pick == Pick::Auto && known(group.id_of(AUTO).to_string()) {
                 group.pick = Pick::Named;
             }
         }
@@ -314,66 +338,186 @@ impl Run {
     /// What is wrong with it.
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         let stop = chosen_stop(selection)?;
-        let mut groups = vec![];
-        for algorithm in chosen_algorithms(selection, purpose)? {
-            let (variants, pick) = chosen_variants(algorithm, &selection.variant)?;
-            // The choice may fall on any variant, so it has every type that one of them has.
-            let all: Vec<_> = algorithm.variants.iter().collect();
-            let candidates = if pick == Pick::Auto { &all } else { &variants };
-            let everything = is_everything(&selection.variant);
-            for dtype in chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)? {
-                // Who asks for all of them means those that have the type; who names one learns that it has not.
-                let variants: Vec<_> =
-                    variants.iter().copied().filter(|variant| !everything || variant.supports(dtype)).collect();
-                for input in chosen_inputs(algorithm, selection.input.as_deref(), purpose)? {
-                    for (size, on) in chosen_sizes(algorithm, &selection.size, purpose)? {
-                        for subgroup_size in chosen_subgroups(&selection.subgroup_size)? {
-                            let seed = selection.seed.unwrap_or(1);
-                            let spec = CaseSpec { size, dtype, input, seed, subgroup_size, stop, tile: None };
-                            let problem = (algorithm.problem)(&spec);
-                            if purpose == Purpose::Verify && selection.input.is_none() && input != algorithm.inputs[0] {
-                                // Other kinds of input than the default where they are cheap and make sense.
-                                if !problem.is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK) {
-                                    continue;
-                                }
-                            } else {
-                                problem.map_err(|reason| {
-                                    format!("{} cannot have size {size}: {reason}", algorithm.name)
-                                })?;
-                            }
-                            let on_host = selection.device.iter().any(|device| device == HOST);
-                            groups.push(Group { algorithm, spec, variants: variants.clone(), on, pick, on_host });
-                        }
-                    }
-                }
-            }
-        }
-        let default = Sampling::default();
-        let clock = selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?;
-        let cache = selection.cache.as_deref().map_or(Ok(default.cache), options::cache)?;
-        if (clock, cache) == (Clock::Host, CacheState::Cold) {
-            return Err(
-                "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one"
-                    .into(),
-            );
-        }
-        if cache == CacheState::Cold && groups.iter().any(|group: &Group| group.on_host) {
+        let axes = chosen_algorithms(selection, purpose)?;
+        let axes = axes.into_iter().map(|algorithm| Axes::new(algorithm, selection, stop, purpose));
+        let axes = axes.collect::<Result<Vec<_>, _>>()?;
+        let groups = axes.iter().map(Axes::groups).collect::<Result<Vec<_>, _>>()?.concat();
+        let sampling = chosen_sampling(selection)?;
+        if sampling.cache == CacheState::Cold && groups.iter().any(|group| group.on_host) {
             return Err(COLD_HOST.into());
         }
+        let published = selection.published.iter().map(|source| Figures::new(source, &axes));
+        let published = published.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { devices: selection.device.clone(), groups, published, sampling })
+    }
+}
+
+/// What is asked for of one algorithm: the choices on each axis, whose product are its cases.
+struct Axes {
+    algorithm: &'static Algorithm,
+    variants: Vec<&'static Variant>,
+    pick: Pick,
+    /// Whether variants were left to choose: then those without a type are left out of it.
+    any_variant: bool,
+    dtypes: Vec<DType>,
+    inputs: Vec<Input>,
+    /// Whether kinds of input were left to choose: then those other than the default are for cheap problems that make
+    /// sense.
+    any_input: bool,
+    sizes: Vec<(Size, On)>,
+    subgroup_sizes: Vec<Option<u32>>,
+    seed: u64,
+    stop: StopRule,
+    on_host: bool,
+}
+
+impl Axes {
+    /// The axes of `algorithm`.
+    fn new(
+        algorithm: &'static Algorithm,
+        selection: &Selection,
+        stop: StopRule,
+        purpose: Purpose,
+    ) -> Result<Self, String> {
+        let (variants, pick) = chosen_variants(algorithm, &selection.variant)?;
+        // The choice may fall on any variant, so it has every type that one of them has.
+        let all: Vec<_> = algorithm.variants.iter().collect();
+        let candidates = if pick == Pick::Auto { &all } else { &variants };
         Ok(Self {
-            devices: selection.device.clone(),
-            groups,
-            published: selection.published.clone(),
-            sampling: Sampling {
-                precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
-                max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,
-                clock,
-                cache,
-                patience: None,
-                pause: selection.pause.as_deref().map(options::duration).transpose()?,
-            },
+            algorithm,
+            dtypes: chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)?,
+            inputs: chosen_inputs(algorithm, selection.input.as_deref(), purpose)?,
+            sizes: chosen_sizes(algorithm, &selection.size, purpose)?,
+            subgroup_sizes: chosen_subgroups(&selection.subgroup_size)?,
+            any_variant: is_everything(&selection.variant),
+            any_input: purpose == Purpose::Verify && selection.input.is_none(),
+            on_host: selection.device.iter().any(|device| device == HOST),
+            seed: selection.seed.unwrap_or(1),
+            variants,
+            pick,
+            stop,
         })
     }
+
+    /// The problems: the product of the axes but for the variants, each with the devices that it is for.
+    fn problems(&self) -> impl Iterator<Item = (CaseSpec, On)> {
+        let types = self.dtypes.iter().flat_map(|dtype| self.inputs.iter().map(move |input| (*dtype, *input)));
+        let sized = types.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
+        let required = sized.flat_map(|(kind, size)| self.subgroup_sizes.iter().map(move |width| (kind, size, *width)));
+        required.map(|((dtype, input), (size, on), subgroup_size)| {
+            (CaseSpec { size, dtype, input, seed: self.seed, subgroup_size, stop: self.stop, tile: None }, on)
+        })
+    }
+
+    /// The variants side by side on each problem.
+    fn groups(&self) -> Result<Vec<Group>, String> {
+        let mut groups = vec![];
+        for (spec, on) in self.problems() {
+            if self.makes_sense(&spec)? {
+                let Self { algorithm, pick, on_host, .. } = *self;
+                groups.push(Group { algorithm, spec, variants: self.variants_for(spec.dtype), on, pick, on_host });
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Who asks for all variants means those that have the type; who names one learns that it has not.
+    fn variants_for(&self, dtype: DType) -> Vec<&'static Variant> {
+        let has = |variant: &&Variant| !self.any_variant || variant.supports(dtype);
+        self.variants.iter().copied().filter(has).collect()
+    }
+
+    /// Whether a problem is wanted; an error if it was asked for and cannot be.
+    fn makes_sense(&self, spec: &CaseSpec) -> Result<bool, String> {
+        let problem = (self.algorithm.problem)(spec);
+        if self.any_input && spec.input != self.algorithm.inputs[0] {
+            return Ok(problem.is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK));
+        }
+        match problem {
+            Ok(_) => Ok(true),
+            Err(reason) => Err(format!("{} cannot have size {}: {reason}", self.algorithm.name, spec.size)),
+        }
+    }
+}
+
+/// Figures that a source document published, of one algorithm and element type.
+#[derive(Clone)]
+pub struct Figures {
+    /// The algorithm.
+    pub algorithm: &'static Algorithm,
+    /// The element type.
+    pub dtype: DType,
+    /// Milliseconds of a variant at a size.
+    milliseconds: Vec<(&'static Variant, Size, f64)>,
+    /// Where they come from.
+    pub source: Published,
+}
+
+impl fmt::Debug for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {:?}", self.algorithm.name, self.dtype, self.source)
+    }
+}
+
+impl Figures {
+    /// What `source` says of the cases of `axes`.
+    fn new(source: &Published, axes: &[Axes]) -> Result<Self, String> {
+        let place = |message: String| format!("published figures of '{}': {message}", source.source);
+        let algorithm = match (&source.algorithm, axes) {
+            (Some(name), _) => algorithms::find(name).map_err(place)?,
+            (None, [only]) => only.algorithm,
+            (None, several) => {
+                let name = several.first().map_or("matmul", |axes| axes.algorithm.name);
+                return Err(place(format!(
+                    "the run has several algorithms; write algorithm = '{name}' beside the figures"
+                )));
+            }
+        };
+        // Of no type that is measured: then they are beside nothing.
+        let measured = axes.iter().find(|axes| std::ptr::eq(axes.algorithm, algorithm));
+        let dtype = match (source.dtype, measured.map_or(&[][..], |axes| &axes.dtypes)) {
+            (Some(dtype), _) => dtype,
+            (None, [] | [_, _, ..]) => {
+                return Err(place("the run has several element types; write dtype = 'f32' beside the figures".into()));
+            }
+            (None, [only]) => *only,
+        };
+        let mut milliseconds = vec![];
+        for (name, sizes) in &source.milliseconds {
+            let variant = algorithm.variant(name).map_err(place)?;
+            for (size, time) in sizes {
+                milliseconds.push((variant, size.parse::<Size>().map_err(place)?, *time));
+            }
+        }
+        Ok(Self { algorithm, dtype, milliseconds, source: source.clone() })
+    }
+
+    /// What was published of a variant of the algorithm, by name, at a size.
+    #[must_use]
+    pub fn of(&self, variant: &str, size: Size) -> Option<f64> {
+        let size = size.shortest();
+        let found = self.milliseconds.iter().find(|(own, at, _)| own.name == variant && at.shortest() == size);
+        found.map(|(.., time)| *time)
+    }
+}
+
+fn chosen_sampling(selection: &Selection) -> Result<Sampling, String> {
+    let default = Sampling::default();
+    let clock = selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?;
+    let cache = selection.cache.as_deref().map_or(Ok(default.cache), options::cache)?;
+    if (clock, cache) == (Clock::Host, CacheState::Cold) {
+        return Err(
+            "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one".into(),
+        );
+    }
+    Ok(Sampling {
+        precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
+        max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,
+        clock,
+        cache,
+        patience: None,
+        pause: selection.pause.as_deref().map(options::duration).transpose()?,
+    })
 }
 
 fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
@@ -415,7 +559,7 @@ fn chosen_variants(algorithm: &'static Algorithm, names: &[String]) -> Result<(V
         return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
     }
     let pick = if names.iter().any(|name| name == AUTO) { Pick::Auto } else { Pick::Named };
-    if pick == Pick::Auto && !algorithm.has_favourites() {
+    if pick == Pick::Auto && algorithm.favourites.is_none() {
         let known: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
         return Err(format!(
             "variant 'auto' has no rule for {}; name one of: {}, all",

@@ -1,5 +1,6 @@
 //! What a run is asked to do, as it is typed: the options of `bench`, which are also the fields of a configuration.
 
+use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
@@ -122,6 +123,12 @@ pub struct Published {
     pub device: String,
     /// What the figures contain.
     pub contains: Contains,
+    /// The algorithm, where the table has several.
+    #[serde(default)]
+    pub algorithm: Option<String>,
+    /// The element type, where the table has several.
+    #[serde(default)]
+    pub dtype: Option<DType>,
     /// Milliseconds by variant and size.
     pub milliseconds: BTreeMap<String, BTreeMap<String, f64>>,
 }

@@ -1,12 +1,13 @@
 //! The JSON document of a run. Its schema is `docs/record.schema.json`, generated from these types; a test compares
 //! the two.
 
+mod case_size;
 pub mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{Check, CheckMethod, Problem, StopRule};
+use crate::algorithms::{self, Check, CheckMethod, Form, Problem, StopRule, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::metric::Metric;
 use crate::basis::units::{Nanos, Work};
@@ -17,6 +18,7 @@ use crate::peak::Peak;
 use crate::plan::Group;
 use crate::plan::method::{CacheState, Clock};
 use crate::stats::{Summary, noise};
+pub use case_size::CaseSize;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -81,7 +83,8 @@ pub struct Case {
     /// Element type.
     pub dtype: DType,
     /// Size as it was asked for: `1024`.
-    pub size: String,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub size: CaseSize,
     /// Kind of input data.
     pub input: Input,
     /// Seed of the input data.
@@ -421,7 +424,33 @@ impl Case {
     /// The size as a table row shows it, with the sub-group size where one was required.
     #[must_use]
     pub fn row(&self) -> String {
-        self.subgroup_size.map_or_else(|| self.size.clone(), |width| format!("{} @{width}", self.size))
+        self.subgroup_size.map_or_else(|| self.size.to_string(), |width| format!("{} @{width}", self.size))
+    }
+
+    /// Its variant, if this program has it.
+    #[must_use]
+    pub fn registered(&self) -> Option<&'static Variant> {
+        algorithms::registered(&self.algorithm, &self.variant)
+    }
+
+    /// The operation that it is a chain of, and in which form.
+    #[must_use]
+    pub fn form(&self) -> Option<Form> {
+        self.registered()?.form()
+    }
+
+    /// Whether it has the same answer as `other`, whatever computes it and however: neither variant nor sub-group size
+    /// nor device matter.
+    #[must_use]
+    pub fn same_problem(&self, other: &Self) -> bool {
+        let problem = |case: &Self| (case.dtype, case.input, case.seed, case.stop);
+        self.algorithm == other.algorithm && problem(self) == problem(other) && self.size.same(&other.size)
+    }
+
+    /// What it computes with.
+    #[must_use]
+    pub fn computed_in(&self) -> Computes {
+        self.computes.unwrap_or(Computes { dtype: self.dtype, operations: 1 })
     }
 
     /// Its measurement, if it was measured.
@@ -448,7 +477,7 @@ impl Case {
             algorithm: group.algorithm.name.into(),
             variant: variant.into(),
             dtype: group.spec.dtype,
-            size: group.spec.size.to_string(),
+            size: group.spec.size.into(),
             input: group.spec.input,
             seed: group.spec.seed,
             subgroup_size: group.spec.subgroup_size,

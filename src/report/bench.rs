@@ -200,11 +200,11 @@ fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> Str
     }
 }
 
-/// The row and the column of the compact table that a case belongs in: its size and its variant. A chain's row has
-/// the operation too, and its column is the form that the name of the variant ends in.
+/// The row and the column of the compact table that a case belongs in: its size and its variant. Of an operation that
+/// has several forms the row has the operation too, and the column is the form.
 fn place(case: &Case) -> (String, &str) {
-    match case.variant.rsplit_once('-').filter(|_| case.chain.is_some()) {
-        Some((operation, form)) => (format!("{} {operation}", case.row()), form),
+    match case.form() {
+        Some(form) => (format!("{} {}", case.row(), form.operation), form.name),
         None => (case.row(), &case.variant),
     }
 }
@@ -379,7 +379,10 @@ pub(crate) mod tests {
         record.cases = ["broadcast-subgroup", "broadcast-shared", "vote-any-subgroup", "vote-any-shared"]
             .into_iter()
             .zip([timed(40.0), timed(80.0), timed(30.0), Outcome::Rejected(verification(1.0))])
-            .map(|(variant, outcome)| Case { chain: Some(1000), ..case(variant, outcome) })
+            .map(|(variant, outcome)| {
+                let algorithm = "collectives".into();
+                Case { algorithm, chain: Some(1000), ..case(variant, outcome) }
+            })
             .collect();
         insta::assert_snapshot!(compact(&record) + "\n" + &long(&record));
     }

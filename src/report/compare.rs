@@ -46,7 +46,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling) -> String {
         );
     }
     let _ = writeln!(out, "{}", summary(comparison, ruling));
-    if comparison.cases.iter().flat_map(|case| &case.why).any(|reason| reason.starts_with(FEW_PROCESSES)) {
+    if comparison.cases.iter().any(|case| case.few_processes) {
         let _ = writeln!(
             out,
             "{FEW_PROCESSES}: measure each side {TELLING_RUNS} times or more, in turn, and give all records \

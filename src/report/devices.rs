@@ -47,7 +47,9 @@ impl<'a> DeviceReport<'a> {
             for variant in algorithm.variants {
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
                     let spec = CaseSpec::new(algorithm, size, dtype);
-                    let missing = variant.program(&spec, info).err();
+                    let problem = (algorithm.problem)(&spec);
+                    let program = problem.and_then(|p| algorithm.feasible(variant, &spec, p.as_ref(), info));
+                    let missing = program.err();
                     variants.push(Support { algorithm: algorithm.name, variant: variant.name, dtype, missing });
                 }
             }

@@ -3,7 +3,7 @@
 use super::table;
 use crate::algorithms::probes::Pattern;
 use crate::basis::units::{Bytes, significant};
-use crate::peak::{Extent, Figure, Peak, Quantity};
+use crate::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -18,9 +18,10 @@ pub fn text(peak: &Peak) -> String {
     let _ = writeln!(out, "best of the samples, and the median of that kernel's{extent}\n");
     let mut figures = table::new(["limit", "best", "median", ""]);
     for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
-        let (unit, scale) = figure.quantity.unit();
+        let facts = figure.quantity.facts();
+        let (unit, scale) = facts.unit.shown();
         let [best, median] = [figure.best, figure.median].map(|value| significant(value / scale));
-        figures.add_row(table::aligned([name(figure), best, median, unit.into()], &[1, 2]));
+        figures.add_row(table::aligned([facts.name, best, median, unit.into()], &[1, 2]));
     }
     out.push_str(&table::text(&figures));
     out.push_str(&staircase(peak));
@@ -28,25 +29,6 @@ pub fn text(peak: &Peak) -> String {
         let _ = writeln!(out, "no figure  {}: {}", missing.case, missing.reason);
     }
     out
-}
-
-fn name(figure: &Figure) -> String {
-    match figure.quantity {
-        Quantity::Arithmetic { dtype } => format!("multiply-adds, {dtype}"),
-        Quantity::Matrix { dtype, narrow, m, n, k } => {
-            format!("matrix unit, {dtype} {m}×{n}×{k}{}", if narrow { ", narrow sums" } else { "" })
-        }
-        Quantity::Bandwidth { .. } => "bandwidth".into(),
-        Quantity::SharedMemory => "shared memory, loads".into(),
-        Quantity::Atomics { pattern } => format!("atomic additions, {}", kebab(pattern)),
-        Quantity::Latency { of } => kebab(of).replace('-', " "),
-        Quantity::Transfer { direction } => kebab(direction),
-    }
-}
-
-/// The name that a value has in JSON.
-fn kebab(value: impl serde::Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|json| json.as_str().map(String::from)).unwrap_or_default()
 }
 
 /// Cells of the bar of the largest bandwidth.
@@ -85,7 +67,7 @@ mod tests {
     use super::*;
     use crate::basis::dtype::DType;
     use crate::device::capability::tests::software_device;
-    use crate::peak::{AtomicPattern, Direction, Level, Missing, Operation};
+    use crate::peak::{AtomicPattern, Direction, Figure, Level, Missing, Operation};
 
     #[test]
     fn limits_are_a_table_and_bandwidths_a_staircase() {

@@ -5,7 +5,7 @@ use super::table;
 use crate::algorithms::Variant;
 use crate::basis::units::{Nanos, significant};
 use crate::plan::options::{Contains, Published};
-use crate::plan::{Pick, Run};
+use crate::plan::{Figures, Pick, Run};
 use crate::record::{Case, Record};
 use std::fmt::Write;
 
@@ -14,17 +14,18 @@ use std::fmt::Write;
 #[must_use]
 pub fn text(record: &Record, run: &Run) -> String {
     let mut out = String::from("published figures beside ours, in ms\n");
-    for (number, source) in run.published.iter().enumerate() {
-        let contains = match source.contains {
+    for (number, Figures { source, .. }) in run.published.iter().enumerate() {
+        let Published { source, device, contains, .. } = source;
+        let contains = match contains {
             Contains::Kernel => "the kernel alone",
             Contains::UploadAndKernel => "upload and kernel",
             Contains::NotStated => "what is not stated",
         };
-        let _ = writeln!(out, "  [{}] {}, {}: contains {contains}", number + 1, source.source, source.device);
+        let _ = writeln!(out, "  [{}] {source}, {device}: contains {contains}", number + 1);
     }
     let of_run = |case: &&Case| {
         run.groups.iter().any(|group| {
-            let named = |variant: &Variant| group.id(variant).to_string() == case.id;
+            let named = |variant: &Variant| *case.id == group.id(variant).to_string();
             let any = group.pick == Pick::Auto && group.algorithm.variants.iter().any(&named);
             any || group.variants.iter().copied().any(named)
         })
@@ -45,8 +46,8 @@ pub fn text(record: &Record, run: &Run) -> String {
                     [millis(kernel), millis(upload), millis(kernel + upload)]
                 },
             );
-            let name = [case.algorithm.clone(), case.size.clone(), case.variant.clone()];
-            let theirs = run.published.iter().map(|source| figure(source, case));
+            let name = [case.algorithm.clone(), case.size.to_string(), case.variant.clone()];
+            let theirs = run.published.iter().map(|figures| figure(figures, case));
             table.add_row(table::row(name.into_iter().chain(ours).chain(theirs), 3));
         }
         let _ = write!(out, "\nours on device {}: {}\n\n{}", device.index, device.name, table::text(&table));
@@ -58,10 +59,11 @@ fn millis(time: Nanos) -> String {
     significant(time.0 * 1e-6)
 }
 
-/// What `source` published of the case, as printed there.
-fn figure(source: &Published, case: &Case) -> String {
-    let found = source.milliseconds.get(&case.variant).and_then(|sizes| sizes.get(&case.size));
-    found.map_or_else(|| "–".into(), ToString::to_string)
+/// What was published of the case, as printed there.
+fn figure(figures: &Figures, case: &Case) -> String {
+    let same = case.algorithm == figures.algorithm.name && case.dtype == figures.dtype;
+    let found = case.size.known().filter(|_| same).and_then(|size| figures.of(&case.variant, size));
+    found.map_or_else(|| "–".into(), |time| time.to_string())
 }
 
 #[cfg(test)]
@@ -82,5 +84,40 @@ mod tests {
         let [selection]: [Selection; 1] = config.bench.try_into().expect("one table");
         let run = Run::new(&selection, Purpose::Bench).expect("a plan");
         insta::assert_snapshot!(text(&record(), &run));
+    }
+
+    #[test]
+    fn figures_stand_beside_their_own_algorithm_type_size_and_variant_alone() {
+        let run = |text: &str| {
+            let config: Config = toml::from_str(text).expect("a configuration");
+            let [selection]: [Selection; 1] = config.bench.try_into().expect("one table");
+            Run::new(&selection, Purpose::Bench)
+        };
+        let table = |axes: &str, of: &str| {
+            run(&format!(
+                "[[bench]]\n{axes}\nvariant = 'naive'\nsize = '64'\n[[bench.published]]\nsource = 'a post'\n\
+                 device = 'a card'\ncontains = 'kernel'\n{of}\nmilliseconds = {{ naive = {{ 64 = 1.5 }} }}"
+            ))
+        };
+        let both = "algorithm = ['matmul', 'lu']\ndtype = ['f32']";
+        let published = table(both, "algorithm = 'matmul'").expect("a plan");
+        let case = record().cases.remove(0);
+        let shown = |case: &Case| figure(&published.published[0], case);
+        assert_eq!(shown(&case), "1.5");
+        assert_eq!(shown(&Case { size: "64x64x64".into(), ..case.clone() }), "1.5");
+        let others = [
+            Case { algorithm: "lu".into(), ..case.clone() },
+            Case { dtype: crate::basis::dtype::DType::F64, ..case.clone() },
+            Case { size: "65".into(), ..case.clone() },
+            Case { variant: "local".into(), ..case },
+        ];
+        for other in &others {
+            assert_eq!(shown(other), "–", "{other:?}");
+        }
+        let error = |axes: &str, of: &str| table(axes, of).expect_err("a mistake");
+        assert!(error(both, "").ends_with("several algorithms; write algorithm = 'matmul' beside the figures"));
+        let types = error("algorithm = 'matmul'\ndtype = ['f32', 'f64']", "");
+        assert!(types.ends_with("several element types; write dtype = 'f32' beside the figures"), "{types}");
+        assert!(error(both, "algorithm = 'matmull'").contains("did you mean 'matmul'?"));
     }
 }

@@ -7,6 +7,7 @@ use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
+use crate::kernel::program::Program;
 use crate::plan::{Group, Pick};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -125,15 +126,12 @@ pub fn class(size: Size) -> String {
         // Nearest on a scale of ratios: √2 is half-way.
         if u128::from(n).pow(2) > 2 * u128::from(below).pow(2) { 2 * below } else { below }
     };
-    match size {
+    let rounded = match size {
         Size::Uniform(n) => Size::Uniform(round(n)),
         Size::Two(a, b) => Size::Two(round(a), round(b)),
-        Size::Three(m, n, k) => match [m, n, k].map(round) {
-            [m, n, k] if m == n && n == k => Size::Uniform(m),
-            [m, n, k] => Size::Three(m, n, k),
-        },
-    }
-    .to_string()
+        Size::Three(m, n, k) => Size::Three(round(m), round(n), round(k)),
+    };
+    rounded.shortest().to_string()
 }
 
 /// The file of the user's: `gpukern/tuned.toml` in the configuration folder, where there is one.
@@ -262,6 +260,8 @@ fn unusable(path: &Path, reason: &str) -> Error {
 
 /// A variant as a device runs it.
 pub struct Chosen {
+    /// The algorithm.
+    pub algorithm: &'static Algorithm,
     /// The variant.
     pub variant: &'static Variant,
     /// The case with its tile.
@@ -291,21 +291,29 @@ pub fn choose(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen> 
 pub(crate) fn with_tile(group: &Group, variant: &'static Variant, device: &DeviceInfo, tuned: &Tuned) -> Chosen {
     let Group { algorithm, mut spec, .. } = *group;
     let mut notes = vec![];
-    if let Some(tunable) = algorithm.tunable().iter().find(|tunable| tunable.variant == variant.name) {
+    if let Some(tunable) = algorithm.tunable(variant) {
         let built_in = tunable.built_in(&spec, device);
         let note = match tuned.result(device, algorithm, variant.name, &spec) {
-            Some((tile, kept)) => match tunable.legal(&tile, &spec, device) {
-                Ok(()) => {
-                    spec.tile = Some(tile);
-                    format!("tile {tile}, tuned {}", kept.day())
+            Some((tile, kept)) => {
+                let with_tile = CaseSpec { tile: Some(tile), ..spec };
+                // A device that cannot run the variant at all says so of the built-in tile.
+                let reason = tunable.legal(&tile, &spec, device).err().or_else(|| {
+                    let reason = feasible(algorithm, variant, &with_tile, device).err()?;
+                    feasible(algorithm, variant, &spec, device).is_ok().then_some(reason)
+                });
+                match reason {
+                    None => {
+                        spec = with_tile;
+                        format!("tile {tile}, tuned {}", kept.day())
+                    }
+                    Some(reason) => format!("tile {built_in}, built in, as the tuned {tile} {reason}"),
                 }
-                Err(reason) => format!("tile {built_in}, built in, as the tuned {tile} {reason}"),
-            },
+            }
             None => format!("tile {built_in}, built in"),
         };
         notes.push(note);
     }
-    Chosen { variant, spec, notes }
+    Chosen { algorithm, variant, spec, notes }
 }
 
 /// The variant that `auto` stands for, and why. Kept rates decide where they include that of the built-in rule's
@@ -316,17 +324,14 @@ fn automatic(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'sta
     let rule = favourite(algorithm, spec, device)?;
     let results: Vec<_> = tuned.results(device, algorithm, spec).collect();
     if results.iter().any(|kept| kept.variant == rule.name) {
-        let candidates = algorithm.favourites(spec, device);
-        let runs = |kept: &&&Kept| {
-            candidates.contains(&kept.variant.as_str())
-                && algorithm.variant(&kept.variant).is_ok_and(|variant| {
-                    let tunable = algorithm.tunable().iter().find(|tunable| tunable.variant == variant.name);
-                    let legal = |tile: &Tile| tunable.is_some_and(|tunable| tunable.legal(tile, spec, device).is_ok());
-                    runs(algorithm, variant, &CaseSpec { tile: kept.tile.filter(legal), ..*spec }, device)
-                })
+        // With the tile that the variant would be run with.
+        let runs = |variant: &'static Variant| {
+            feasible(algorithm, variant, &with_tile(group, variant, device, tuned).spec, device).is_ok()
         };
-        let best = results.iter().filter(runs).max_by(|a, b| a.gflops.total_cmp(&b.gflops));
-        if let Some((best, variant)) = best.and_then(|best| Some((best, algorithm.variant(&best.variant).ok()?))) {
+        let candidates: Vec<_> = favourites(algorithm, spec, device).into_iter().filter(|v| runs(v)).collect();
+        let of = |kept: &Kept| candidates.iter().copied().find(|variant| variant.name == kept.variant);
+        let found = results.iter().filter_map(|kept| Some((of(kept)?, kept)));
+        if let Some((variant, best)) = found.max_by(|a, b| a.1.gflops.total_cmp(&b.1.gflops)) {
             return Some((variant, format!("the fastest of the results of {}", best.day())));
         }
     }
@@ -337,21 +342,27 @@ fn automatic(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'sta
 /// why.
 #[must_use]
 pub fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'static Variant> {
-    let names = algorithm.favourites(spec, device).iter();
-    let variants: Vec<_> = names.filter_map(|name| algorithm.variant(name).ok()).collect();
-    variants.iter().find(|variant| runs(algorithm, variant, spec, device)).or(variants.last()).copied()
+    let variants = favourites(algorithm, spec, device);
+    let runs = |variant: &&&Variant| feasible(algorithm, variant, spec, device).is_ok();
+    variants.iter().find(runs).or(variants.last()).copied()
 }
 
-fn runs(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &DeviceInfo) -> bool {
-    let problem = (algorithm.problem)(spec);
-    let program = variant.program(spec, device);
-    matches!((problem, program), (Ok(problem), Ok(program)) if program.unviewable(&problem.buffers(), device).is_none())
+/// The choices of the built-in rule, the best first.
+fn favourites(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'static Variant> {
+    let names = algorithm.favourites.map_or(&[][..], |rule| rule(spec, device));
+    names.iter().filter_map(|name| algorithm.variant(name).ok()).collect()
+}
+
+fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+    let problem = (algorithm.problem)(spec)?;
+    algorithm.feasible(variant, spec, problem.as_ref(), device)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
+    use crate::basis::units::Bytes;
     use crate::device::capability::DeviceKind;
     use crate::device::capability::tests::software_device;
     use crate::plan::On;
@@ -485,7 +496,7 @@ mod tests {
         let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";
         assert_eq!(notes(2048, &device)[0].2, [built_in]);
         let mut small = software_device();
-        small.limits.shared_memory = crate::basis::units::Bytes(9 << 10);
+        small.limits.shared_memory = Bytes(9 << 10);
         assert!(notes(1024, &small)[0].2[0].contains("built in, as the tuned 64×128×16"), "{:?}", notes(1024, &small));
         let mut newer = software_device();
         newer.driver.version += 1;
@@ -524,5 +535,66 @@ mod tests {
         assert_eq!(auto(&["naive", "tiled"], &device), ["naive", "tiled"]);
         device.kind = DeviceKind::DiscreteGpu;
         assert_eq!(auto(&["naive"], &device), ["naive", "tiled"]);
+    }
+
+    /// A device that lacks something, by what it lacks.
+    fn limited(kind: DeviceKind) -> Vec<(&'static str, DeviceInfo)> {
+        let device = |change: fn(&mut DeviceInfo)| {
+            let mut device = software_device();
+            device.kind = kind;
+            change(&mut device);
+            device
+        };
+        vec![
+            ("nothing", device(|_| {})),
+            ("views", device(|d| d.limits.texel_buffer_elements = 1 << 10)),
+            ("shared memory", device(|d| d.limits.shared_memory = Bytes(1 << 10))),
+            ("invocations", device(|d| (d.limits.group_invocations, d.limits.group_size) = (64, [64; 3]))),
+            ("work-groups", device(|d| d.limits.group_count = [40; 3])),
+            ("loops", device(|d| d.limits.loop_iterations = Some(600))),
+            ("buffers", device(|d| d.limits.buffer = Bytes(1 << 20))),
+            ("memory", device(|d| d.heaps.iter_mut().for_each(|heap| heap.size = Bytes(1 << 21)))),
+            ("features", device(|d| d.features.clear())),
+            ("push constants", device(|d| d.limits.push_constants = Bytes(16))),
+            ("operations", device(|d| d.subgroup.operations.clear())),
+            (
+                "views, shared memory and buffers",
+                device(|d| {
+                    d.limits.texel_buffer_elements = 1;
+                    d.limits.shared_memory = Bytes(4 << 10);
+                    d.limits.buffer = Bytes(8 << 20);
+                }),
+            ),
+        ]
+    }
+
+    #[test]
+    fn auto_never_picks_what_is_then_skipped_where_another_of_its_choices_runs() {
+        let mut picked = std::collections::BTreeSet::new();
+        for kind in [DeviceKind::Cpu, DeviceKind::DiscreteGpu] {
+            for (lacks, device) in limited(kind) {
+                let rates = [("tiled", 9.0), ("texel", 5.0), ("vectorised", 4.0), ("subgroup", 3.0), ("naive", 1.0)];
+                let rates = rates.map(|(variant, rate)| kept(&device, variant, "1024", rate));
+                for (tuned, n) in [Tuned::none(), tuned(&rates)].iter().flat_map(|t| [(t, 64), (t, 1024), (t, 2048)]) {
+                    for dtype in MATMUL.dtypes() {
+                        let mut group = group(&[], Pick::Auto, n);
+                        group.spec.dtype = dtype;
+                        let [Chosen { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
+                            panic!("one variant")
+                        };
+                        let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);
+                        let any = favourites(&MATMUL, &group.spec, &device);
+                        let any = any.into_iter().any(|variant| runs(variant, &group.spec).is_ok());
+                        let found = runs(variant, spec);
+                        assert_eq!(found.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {found:?}");
+                        picked.insert((variant.name, any));
+                    }
+                }
+            }
+        }
+        assert!(
+            picked.iter().filter(|(_, runs)| *runs).count() > 4 && picked.iter().any(|(_, runs)| !runs),
+            "{picked:?}"
+        );
     }
 }

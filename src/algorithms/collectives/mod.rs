@@ -37,6 +37,8 @@ pub static COLLECTIVES: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     variants: variants::VARIANTS,
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Collectives::new(case)?)),
 };
 

@@ -1,23 +1,24 @@
 //! The variants of collectives: each operation as the sub-group has it and through shared memory. To add one: a
-//! kernel in `glsl/collectives/` that defines `operation`, and an entry here. Names end in the form after the last
-//! `-`: tables put the forms of one operation beside one another.
+//! kernel in `glsl/collectives/` that defines `operation`, and an entry here: an operation, one of its forms, and both
+//! joined by `-` are the name.
 
 use super::primitive::Primitive;
 use super::{SUBGROUPS, chain_length};
-use crate::algorithms::{CaseSpec, Variant};
+use crate::algorithms::{CaseSpec, Form, Measures, Variant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
 
 /// A variant that runs a chain of one primitive.
 macro_rules! chains {
-    ($($name:literal: $primitive:ident, $inner:ident, $source:literal, $summary:literal;)*) => {
+    ($($operation:literal, $form:literal: $primitive:ident, $inner:ident, $source:literal, $summary:literal;)*) => {
         pub(super) static VARIANTS: &[Variant] = &[$(Variant {
-            name: $name,
+            name: concat!($operation, "-", $form),
             aliases: &[],
             summary: $summary,
             source: $source,
-            kernels: &[concat!("collectives/", $name)],
+            measures: Measures::Form(Form { operation: $operation, name: $form }),
+            kernels: &[concat!("collectives/", $operation, "-", $form)],
             program: |shaders, case, device| {
                 Program::single(chain(shaders[0], case, device, Primitive::$primitive, InnerLoop::$inner))
             },
@@ -35,59 +36,59 @@ enum InnerLoop {
 
 #[rustfmt::skip]
 chains! {
-    "nothing-subgroup": Nothing, None, "the zero of the scale",
+    "nothing", "subgroup": Nothing, None, "the zero of the scale",
         "the loop of the chain without an operation: to be subtracted from the other times";
-    "barrier-subgroup": Nothing, None, "document 004, barriers of sub-groups",
+    "barrier", "subgroup": Nothing, None, "document 004, barriers of sub-groups",
         "a barrier of the sub-group alone: subgroupBarrier";
-    "barrier-workgroup": Nothing, None, "document 004, barriers of work-groups",
+    "barrier", "workgroup": Nothing, None, "document 004, barriers of work-groups",
         "a barrier of the work-group: what each exchange through shared memory needs";
-    "broadcast-subgroup": Broadcast, None, "document 004, group_broadcast (figure 9-10)",
+    "broadcast", "subgroup": Broadcast, None, "document 004, group_broadcast (figure 9-10)",
         "all lanes get the value of one: subgroupBroadcast from a run-time lane";
-    "broadcast-shared": Broadcast, None, "document 004, group_broadcast (figure 9-10)",
+    "broadcast", "shared": Broadcast, None, "document 004, group_broadcast (figure 9-10)",
         "a value written to shared memory by one lane, read by all after a work-group barrier";
-    "vote-any-subgroup": VoteAny, None, "document 004, any_of_group (figure 9-13)",
+    "vote-any", "subgroup": VoteAny, None, "document 004, any_of_group (figure 9-13)",
         "whether a condition holds in any lane: subgroupAny";
-    "vote-any-shared": VoteAny, None, "document 004, any_of_group (figure 9-13)",
+    "vote-any", "shared": VoteAny, None, "document 004, any_of_group (figure 9-13)",
         "whether a condition holds in any lane: atomic or into a flag in shared memory, one work-group barrier";
-    "vote-all-subgroup": VoteAll, None, "document 004, all_of_group (figure 9-13)",
+    "vote-all", "subgroup": VoteAll, None, "document 004, all_of_group (figure 9-13)",
         "whether a condition holds in all lanes: subgroupAll";
-    "vote-all-shared": VoteAll, None, "document 004, all_of_group (figure 9-13)",
+    "vote-all", "shared": VoteAll, None, "document 004, all_of_group (figure 9-13)",
         "whether a condition holds in all lanes: atomic or of its negation into a flag in shared memory";
-    "vote-none-subgroup": VoteNone, None, "document 004, none_of_group (figure 9-13)",
+    "vote-none", "subgroup": VoteNone, None, "document 004, none_of_group (figure 9-13)",
         "whether a condition holds in no lane: the negation of subgroupAny";
-    "vote-none-shared": VoteNone, None, "document 004, none_of_group (figure 9-13)",
+    "vote-none", "shared": VoteNone, None, "document 004, none_of_group (figure 9-13)",
         "whether a condition holds in no lane: atomic or into a flag in shared memory, read as its negation";
-    "ballot-subgroup": Ballot, None, "document 004, votes (figure 9-13) lane by lane",
+    "ballot", "subgroup": Ballot, None, "document 004, votes (figure 9-13) lane by lane",
         "the lanes in which a condition holds as a set of bits: subgroupBallot";
-    "ballot-shared": Ballot, None, "document 004, votes (figure 9-13) lane by lane",
+    "ballot", "shared": Ballot, None, "document 004, votes (figure 9-13) lane by lane",
         "a set of bits in shared memory, each set by its lane with atomic or";
-    "shuffle-subgroup": Select, None, "document 004, select_from_group (figure 9-14)",
+    "shuffle", "subgroup": Select, None, "document 004, select_from_group (figure 9-14)",
         "each lane reads a lane of its own choice: subgroupShuffle";
-    "shuffle-shared": Select, None, "document 004, select_from_group (figure 9-14)",
+    "shuffle", "shared": Select, None, "document 004, select_from_group (figure 9-14)",
         "each lane reads a place of its own choice in shared memory after a work-group barrier";
-    "shift-left-subgroup": ShiftLeft, None, "document 004, shift_group_left (figure 9-15)",
+    "shift-left", "subgroup": ShiftLeft, None, "document 004, shift_group_left (figure 9-15)",
         "each lane reads the one 5/8 of a sub-group above: subgroupShuffleDown";
-    "shift-left-shared": ShiftLeft, None, "document 004, shift_group_left (figure 9-15)",
+    "shift-left", "shared": ShiftLeft, None, "document 004, shift_group_left (figure 9-15)",
         "the same shift through shared memory and a work-group barrier";
-    "shift-right-subgroup": ShiftRight, None, "document 004, shift_group_right",
+    "shift-right", "subgroup": ShiftRight, None, "document 004, shift_group_right",
         "each lane reads the one 5/8 of a sub-group below: subgroupShuffleUp";
-    "shift-right-shared": ShiftRight, None, "document 004, shift_group_right",
+    "shift-right", "shared": ShiftRight, None, "document 004, shift_group_right",
         "the same shift through shared memory and a work-group barrier";
-    "xor-subgroup": Xor, None, "document 004, permute_group_by_xor (figure 9-16)",
+    "xor", "subgroup": Xor, None, "document 004, permute_group_by_xor (figure 9-16)",
         "neighbouring lanes swap: subgroupShuffleXor with mask 1";
-    "xor-shared": Xor, None, "document 004, permute_group_by_xor (figure 9-16)",
+    "xor", "shared": Xor, None, "document 004, permute_group_by_xor (figure 9-16)",
         "neighbouring lanes swap through shared memory and a work-group barrier";
-    "reverse-subgroup": Reverse, None, "document 004, permute_group_by_xor (figure 9-17)",
+    "reverse", "subgroup": Reverse, None, "document 004, permute_group_by_xor (figure 9-17)",
         "the lanes reverse their order: subgroupShuffleXor with a mask of ones";
-    "reverse-shared": Reverse, None, "document 004, permute_group_by_xor (figure 9-17)",
+    "reverse", "shared": Reverse, None, "document 004, permute_group_by_xor (figure 9-17)",
         "the lanes reverse their order through shared memory and a work-group barrier";
-    "reduce-add-subgroup": ReduceAdd, None, "document 004, collective functions",
+    "reduce-add", "subgroup": ReduceAdd, None, "document 004, collective functions",
         "all lanes get the sum of their values: subgroupAdd";
-    "reduce-add-shared": ReduceAdd, Log2, "document 004, collective functions",
+    "reduce-add", "shared": ReduceAdd, Log2, "document 004, collective functions",
         "the sum by a butterfly through shared memory: log2(lanes) work-group barriers";
-    "scan-subgroup": Scan, None, "document 004, inclusive scans by shifts (at figure 9-15)",
+    "scan", "subgroup": Scan, None, "document 004, inclusive scans by shifts (at figure 9-15)",
         "each lane gets the sum up to its own: subgroupInclusiveAdd";
-    "scan-shared": Scan, Log2, "document 004, inclusive scans by shifts (at figure 9-15)",
+    "scan", "shared": Scan, Log2, "document 004, inclusive scans by shifts (at figure 9-15)",
         "Hillis and Steele's inclusive scan through shared memory: log2(lanes) work-group barriers";
 }
 
@@ -170,8 +171,8 @@ mod tests {
     #[test]
     fn every_operation_of_sub_groups_has_its_form_in_shared_memory() {
         for variant in VARIANTS {
-            let (operation, form) = variant.name.rsplit_once('-').expect("names end in a form");
-            let other = match (operation, form) {
+            let Form { operation, name } = variant.form().expect("each is a form");
+            let other = match (operation, name) {
                 ("nothing", "subgroup") => continue,
                 ("barrier", "subgroup") => "barrier-workgroup".to_string(),
                 ("barrier", "workgroup") | (_, "shared") => format!("{operation}-subgroup"),

@@ -1,7 +1,7 @@
 //! One round of the eigenvector: e\[i\] ← e\[i\]·s\[i\]/max, in place.
 
 use super::{AWKWARD_VECTORS, DIVISION, Elementwise, VECTOR_SIZES, buffer, gamma, over_vector, reals, vector_length};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant, matrix};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -25,6 +25,7 @@ pub static EIGENVECTOR: Algorithm = Algorithm {
             aliases: &["v0"],
             summary: "every invocation reads the maximum from global memory",
             source: "document 003, kernelComputeEigenVector_v0",
+            measures: Measures::Problem,
             kernels: &["eigenvector/global"],
             program,
         },
@@ -33,10 +34,13 @@ pub static EIGENVECTOR: Algorithm = Algorithm {
             aliases: &["v1"],
             summary: "one lane of a sub-group reads the maximum and broadcasts it",
             source: "document 003, kernelComputeEigenVector_v1",
+            measures: Measures::Problem,
             kernels: &["eigenvector/broadcast"],
             program,
         },
     ],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Eigenvector { n: vector_length(case)?, seed: case.seed })),
 };
 

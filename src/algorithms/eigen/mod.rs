@@ -19,7 +19,8 @@ pub(crate) use stop_check::EPS as STOP_CHECK_EPS;
 pub use stop_check::STOP_CHECK;
 pub use vector_max::VECTOR_MAX;
 
-use super::{CaseSpec, Check, CheckMethod, MOST_ELEMENTS, Oracle, Sweeps};
+use super::error_bound::{self, Worst};
+use super::{CaseSpec, Check, MOST_ELEMENTS, Oracle, Sweeps};
 use crate::basis::dtype::HostArray;
 use crate::basis::size::Size;
 use crate::device::capability::{DeviceInfo, Feature};
@@ -38,10 +39,9 @@ const AWKWARD_VECTORS: Sweeps = Sweeps::same("1,2,3,31,33,127,1000,4097,2^20,104
 /// Unit roundoff of f32.
 const U: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// `γ_m` = m·u/(1 − m·u) of f32: the bound of m roundings (Higham, *Accuracy and Stability of Numerical Algorithms*,
-/// 2nd ed., lemma 3.1); infinite where it bounds nothing.
+/// `γ_m` of f32: the bound of m roundings.
 fn gamma(m: f64) -> f64 {
-    if m * U < 1.0 { m * U / (1.0 - m * U) } else { f64::INFINITY }
+    error_bound::gamma(m, U)
 }
 
 /// Roundings that one division may count for: Vulkan lets a quotient be 2.5 units in the last place off, and a unit in the
@@ -141,33 +141,6 @@ impl Oracle for Elementwise {
             worst.see(residual, || format!("{}[{i}] is {got}, expected {expected}", self.name));
         }
         Ok(worst.check(self.tolerance))
-    }
-}
-
-/// The largest residual so far, and where it is.
-#[derive(Default)]
-struct Worst {
-    residual: f64,
-    place: String,
-}
-
-impl Worst {
-    /// Takes another residual into account; one that is not finite is the worst of all.
-    fn see(&mut self, residual: f64, place: impl FnOnce() -> String) {
-        let residual = if residual.is_finite() { residual } else { f64::INFINITY };
-        if residual > self.residual {
-            *self = Self { residual, place: place() };
-        }
-    }
-
-    fn check(self, tolerance: f64) -> Check {
-        Check {
-            residual: self.residual,
-            tolerance,
-            method: CheckMethod::Elementwise,
-            worst: self.place,
-            metrics: vec![],
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The next matrix of the similarity transform: M ← D⁻¹·M·D with D = diag(s), that is M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], in place.
 
 use super::{AWKWARD_MATRICES, DIVISION, Elementwise, MATRIX_SIZES, buffer, gamma, matrix_order, over_matrix, reals};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant, matrix};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -25,6 +25,7 @@ pub static NEXT_MATRIX: Algorithm = Algorithm {
             aliases: &["v0"],
             summary: "every invocation reads both row sums from global memory",
             source: "document 003, kernelSimilarityTransform without its local memory",
+            measures: Measures::Problem,
             kernels: &["next-matrix/global"],
             program,
         },
@@ -33,10 +34,13 @@ pub static NEXT_MATRIX: Algorithm = Algorithm {
             aliases: &["v1"],
             summary: "the row sums of a work-group's row and columns are staged in shared memory",
             source: "document 003, kernelSimilarityTransform, with the column as the column index",
+            measures: Measures::Problem,
             kernels: &["next-matrix/local"],
             program,
         },
     ],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed })),
 };
 

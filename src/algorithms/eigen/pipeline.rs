@@ -21,7 +21,9 @@ use super::{
     next_matrix, over_matrix, over_vector, power, reals, row_sum, stop_check, vector_max,
 };
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{Algorithm, CaseSpec, Check, Input, Oracle, Problem, StopRule, StopTest, Variant, matrix};
+use crate::algorithms::{
+    Algorithm, CaseSpec, Check, Input, Measures, Oracle, Problem, StopRule, StopTest, Variant, matrix,
+};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;
 use crate::basis::units::{Bytes, Work};
@@ -46,6 +48,7 @@ pub static EIGEN: Algorithm = Algorithm {
         aliases: &[],
         summary: "the post's final kernels in a loop: the host looks at the stop flag after each round",
         source: "document 003, the whole pipeline",
+        measures: Measures::Problem,
         kernels: &[
             "row-sum/local",
             "row-sum/local-cas",
@@ -57,6 +60,8 @@ pub static EIGEN: Algorithm = Algorithm {
         ],
         program,
     }],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Eigen::new(case)?)),
 };
 

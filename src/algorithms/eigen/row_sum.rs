@@ -4,7 +4,7 @@ use super::{
     AWKWARD_MATRICES, Elementwise, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order, over_matrix, reals,
 };
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -28,6 +28,7 @@ pub static ROW_SUM: Algorithm = Algorithm {
             aliases: &["v0"],
             summary: "every invocation adds its element to the sum of its row: n atomic additions to one word",
             source: "document 003, kernelSumAcrossRows_v0",
+            measures: Measures::Problem,
             kernels: &["row-sum/atomic", "row-sum/atomic-cas"],
             program,
         },
@@ -36,6 +37,7 @@ pub static ROW_SUM: Algorithm = Algorithm {
             aliases: &["v1"],
             summary: "subgroupAdd first, one atomic addition a sub-group",
             source: "document 003, kernelSumAcrossRows_v1",
+            measures: Measures::Problem,
             kernels: &["row-sum/subgroup", "row-sum/subgroup-cas"],
             program,
         },
@@ -44,10 +46,13 @@ pub static ROW_SUM: Algorithm = Algorithm {
             aliases: &["v2"],
             summary: "subgroupAdd, then shared memory and a barrier, one atomic addition a work-group",
             source: "document 003, kernelSumAcrossRows_v2",
+            measures: Measures::Problem,
             kernels: &["row-sum/local", "row-sum/local-cas"],
             program,
         },
     ],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case })),
 };
 

@@ -6,7 +6,7 @@
 //! almost every pair is.
 
 use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, over_vector, reals, vector_length};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant, matrix};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -30,6 +30,7 @@ pub static STOP_CHECK: Algorithm = Algorithm {
             aliases: &["v0"],
             summary: "every invocation reads its element and the next from global memory",
             source: "document 003, kernelStopCriteria_v0",
+            measures: Measures::Problem,
             kernels: &["stop-check/global"],
             program,
         },
@@ -38,6 +39,7 @@ pub static STOP_CHECK: Algorithm = Algorithm {
             aliases: &["v1"],
             summary: "the next element comes from the next lane; only the last lane of a sub-group reads twice",
             source: "document 003, kernelStopCriteria with sub-group shuffling",
+            measures: Measures::Problem,
             kernels: &["stop-check/shuffle"],
             program,
         },
@@ -46,6 +48,7 @@ pub static STOP_CHECK: Algorithm = Algorithm {
             aliases: &["v2"],
             summary: "as shuffle, with a flag in shared memory: one atomic minimum in global memory a work-group",
             source: "document 003, kernelStopCriteria, the final kernel",
+            measures: Measures::Problem,
             kernels: &["stop-check/local"],
             program,
         },
@@ -54,10 +57,13 @@ pub static STOP_CHECK: Algorithm = Algorithm {
             aliases: &[],
             summary: "as shuffle, deciding by subgroupBallot in place of subgroupAll",
             source: "ours, after documents 003 and 004",
+            measures: Measures::Problem,
             kernels: &["stop-check/ballot"],
             program,
         },
     ],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case })),
 };
 

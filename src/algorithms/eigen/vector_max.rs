@@ -2,7 +2,7 @@
 
 use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, over_vector, reals, vector_length};
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Oracle, Problem, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -26,6 +26,7 @@ pub static VECTOR_MAX: Algorithm = Algorithm {
             aliases: &["v0"],
             summary: "every invocation takes an atomic maximum in global memory",
             source: "document 003, kernelMaxInVector_v0",
+            measures: Measures::Problem,
             kernels: &["vector-max/atomic"],
             program,
         },
@@ -34,6 +35,7 @@ pub static VECTOR_MAX: Algorithm = Algorithm {
             aliases: &["v1"],
             summary: "subgroupMax first, one atomic maximum a sub-group",
             source: "document 003, kernelMaxInVector_v1",
+            measures: Measures::Problem,
             kernels: &["vector-max/subgroup"],
             program,
         },
@@ -42,10 +44,13 @@ pub static VECTOR_MAX: Algorithm = Algorithm {
             aliases: &["v2"],
             summary: "subgroupMax, then an atomic maximum in shared memory and a barrier, one in global memory a work-group",
             source: "document 003, kernelMaxInVector_v2, with its last line a maximum where the post adds",
+            measures: Measures::Problem,
             kernels: &["vector-max/local"],
             program,
         },
     ],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed })),
 };
 

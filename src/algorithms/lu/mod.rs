@@ -24,6 +24,8 @@ pub static LU: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform, Input::DiagonallyDominant, Input::Hilbert, Input::Singular],
     variants: variants::VARIANTS,
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Lu::new(case)?)),
 };
 

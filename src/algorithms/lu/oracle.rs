@@ -12,7 +12,8 @@
 //! the kernel.
 
 use super::NO_BAD_PIVOT;
-use crate::algorithms::matmul::Dims;
+use crate::algorithms::dims::Dims;
+use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{Combinations, Of, combined_product};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::{DType, HostArray};
@@ -31,7 +32,6 @@ impl Factorisation {
 
     /// `γ_(n+10)`, and what the oracle itself may err in f64.
     fn tolerance(&self) -> f64 {
-        let gamma = |terms: f64, unit: f64| terms * unit / (1.0 - terms * unit);
         let terms = self.n as f64 + 10.0;
         gamma(terms, DType::F32.accumulator_roundoff()) + gamma(terms, DType::F64.accumulator_roundoff())
     }
@@ -67,15 +67,11 @@ impl Oracle for Factorisation {
             let kind = if status[0] & 1 == 0 { "zero" } else { "non-finite" };
             return Err(format!("{kind} pivot at column {}", status[0] >> 1));
         }
-        let mut check = Check {
-            residual: 0.0,
-            tolerance: self.tolerance(),
-            method: self.combinations.method,
-            worst: String::new(),
-            metrics: vec![],
-        };
-        if let Some(worst) = self.malformed(l, u) {
-            return Ok(Check { residual: f64::INFINITY, worst, ..check });
+        let (tolerance, method) = (self.tolerance(), self.combinations.method);
+        let mut worst = Worst::default();
+        if let Some(place) = self.malformed(l, u) {
+            worst.see(f64::INFINITY, || place);
+            return Ok(Check { method, ..worst.check(tolerance) });
         }
         let n = self.n;
         let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
@@ -97,16 +93,13 @@ impl Oracle for Factorisation {
                 // Each of n products may be flushed to zero.
                 let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
                 let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[at] };
-                if residual > check.residual {
-                    check.residual = residual;
-                    let place = column.place("(L·U)", row);
-                    check.worst = format!("{place} is {}, A has {wanted}", product[at]);
-                }
+                worst.see(residual, || format!("{} is {}, A has {wanted}", column.place("(L·U)", row), product[at]));
             }
             norm_of_error = norm_of_error.max(error_of_row);
             norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
             largest_a = row_of_a.iter().fold(largest_a, |largest, a| largest.max(a.abs()));
         }
+        let mut check = Check { method, ..worst.check(tolerance) };
         let largest_u = (0..n * n).map(|at| u.get(at).abs()).fold(0.0, f64::max);
         check.metrics.push(Metric::new("growth", largest_u / largest_a));
         if check.method == CheckMethod::Elementwise {

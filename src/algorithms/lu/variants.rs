@@ -5,7 +5,7 @@
 //! word, clears L and copies A to U, which the document does on the host.
 
 use super::{A, L, NO_BAD_PIVOT, STATUS, U, order};
-use crate::algorithms::{CaseSpec, Variant};
+use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
@@ -19,6 +19,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &["v0"],
         summary: "an n×n launch and a copy of all of U for every pivot: most invocations only find that they have no work",
         source: "document 002, the naive version",
+        measures: Measures::Problem,
         kernels: &["lu/identity-square", "lu/naive"],
         program: |shaders, case, device| {
             let grid = Launch::new(case, device);
@@ -33,6 +34,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &["v1"],
         summary: "launches and copies of exactly the elements that a pivot changes",
         source: "document 002, offsets, non-uniform groups and sub-buffers",
+        measures: Measures::Problem,
         kernels: &["lu/identity", "lu/offset-column", "lu/offset-update", "lu/offset-copy"],
         program: |shaders, case, device| {
             let grid = Launch::new(case, device);
@@ -51,6 +53,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &["v2"],
         summary: "U updated in place, without a copy; the pivot read once a sub-group and shared through local memory",
         source: "document 002, the split update and the sub-group leader",
+        measures: Measures::Problem,
         kernels: &["lu/identity", "lu/in-place-column", "lu/in-place-update", "lu/in-place-clear"],
         program: |shaders, case, device| {
             let grid = Launch::new(case, device);

@@ -8,6 +8,7 @@ mod tuning;
 mod units;
 mod variants;
 
+use super::dims::Dims;
 use super::input::{Input, generator, random};
 use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Oracle, Problem, Sweeps};
 use crate::basis::dtype::{DType, HostArray};
@@ -17,7 +18,6 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 pub use tile::Tile;
 pub use tuning::Tunable;
-pub(super) use tuning::{TUNABLE, favourites};
 
 /// Matrix product.
 pub static MATMUL: Algorithm = Algorithm {
@@ -33,30 +33,10 @@ pub static MATMUL: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
     variants: variants::VARIANTS,
+    tunable: tuning::TUNABLE,
+    favourites: Some(tuning::favourites),
     problem: |case| Ok(Box::new(Matmul::new(case)?)),
 };
-
-/// The extents of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dims {
-    /// Rows of A and C.
-    pub(crate) m: u64,
-    /// Columns of B and C.
-    pub(crate) n: u64,
-    /// Columns of A and rows of B.
-    pub(crate) k: u64,
-}
-
-impl From<Size> for Dims {
-    fn from(size: Size) -> Self {
-        match size {
-            Size::Uniform(n) => Self { m: n, n, k: n },
-            // Refused when the problem is made.
-            Size::Two(m, n) => Self { m, n, k: n },
-            Size::Three(m, n, k) => Self { m, n, k },
-        }
-    }
-}
 
 /// Terms of a sum of floats up to which what roundings may add, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
 const MOST_TERMS: u64 = 1 << 20;

@@ -9,6 +9,7 @@
 //! [`crate::algorithms::product`].
 
 use super::{CaseSpec, Dims};
+use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{BLOCK, Combinations, Of, combined_product};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::{DType, HostArray};
@@ -50,33 +51,24 @@ impl Oracle for Expected {
         let c = &outputs[0];
         let s = self.combinations.columns.len();
         let n = self.dims.n as usize;
-        let mut check = Check {
-            residual: 0.0,
-            tolerance: self.tolerance(),
-            method: self.combinations.method,
-            worst: String::new(),
-            metrics: vec![],
-        };
+        let (tolerance, method) = (self.tolerance(), self.combinations.method);
+        let mut worst = Worst::default();
         let mut row_of_c = vec![0.0; n];
         for row in 0..self.dims.m as usize {
             c.read(row * n, &mut row_of_c);
             if let Some(column) = row_of_c.iter().position(|value| !value.is_finite()) {
-                check.residual = f64::INFINITY;
-                check.worst = format!("C[{row}][{column}] is {}", row_of_c[column]);
-                return Ok(check);
+                worst.see(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
+                return Ok(Check { method, ..worst.check(tolerance) });
             }
             for (j, column) in self.combinations.columns.iter().enumerate() {
                 let got = column.of(&row_of_c);
                 let expected = self.reference[row * s + j];
                 let magnitude = self.magnitude.as_ref().map_or(expected, |magnitude| magnitude[row * s + j]);
                 let residual = self.residual(got, expected, magnitude, column.signs.len());
-                if residual > check.residual {
-                    check.residual = residual;
-                    check.worst = format!("{} is {got}, expected {expected}", column.place("C", row));
-                }
+                worst.see(residual, || format!("{} is {got}, expected {expected}", column.place("C", row)));
             }
         }
-        Ok(check)
+        Ok(Check { method, ..worst.check(tolerance) })
     }
 }
 
@@ -85,7 +77,7 @@ impl Expected {
     /// errs as much as the kernel does. 0 for integers.
     fn tolerance(&self) -> f64 {
         let u = self.dtype.accumulator_roundoff();
-        let gamma = |unit: f64| self.dims.k as f64 * unit / (1.0 - self.dims.k as f64 * unit);
+        let gamma = |unit: f64| gamma(self.dims.k as f64, unit);
         let oracle = gamma(DType::F64.accumulator_roundoff());
         match self.dtype {
             dtype if dtype.is_integer() => 0.0,

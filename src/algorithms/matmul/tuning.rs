@@ -9,7 +9,7 @@ use crate::basis::dtype::DType;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
 /// The variants with tiles to search for, the one that is searched by default first.
-pub(in crate::algorithms) static TUNABLE: &[Tunable] = &[
+pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "tiled", choice: &TILED },
     Tunable { variant: "coopmat", choice: &STAGED_WIDE },
     Tunable { variant: "coopmat-narrow", choice: &STAGED_NARROW },
@@ -61,9 +61,11 @@ impl Tunable {
     #[must_use]
     pub fn space(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let variant = MATMUL.variant(self.variant).expect("a test compares the tables");
+        let problem = (MATMUL.problem)(case);
         let runs = |tile: &Tile| {
-            self.legal(tile, case, device).is_ok()
-                && variant.program(&CaseSpec { tile: Some(*tile), ..*case }, device).is_ok()
+            // A size that is no problem has no tiles to search.
+            let case = CaseSpec { tile: Some(*tile), ..*case };
+            problem.as_ref().is_ok_and(|problem| MATMUL.feasible(variant, &case, problem.as_ref(), device).is_ok())
         };
         let mut space: Vec<Tile> = self.choice.tiles(case.dtype, device).filter(runs).collect();
         for [bm, bn] in pairs(&BLOCKS).filter(|[bm, bn]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn))) {
@@ -131,7 +133,7 @@ const FEW: u64 = 1 << 24;
 /// The rule of `--variant auto`: the best variant for a case that nothing was measured for, then those to fall back on
 /// where the device, or the element type, lacks it; measured, the fastest of them is taken. `split` is not among them:
 /// whether its arithmetic will do is for a person to say, and so it is for sums in 16 bits.
-pub(in crate::algorithms) fn favourites(case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
+pub(super) fn favourites(case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
     let Dims { m, n, k } = Dims::from(case.size);
     let few = m.saturating_mul(n).saturating_mul(k) <= FEW;
     match (device.kind, case.dtype) {

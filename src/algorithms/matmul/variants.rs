@@ -3,7 +3,7 @@
 use super::Dims;
 use super::tile::{Choice, Cut, Tile};
 use super::units;
-use crate::algorithms::{CaseSpec, Variant};
+use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value, fold};
 use crate::kernel::shaders::Shader;
@@ -17,6 +17,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &["v0"],
         summary: "global loads only: every element of C reads its row of A and its column of B",
         source: "document 000, kernel v0; document 001",
+        measures: Measures::Problem,
         kernels: &["matmul/naive"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -29,6 +30,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "the naive product with x as the row of C: the same arithmetic, uncoalesced loads and stores",
         source: "document 000, the published code's work-group {B,1}",
+        measures: Measures::Problem,
         kernels: &["matmul/naive-column"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -41,6 +43,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &["v1"],
         summary: "a tile of one row of A in shared memory, between two work-group barriers",
         source: "document 000, kernel v1; document 004, figure 9-8",
+        measures: Measures::Problem,
         kernels: &["matmul/local"],
         program: |shaders, case, device| Program::single(one_row(shaders[0], case, device)),
     },
@@ -49,6 +52,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "square tiles of A and B in shared memory: locality in both dimensions",
         source: "document 001, the tiled exercise",
+        measures: Measures::Problem,
         kernels: &["matmul/local-2d"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -62,6 +66,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &["v2"],
         summary: "the tile in registers, handed round by subgroupBroadcast: no shared memory, no barrier",
         source: "document 000, kernel v2; document 004, figure 9-12",
+        measures: Measures::Problem,
         kernels: &["matmul/subgroup"],
         program: |shaders, case, device| {
             Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
@@ -72,6 +77,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "the subgroup product with subgroupShuffle: what a run-time lane costs",
         source: "document 004, select_from_group (figure 9-14)",
+        measures: Measures::Problem,
         kernels: &["matmul/subgroup-shuffle"],
         program: |shaders, case, device| {
             Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
@@ -82,6 +88,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "a 1-D tile of C in the registers of each invocation: a value of B serves several products",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
+        measures: Measures::Problem,
         kernels: &["matmul/tile-1d"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -94,6 +101,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "a 2-D tile of C in the registers of each invocation: far fewer reads of shared memory a product",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
+        measures: Measures::Problem,
         kernels: &["matmul/tile-2d"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -107,6 +115,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "the 2-D register tile with loads and stores of 16 bytes, A transposed in shared memory",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
+        measures: Measures::Problem,
         kernels: &["matmul/vectorised"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -120,6 +129,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "register tiles in warp tiles, the next slab prefetched, no bank conflicts, a grid that suits the cache",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
+        measures: Measures::Problem,
         kernels: &["matmul/tiled"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
@@ -131,6 +141,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "matrix units through cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
+        measures: Measures::Problem,
         kernels: &["matmul/coopmat"],
         program: |shaders, case, device| units::staged(shaders[0], Accumulator::Wide, case, device),
     },
@@ -139,6 +150,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "the same with sums in the 16 bits of the operands: less accurate, half the registers",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
+        measures: Measures::Problem,
         kernels: &["matmul/coopmat-narrow"],
         program: |shaders, case, device| units::staged(shaders[0], Accumulator::Narrow, case, device),
     },
@@ -147,6 +159,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "matrix units through cooperative matrices of a whole work-group, staged by the driver; sums in 32 bits",
         source: "GL_NV_cooperative_matrix2",
+        measures: Measures::Problem,
         kernels: &["matmul/coopmat2"],
         program: |shaders, case, device| units::whole(shaders[0], Accumulator::Wide, case, device),
     },
@@ -155,6 +168,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "the same with sums in the 16 bits of the operands",
         source: "GL_NV_cooperative_matrix2",
+        measures: Measures::Problem,
         kernels: &["matmul/coopmat2-narrow"],
         program: |shaders, case, device| units::whole(shaders[0], Accumulator::Narrow, case, device),
     },
@@ -163,6 +177,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "f32 on the matrix units: each operand split into two f16, three of their products summed up in f32",
         source: "H. Ootomo, R. Yokota (2022), arXiv 2203.03341",
+        measures: Measures::Problem,
         kernels: &["matmul/split-largest", "matmul/split-halves", "matmul/split"],
         program: units::split,
     },
@@ -171,6 +186,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "for software devices: operands through texel views, a column of rows in registers, A by shuffle",
         source: "measured on llvmpipe; see docs/matmul.md",
+        measures: Measures::Problem,
         kernels: &["matmul/texel"],
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);

@@ -3,9 +3,9 @@
 //!
 //! Nominal work: 64·N operations; no bytes to speak of.
 
-use super::{Exact, GROUP, power_of_two};
+use super::{AtomicPattern, Exact, GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -28,6 +28,11 @@ pub static ATOMIC_ADD: Algorithm = Algorithm {
         aliases: &[],
         summary: "32-bit integer atomicAdd to global memory, its result unused",
         source: "the usual method",
+        measures: Measures::Limit(|size, _| match size {
+            Size::Two(_, 1) => Some(Quantity::Atomics { pattern: AtomicPattern::Same }),
+            Size::Two(..) => Some(Quantity::Atomics { pattern: AtomicPattern::Spread }),
+            Size::Uniform(_) | Size::Three(..) => None,
+        }),
         kernels: &["atomic-add/counters"],
         program: |shaders, case, _| {
             let Additions { invocations, counters, .. } =
@@ -44,6 +49,8 @@ pub static ATOMIC_ADD: Algorithm = Algorithm {
             )
         },
     }],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Additions::new(case)?)),
 };
 

@@ -8,9 +8,9 @@
 //! truth and the sum of 16 within 16·(2¹¹ + 16)·u. In f16 a is −1 and every value a multiple of 2⁻¹⁰: exact, and so
 //! are integers modulo 2³².
 
-use super::{GROUP, power_of_two};
+use super::{GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -32,6 +32,8 @@ pub static FMA: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     variants: VARIANTS,
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Fma::new(case)?)),
 };
 
@@ -41,6 +43,7 @@ static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "16 sequences at a time: enough independent work to hide the latency of the unit",
         source: "the method of every peak-rate benchmark",
+        measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
         program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS)),
     },
@@ -49,6 +52,7 @@ static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "8 sequences at a time: fewer registers, more invocations side by side",
         source: "the method of every peak-rate benchmark",
+        measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
         program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS)),
     },
@@ -57,6 +61,7 @@ static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "4 sequences at a time: shows how much the unit depends on independent work",
         source: "the method of every peak-rate benchmark",
+        measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
         program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS)),
     },

@@ -3,9 +3,9 @@
 //! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant ends with a counter that is
 //! n higher, so a dispatch that was left out, or one of zero work-groups that ran, is found.
 
-use super::Exact;
+use super::{Exact, Operation, Quantity};
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -30,6 +30,7 @@ pub static LAUNCH: Algorithm = Algorithm {
             aliases: &[],
             summary: "dispatches of a kernel that does nothing, in no order",
             source: "the usual method",
+            measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch })),
             kernels: &["launch/empty", "launch/count"],
             program: |shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
@@ -42,6 +43,7 @@ pub static LAUNCH: Algorithm = Algorithm {
             aliases: &[],
             summary: "dispatches that each add 1 to what the one before left, behind a barrier each",
             source: "the usual method",
+            measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::DependentDispatch })),
             kernels: &["launch/count"],
             program: |shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
@@ -53,6 +55,7 @@ pub static LAUNCH: Algorithm = Algorithm {
             aliases: &[],
             summary: "indirect dispatches of zero work-groups, behind a barrier each: what it costs to skip a step",
             source: "vkCmdDispatchIndirect with counts that the device holds",
+            measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::EmptyIndirectDispatch })),
             kernels: &["launch/count"],
             program: |shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
@@ -64,6 +67,8 @@ pub static LAUNCH: Algorithm = Algorithm {
             },
         },
     ],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
 };
 

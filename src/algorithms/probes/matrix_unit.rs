@@ -6,8 +6,9 @@
 //! For floats every second product is with −A, so that sums stay exact in the narrowest type and A·B is left; for
 //! integers the end value counts the products. Elements are small integers, so that the answer is exact everywhere.
 
+use super::Quantity;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -29,6 +30,8 @@ pub static MATRIX_UNIT: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     variants: VARIANTS,
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Products::new(case)?)),
 };
 
@@ -38,6 +41,7 @@ static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "sums in 32 bits: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
+        measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Wide)),
         kernels: &["matrix-unit/wide"],
         program: |shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Wide)),
     },
@@ -46,10 +50,16 @@ static VARIANTS: &[Variant] = &[
         aliases: &[],
         summary: "sums in the type of the operands: f16 into f16",
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
+        measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Narrow)),
         kernels: &["matrix-unit/narrow"],
         program: |shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow)),
     },
 ];
+
+fn limit(size: Size, dtype: DType, accumulator: Accumulator) -> Option<Quantity> {
+    let Size::Three(m, n, k) = size else { return None };
+    Some(Quantity::Matrix { dtype, narrow: accumulator == Accumulator::Narrow, m, n, k })
+}
 
 /// Sub-groups of all work-groups together.
 const SUBGROUPS: u64 = 1 << 14;

@@ -4,10 +4,10 @@
 //! Nominal work: 4·T bytes; no operations. For copies the working set is source and target together, and loads and
 //! stores both count (STREAM's convention).
 
-use super::{Exact, GROUP, power_of_two};
+use super::{Exact, GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::probes::Pattern;
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -37,11 +37,14 @@ macro_rules! memory {
                     aliases: &[],
                     summary: $shows,
                     source: $source,
+                    measures: Measures::Limit(|size, _| limit(size, Pattern::$pattern)),
                     kernels: &[concat!($name, "/vec4")],
                     program: |shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::$pattern)),
                 },
                 $($more,)?
             ],
+            tunable: &[],
+            favourites: None,
             problem: |case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?)),
         };
     )*};
@@ -57,6 +60,7 @@ memory! {
             aliases: &[],
             summary: "fetches of four words through a texel view: the fastest way to memory on software devices",
             source: "none; known from llvmpipe, where a fetch costs less than a load",
+            measures: Measures::Limit(|size, _| limit(size, Pattern::Read)),
             kernels: &["memory-read/texel"],
             program: |shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::Read)),
         };
@@ -82,6 +86,11 @@ const UNROLL: u64 = 8;
 const MOST_GROUPS: u64 = 1 << 15;
 /// Words of a buffer from which on no cache of today's GPUs holds it: 128 MiB.
 const STREAM: u64 = 1 << 25;
+
+fn limit(size: Size, pattern: Pattern) -> Option<Quantity> {
+    let Size::Two(words, _) = size else { return None };
+    Some(Quantity::bandwidth(pattern, words))
+}
 
 /// How a case's traffic is shared out.
 struct Traffic {

@@ -9,6 +9,7 @@ pub(crate) mod fma;
 mod launch;
 pub(crate) mod matrix_unit;
 mod memory;
+mod quantity;
 mod shared_memory;
 
 pub use atomic_add::ATOMIC_ADD;
@@ -16,6 +17,7 @@ pub use fma::FMA;
 pub use launch::LAUNCH;
 pub use matrix_unit::MATRIX_UNIT;
 pub use memory::{MEMORY_COPY, MEMORY_READ, MEMORY_WRITE};
+pub use quantity::{AtomicPattern, Bounds, Direction, Operation, Quantity, Unit};
 pub use shared_memory::SHARED_MEMORY;
 
 use super::{Check, CheckMethod, Oracle};

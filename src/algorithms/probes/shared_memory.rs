@@ -3,9 +3,9 @@
 //!
 //! Nominal work: n·256·4096·16 bytes for n work-groups of 256 invocations and 4096 loads each; no operations.
 
-use super::{Exact, GROUP, power_of_two};
+use super::{Exact, GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -28,6 +28,7 @@ pub static SHARED_MEMORY: Algorithm = Algorithm {
         aliases: &[],
         summary: "16-byte loads without bank conflicts",
         source: "the usual method: a tile is filled once and read again and again",
+        measures: Measures::Limit(|_, _| Some(Quantity::SharedMemory)),
         kernels: &["shared-memory/read"],
         program: |shaders, case, _| {
             let groups = groups(case).expect("the problem of this case was made, which checks its size");
@@ -41,6 +42,8 @@ pub static SHARED_MEMORY: Algorithm = Algorithm {
             )
         },
     }],
+    tunable: &[],
+    favourites: None,
     problem: |case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed })),
 };
 

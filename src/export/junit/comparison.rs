@@ -81,7 +81,7 @@ fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
     for reason in &case.why {
         let _ = writeln!(facts, "{reason}");
     }
-    Test { name: case.id.clone(), class: class(&case.id), time: Some(after), ending, facts }
+    Test { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), ending, facts }
 }
 
 fn unmatched(case: &Unmatched) -> Test {
@@ -89,12 +89,18 @@ fn unmatched(case: &Unmatched) -> Test {
     let why =
         Reason { kind: case.candidate.into(), message: format!("{} → {}{reason}", case.baseline, case.candidate) };
     let ending = if case.newly_wrong { Ending::Failure(why) } else { Ending::Skipped(why) };
-    Test { name: case.id.clone(), class: class(&case.id), time: None, ending, facts: String::new() }
+    Test {
+        name: case.id.clone(),
+        class: class(&case.algorithm, &case.variant),
+        time: None,
+        ending,
+        facts: String::new(),
+    }
 }
 
-/// Algorithm and variant, with which an id begins.
-fn class(id: &str) -> String {
-    id.split('/').take(2).collect::<Vec<_>>().join(".")
+/// The class of a test: a variant in the package of its algorithm.
+fn class(algorithm: &str, variant: &str) -> String {
+    format!("{algorithm}.{variant}")
 }
 
 #[cfg(test)]
@@ -109,6 +115,8 @@ mod tests {
         let side = |median| Sighting { median: Nanos(median), processes: 3, samples: 60 };
         Compared {
             id: format!("matmul/{id}/f32/64x64x64"),
+            algorithm: "matmul".into(),
+            variant: id.into(),
             device: "llvmpipe".into(),
             baseline: side(1e6),
             candidate: side(1.05e6),
@@ -117,6 +125,7 @@ mod tests {
             p: Some(1e-4),
             verdict,
             why: vec!["clock 1980 → 1755 MHz".into()],
+            few_processes: false,
             chain: None,
             work: Work::default(),
             share: None,
@@ -126,6 +135,8 @@ mod tests {
     fn missing(id: &str, candidate: &'static str, newly_wrong: bool) -> Unmatched {
         Unmatched {
             id: format!("matmul/{id}/f32/64x64x64"),
+            algorithm: "matmul".into(),
+            variant: id.into(),
             device: "llvmpipe".into(),
             baseline: "measured",
             candidate,

@@ -1,10 +1,11 @@
 //! Measures the limits of a device: the probes as cases like any others, transfers and submissions directly.
 
 use super::{Observer, Runner};
+use crate::algorithms::CaseSpec;
 use crate::basis::units::{Bytes, Nanos};
-use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, plan};
+use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, may_limit, plan};
 use crate::plan::Group;
-use crate::record::{Case, Limit, Outcome};
+use crate::record::{Case, Outcome};
 use crate::stats::Summary;
 use crate::vulkan::VulkanError;
 
@@ -49,15 +50,10 @@ impl Runner<'_> {
     /// Measures again, longer, what bounds cases that were faster than `peak` says is possible.
     pub fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case], observer: &mut dyn Observer) {
         let bounds = |group: &Group| {
-            doubted.iter().filter_map(|case| Some((case, case.share?.limit))).any(|(case, limit)| match limit {
-                Limit::Compute => match group.algorithm.name {
-                    "fma" => true,
-                    "matrix-unit" => group.spec.dtype == case.dtype,
-                    _ => false,
-                },
-                Limit::Memory => group.algorithm.name.starts_with("memory-"),
-                Limit::Launch => group.algorithm.name == "launch",
-            })
+            let CaseSpec { size, dtype, .. } = group.spec;
+            let found = || group.variants.iter().filter_map(move |variant| variant.limit(size, dtype));
+            let limits = doubted.iter().filter_map(|case| Some((case.share?.limit, case.computed_in().dtype)));
+            limits.into_iter().any(|(limit, dtype)| found().any(|quantity| may_limit(quantity, limit, dtype)))
         };
         let run = plan::again(&self.device.info, bounds);
         for case in self.run(&run, observer) {

@@ -13,7 +13,7 @@ use crate::device::clock::ClockSource;
 use crate::kernel::program::Program;
 use crate::measure::sampling;
 use crate::measure::workbench::{Loaded, Workbench};
-use crate::plan::{Group, Run, Sampling};
+use crate::plan::{CaseId, Group, Run, Sampling};
 use crate::record::{Case, Conditions, Measured, Outcome, Phases, Verification, Warning};
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
@@ -104,13 +104,13 @@ impl<'a> Runner<'a> {
 
     /// Why each case of `run` that this device cannot run cannot, in plan order.
     #[must_use]
-    pub fn skipped(&self, run: &Run) -> Vec<(String, String)> {
+    pub fn skipped(&self, run: &Run) -> Vec<(CaseId, String)> {
         run.groups_on(self.device.info.kind)
             .flat_map(|group| self.choose(group).into_iter().map(move |chosen| (group, chosen)))
             .filter_map(|(group, chosen)| {
                 let problem = (group.algorithm.problem)(&group.spec).ok()?;
                 let reason = self.plan(&chosen, problem.as_ref()).err()?;
-                Some((group.id(chosen.variant).to_string(), reason))
+                Some((group.id(chosen.variant), reason))
             })
             .collect()
     }
@@ -119,19 +119,8 @@ impl<'a> Runner<'a> {
         tuned::choose(group, &self.device.info, &self.tuned)
     }
 
-    fn plan(&self, Chosen { variant, spec, .. }: &Chosen, problem: &dyn Problem) -> Planned {
-        let program = variant.program(spec, &self.device.info)?;
-        let info = &self.device.info;
-        let buffers: Vec<_> = problem.buffers().into_iter().chain(program.scratch.iter().copied()).collect();
-        if let Some(buffer) = buffers.iter().find(|buffer| buffer.bytes() > info.limits.buffer) {
-            let [name, bytes] = [buffer.name.to_string(), buffer.bytes().to_string()];
-            return Err(format!("needs a buffer of {bytes} for {name}; the device allows {}", info.limits.buffer));
-        }
-        let footprint = Workbench::footprint(&buffers);
-        if footprint > info.memory() {
-            return Err(format!("needs {footprint} of device memory; the device has {}", info.memory()));
-        }
-        program.unviewable(&problem.buffers(), info).map_or(Ok(program), Err)
+    fn plan(&self, chosen: &Chosen, problem: &dyn Problem) -> Planned {
+        chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem, &self.device.info)
     }
 
     /// Runs every case of `run`.

@@ -3,7 +3,7 @@
 
 use super::{Runner, State};
 use crate::algorithms::matmul::{Tile, Tunable};
-use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Problem};
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceKind;
 use crate::kernel::program::Program;
@@ -11,7 +11,7 @@ use crate::measure::workbench::Loaded;
 use crate::plan::Sampling;
 use crate::stats;
 use crate::tuning::search::{Found, Fruitless, Refusal, Search};
-use crate::tuning::tuned::{self, Chosen};
+use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -68,10 +68,11 @@ impl Runner<'_> {
         let info = self.device.info.clone();
         let variant = algorithm.variant(tunable.variant)?;
         let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
-        let program = |tile: Tile| variant.program(&CaseSpec { tile: Some(tile), ..spec }, &info);
+        let with_tile = |tile: Tile| CaseSpec { tile: Some(tile), ..spec };
+        let program = |tile: Tile| algorithm.feasible(variant, &with_tile(tile), problem.as_ref(), &info);
         // What keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
-        self.plan(&chosen(variant, CaseSpec { tile: Some(built_in), ..spec }), problem.as_ref())?;
+        program(built_in)?;
         self.wake_canary();
         let loaded = self.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(error.to_string()))?;
 
@@ -142,7 +143,7 @@ impl Runner<'_> {
             finalists.push(built_in);
         }
         let mut programs: Vec<Program> = finalists.iter().filter_map(|tile| program(*tile).ok()).collect();
-        programs.extend(rule.and_then(|rule| self.plan(&chosen(rule, spec), problem.as_ref()).ok()));
+        programs.extend(rule.and_then(|rule| algorithm.feasible(rule, &spec, problem.as_ref(), &info).ok()));
         let mut medians = vec![];
         let left = (begun + budget).saturating_duration_since(Instant::now());
         // Each needs a verified run, one of warm-up and three samples: where that takes far longer than is left, the
@@ -239,11 +240,6 @@ impl Runner<'_> {
         };
         states.into_iter().map(|(state, _)| median(state)).collect()
     }
-}
-
-/// A case of the search as the runner plans it.
-fn chosen(variant: &'static Variant, spec: CaseSpec) -> Chosen {
-    Chosen { variant, spec, notes: vec![] }
 }
 
 fn fastest(timed: &[(Tile, Nanos)]) -> Option<(Tile, Nanos)> {

@@ -66,8 +66,17 @@ pub(super) enum Joined {
 #[derive(Clone, Debug)]
 pub(super) struct Ceiling {
     pub(super) name: String,
+    /// What stands behind the name, in brackets, where there is room.
+    pub(super) detail: Option<String>,
     pub(super) from: (f64, f64),
     pub(super) to: (f64, f64),
+}
+
+impl Ceiling {
+    /// The name with its detail.
+    pub(super) fn full_name(&self) -> String {
+        self.detail.as_ref().map_or_else(|| self.name.clone(), |detail| format!("{} ({detail})", self.name))
+    }
 }
 
 /// Marks over two logarithmic axes.
@@ -154,7 +163,7 @@ impl Plot {
         let mut marks = String::new();
         for ceiling in &self.ceilings {
             let (from, to) = (chart.backend_coord(&ceiling.from), chart.backend_coord(&ceiling.to));
-            marks.push_str(&named_line(&ceiling.name, from, to));
+            marks.push_str(&named_line(ceiling, from, to));
         }
         for series in &self.series {
             for point in &series.points {
@@ -182,12 +191,13 @@ impl Plot {
 }
 
 /// The name of a ceiling along it: above its end when it is level, along its slope when it rises.
-fn named_line(name: &str, from: (i32, i32), to: (i32, i32)) -> String {
+fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32)) -> String {
     let ink = QUIET.hex();
     // What runs on past the end of a slope lies over the name of the roof: what is in brackets can go.
     let room = f64::from(to.0 - from.0).hypot(f64::from(to.1 - from.1)) * 0.85;
+    let name = ceiling.full_name();
     let long = from.1 != to.1 && 6.2 * name.chars().count() as f64 > room;
-    let name = escape(if long { name.split(" (").next().unwrap_or(name) } else { name });
+    let name = escape(if long { &ceiling.name } else { &name });
     let text = |x: i32, y: i32, anchor: &str, turn: &str| {
         format!(
             r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="11" fill="{ink}"{turn}>{name}</text>"#

@@ -14,7 +14,7 @@ use crate::basis::markup::escape;
 use crate::basis::units::significant;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use crate::record::{Case, Measured, Outcome, Record};
+use crate::record::{Case, CaseSize, Measured, Outcome, Record};
 use crate::report::bench::status;
 use chart::{Draw, Width};
 use model::{Group, Source, limit, percent, series};
@@ -198,8 +198,9 @@ impl Page {
 
     /// The sources beside one another, as far as they have cases in common.
     fn comparison(&mut self, group: &Group<'_>, sources: &[Source<'_>]) {
-        let having =
-            |key: &(&str, String)| group.cases.iter().filter(|cases| cases.iter().any(|c| name(c) == *key)).count();
+        let having = |key: &(&CaseSize, String)| {
+            group.cases.iter().filter(|cases| cases.iter().any(|c| name(c) == *key)).count()
+        };
         let common: Vec<_> =
             group.cases.iter().flatten().map(|case| name(case)).filter(|key| having(key) > 1).collect();
         let shares = |cases: &[&Case]| cases.iter().any(|case| common.contains(&name(case)));
@@ -210,7 +211,7 @@ impl Page {
         headings.extend(rest.iter().map(|(source, _)| format!("{} ÷ first", escape(&source.name()))));
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         self.open_table(&format!("{}, side by side with {}", group.title(), first.name()), "figures", &headings);
-        let mut done: Vec<(&str, String)> = vec![];
+        let mut done: Vec<(&CaseSize, String)> = vec![];
         for key in common {
             if done.contains(&key) {
                 continue;
@@ -223,8 +224,12 @@ impl Page {
                 )
             };
             let found: Vec<_> = shown.iter().map(|(_, cases)| find(cases)).collect();
-            let _ =
-                write!(self.out, r#"<tr><th scope="row">{}</th><td class="w">{}</td>"#, escape(key.0), escape(&key.1));
+            let _ = write!(
+                self.out,
+                r#"<tr><th scope="row">{}</th><td class="w">{}</td>"#,
+                escape(&key.0.to_string()),
+                escape(&key.1)
+            );
             for (status, time) in &found {
                 let text = time.map_or_else(|| status.unwrap_or("–").to_string(), |time| time.to_string());
                 let _ = write!(self.out, r#"<td class="n">{text}</td>"#);
@@ -317,7 +322,7 @@ impl Page {
 }
 
 /// What a case has in common with that of another source.
-fn name(case: &Case) -> (&str, String) {
+fn name(case: &Case) -> (&CaseSize, String) {
     (&case.size, series(case))
 }
 
@@ -559,7 +564,7 @@ mod tests {
         let mut large = full();
         large.devices[0].name = "another".into();
         for case in &mut large.cases {
-            case.size = format!("{}00", case.size);
+            case.size = format!("{}00", case.size).into();
         }
         let alone = report(&[run(full())]);
         let report = report(&[run(full()), run(large)]);
@@ -634,7 +639,7 @@ mod tests {
             }
             let report = report(&[run(record.clone())]);
             document(&report.html);
-            record.cases.retain(|case| case.size == "64");
+            record.cases.retain(|case| case.size == "64".into());
             document(&super::report(&[run(record.clone())]).html);
             for format in crate::export::Format::ALL {
                 let _ = format.export(&record);

@@ -4,10 +4,10 @@ use super::axis::{self, Axis};
 use super::chart::{Bar, Bars, Ceiling, Histogram, Joined, Plot, Point, Series};
 use crate::algorithms::probes::Pattern;
 use crate::basis::dtype::DType;
-use crate::basis::units::{Nanos, significant};
+use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
 use crate::peak::{Figure, Quantity};
-use crate::record::{Case, Limit, Measured, Record};
+use crate::record::{Case, CaseSize, Limit, Measured, Record};
 use std::fmt::Write;
 
 /// A device in a run.
@@ -128,7 +128,7 @@ impl<'a> Group<'a> {
                     continue;
                 }
                 for panel in self.panels() {
-                    charts.push(each(&|source, cases| self.plot(source, cases, quantity, panel.as_deref())));
+                    charts.push(each(&|source, cases| self.plot(source, cases, quantity, panel)));
                 }
             }
         }
@@ -137,7 +137,7 @@ impl<'a> Group<'a> {
     }
 
     /// The operations of chains, each a chart of its own; one chart for all else.
-    fn panels(&self) -> Vec<Option<String>> {
+    fn panels(&self) -> Vec<Option<&'static str>> {
         let mut panels = vec![];
         for case in self.everything() {
             let operation = operation(case);
@@ -149,7 +149,7 @@ impl<'a> Group<'a> {
     }
 
     fn plot(&self, source: &Source<'_>, cases: &[&'a Case], shown: Shown, panel: Option<&str>) -> Option<Chart> {
-        let inside = |case: &&Case| panel.is_none() || operation(case).as_deref() == panel;
+        let inside = |case: &&Case| panel.is_none() || operation(case) == panel;
         // The same axes for sources that compare.
         let all = self.comparable(cases).into_iter().filter(inside);
         let measured = all.filter_map(|case| case.measured().map(|m| (case, m)));
@@ -206,7 +206,7 @@ impl<'a> Group<'a> {
             let name = series(case);
             let style = if forms {
                 // The colour of a chain is that of its form, so that the forms of an operation compare.
-                let form = case.variant.rsplit_once('-').map_or(case.variant.as_str(), |(_, form)| form);
+                let form = case.form().map_or(case.variant.as_str(), |form| form.name);
                 let known = legend.iter().position(|(_, name)| name == form);
                 known.unwrap_or_else(|| {
                     legend.push((legend.len(), form.to_string()));
@@ -250,7 +250,7 @@ impl<'a> Group<'a> {
             }
             let text = percent(share.fraction);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), limit(share.limit));
-            let heading = if self.one_size() { String::new() } else { case.size.clone() };
+            let heading = if self.one_size() { String::new() } else { case.size.to_string() };
             bars.push(Bar { heading, name: series(case), value: share.fraction, text, style, tip });
         }
         (!bars.is_empty()).then(|| {
@@ -350,11 +350,11 @@ pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[Group<'_>]) -> 
     let compute = compute_ceilings(&figures, &dtypes);
     let bandwidth = bandwidth_ceilings(&figures);
     let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let steepest = bandwidth.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
     if all.is_empty() || top == 0.0 || steepest == 0.0 {
         return None;
     }
-    let slowest = bandwidth.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
+    let slowest = bandwidth.iter().map(|(.., rate)| *rate).fold(f64::INFINITY, f64::min);
     let points = || all.iter().flat_map(|series| &series.points);
     // Wide enough for every case and for where the slopes meet the roofs.
     let ridge = top / slowest;
@@ -363,7 +363,7 @@ pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[Group<'_>]) -> 
     let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
     let mut description = format!("{} cases under measured limits:", points().count());
     for ceiling in &ceilings {
-        let _ = write!(description, " {};", ceiling.name);
+        let _ = write!(description, " {};", ceiling.full_name());
     }
     Some(Chart::new(
         "roofline",
@@ -408,15 +408,17 @@ fn by_intensity(source: &Source<'_>, variants: &[String]) -> Vec<Series> {
 }
 
 /// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
-fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, f64)], (x, y): (&Axis, &Axis)) -> Vec<Ceiling> {
+fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y): (&Axis, &Axis)) -> Vec<Ceiling> {
     let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let steepest = bandwidth.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let slopes = bandwidth.iter().map(|(name, rate)| {
+    let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
+    let slopes = bandwidth.iter().map(|(name, working_set, rate)| {
         let from = x.low.max(y.low / rate);
-        Ceiling { name: name.clone(), from: (from, from * rate), to: (top / rate, top) }
+        let detail = Some(working_set.to_string());
+        Ceiling { name: name.clone(), detail, from: (from, from * rate), to: (top / rate, top) }
     });
     let roofs = compute.iter().map(|(name, rate)| Ceiling {
         name: name.clone(),
+        detail: None,
         from: ((rate / steepest).max(x.low), *rate),
         to: (x.high, *rate),
     });
@@ -442,7 +444,7 @@ fn compute_ceilings(figures: &[&Figure], dtypes: &[DType]) -> Vec<(String, f64)>
 }
 
 /// Bandwidth limits in GB/s: of the largest working set, and of the fastest where that is another and faster.
-fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, f64)> {
+fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, Bytes, f64)> {
     let of = |wanted: Pattern| {
         let found = figures.iter().filter_map(move |figure| match figure.quantity {
             Quantity::Bandwidth { pattern, working_set } if pattern == wanted => {
@@ -458,12 +460,12 @@ fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, f64)> {
     let fastest = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
     let mut ceilings = vec![];
     if let Some((working_set, rate)) = largest {
-        ceilings.push((format!("memory {} GB/s ({working_set})", significant(rate)), rate));
+        ceilings.push((format!("memory {} GB/s", significant(rate)), working_set, rate));
     }
     if let (Some((_, memory)), Some((working_set, rate))) = (largest, fastest)
         && rate > 1.2 * memory
     {
-        ceilings.push((format!("cache {} GB/s ({working_set})", significant(rate)), rate));
+        ceilings.push((format!("cache {} GB/s", significant(rate)), working_set, rate));
     }
     ceilings
 }
@@ -486,26 +488,23 @@ pub(super) fn series(case: &Case) -> String {
     case.subgroup_size.map_or_else(|| case.variant.clone(), |width| format!("{} @{width}", case.variant))
 }
 
-/// The operation of a chain: its variant without the form.
-fn operation(case: &Case) -> Option<String> {
-    case.chain.and_then(|_| case.variant.rsplit_once('-')).map(|(operation, _)| operation.to_string())
+/// The operation that a case is a chain of.
+fn operation(case: &Case) -> Option<&'static str> {
+    case.form().map(|form| form.operation)
 }
 
 /// Where a size lies on an axis: the geometric mean of its extents.
-fn extent(size: &str) -> Option<f64> {
-    let extents: Option<Vec<f64>> = size.split('x').map(|extent| extent.parse().ok()).collect();
-    let extents = extents?;
-    let mean = (extents.iter().map(|extent| extent.ln()).sum::<f64>() / extents.len() as f64).exp();
+fn extent(size: &CaseSize) -> Option<f64> {
+    let extents = size.known()?.extents();
+    let mean = (extents.iter().map(|extent| (*extent as f64).ln()).sum::<f64>() / extents.len() as f64).exp();
     // The logarithm of a power of two and back is not quite the same.
     let mean = if (mean - mean.round()).abs() < 1e-9 * mean { mean.round() } else { mean };
     (mean > 0.0 && mean.is_finite()).then_some(mean)
 }
 
 /// Whether all extents of a size are one.
-fn equal_extents(size: &str) -> bool {
-    let mut extents = size.split('x');
-    let first = extents.next();
-    extents.all(|extent| Some(extent) == first)
+fn equal_extents(size: &CaseSize) -> bool {
+    size.known().is_some_and(|size| size.extents().windows(2).all(|pair| pair[0] == pair[1]))
 }
 
 pub(super) fn limit(limit: Limit) -> &'static str {
@@ -540,9 +539,10 @@ mod tests {
 
     #[test]
     fn a_size_lies_at_the_geometric_mean_of_its_extents() {
-        assert_eq!(extent("1024"), Some(1024.0));
-        assert_eq!(extent("1000x10x10").map(f64::round), Some(46.0));
-        assert_eq!([extent(""), extent("x"), extent("NaN"), extent("0")], [None; 4]);
-        assert_eq!(["64", "8x8x8", "8x9x8"].map(equal_extents), [true, true, false]);
+        let of = |text: &str| extent(&text.into());
+        assert_eq!(of("1024"), Some(1024.0));
+        assert_eq!(of("1000x10x10").map(f64::round), Some(46.0));
+        assert_eq!([of(""), of("x"), of("NaN"), of("0")], [None; 4]);
+        assert_eq!(["64", "8x8x8", "8x9x8", "x"].map(|text| equal_extents(&text.into())), [true, true, false, false]);
     }
 }

@@ -1,0 +1,58 @@
+//! What oracles share: the bound of many roundings, and the element that errs by most.
+
+use super::{Check, CheckMethod};
+
+/// `γ_m` = m·u/(1 − m·u) of unit roundoff u: the bound of m roundings (Higham, *Accuracy and Stability of Numerical
+/// Algorithms*, 2nd ed., lemma 3.1); infinite where it bounds nothing.
+pub(super) fn gamma(m: f64, u: f64) -> f64 {
+    if m * u < 1.0 { m * u / (1.0 - m * u) } else { f64::INFINITY }
+}
+
+/// The largest residual so far, and where it is.
+#[derive(Default)]
+pub(super) struct Worst {
+    residual: f64,
+    place: String,
+}
+
+impl Worst {
+    /// Takes another residual into account; one that is not finite is the worst of all.
+    pub(super) fn see(&mut self, residual: f64, place: impl FnOnce() -> String) {
+        let residual = if residual.is_finite() { residual } else { f64::INFINITY };
+        if residual > self.residual {
+            *self = Self { residual, place: place() };
+        }
+    }
+
+    /// The check of an answer whose elements have been seen one by one.
+    pub(super) fn check(self, tolerance: f64) -> Check {
+        let method = CheckMethod::Elementwise;
+        Check { residual: self.residual, tolerance, method, worst: self.place, metrics: vec![] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roundings_are_bounded_while_there_are_few() {
+        let u = 1.0 / 2048.0;
+        assert_eq!(gamma(0.0, u), 0.0);
+        assert_eq!(gamma(1024.0, u), 1.0);
+        assert_eq!([gamma(2048.0, u), gamma(1e9, u)], [f64::INFINITY; 2]);
+    }
+
+    #[test]
+    fn the_first_of_the_largest_residuals_is_named_and_one_that_is_no_number_is_larger_than_all() {
+        let mut worst = Worst::default();
+        for (place, residual) in [0.0, 2.0, 1.0, 2.0].into_iter().enumerate() {
+            worst.see(residual, || place.to_string());
+        }
+        assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
+        worst.see(f64::NAN, || "here".into());
+        worst.see(f64::INFINITY, || "later".into());
+        let check = worst.check(1e9);
+        assert!(!check.passes() && check.worst == "here", "{check:?}");
+    }
+}

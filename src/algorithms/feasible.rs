@@ -1,0 +1,30 @@
+//! Whether a device can run a case: everything that decides it is asked here, so that what chooses a variant and what
+//! skips one agree.
+
+use super::{Algorithm, CaseSpec, Problem, Variant};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::Program;
+
+impl Algorithm {
+    /// The program of `variant` for a case that poses `problem`, if `device` can run it: the variant has the element
+    /// type, its kernel can be cut up by the case's tile, and the device has the features, the limits, the memory and
+    /// the views that the program asks for.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn feasible(
+        &self,
+        variant: &Variant,
+        case: &CaseSpec,
+        problem: &dyn Problem,
+        device: &DeviceInfo,
+    ) -> Result<Program, String> {
+        if let (Some(tile), Some(tunable)) = (&case.tile, self.tunable(variant))
+            // Of the built-in tile the program says what the device lacks.
+            && *tile != tunable.built_in(case, device)
+        {
+            tunable.legal(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
+        }
+        variant.program(case, device)?.feasible(&problem.buffers(), device)
+    }
+}
