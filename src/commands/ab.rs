@@ -1,7 +1,7 @@
 //! `gpukern ab`.
 
 use super::child::Child;
-use super::json_file::JsonTarget;
+use super::document::JSON;
 use super::{Answer, Session, Vulkan, beside, interrupt, judging};
 use crate::algorithms::{self, Variant};
 use crate::basis::error::{Error, Exit};
@@ -65,7 +65,7 @@ struct Match<'a> {
 pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let game = Match::new(args)?;
-    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let started = jiff::Timestamp::now().to_string();
     let (turns, Played { sides, rounds, finding, trouble }) = match &game.contest {
         Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, vulkan)?),
@@ -97,8 +97,7 @@ pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     trial.exit = exit as u8;
     let text = report::ab::text(&trial);
     let Some(target) = target else { return Ok(Answer { output: text, notes, exit }) };
-    let json = serde_json::to_string(&trial).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-    let output = target.deliver(&json)?.unwrap_or(text);
+    let output = target.deliver_json(&trial)?.unwrap_or(text);
     Ok(Answer { output, notes, exit })
 }
 

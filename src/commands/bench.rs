@@ -1,6 +1,6 @@
 //! `gpukern bench`.
 
-use super::json_file::JsonTarget;
+use super::document::JSON;
 use super::rounds::Request;
 use super::{Answer, Session, Vulkan, beside, interrupt};
 use crate::basis::error::{Error, Exit};
@@ -31,7 +31,7 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     }
     let mut notes = String::new();
     let request = Request::new(args, &mut notes)?;
-    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let limits = if args.no_peak { Limits::Ignore } else { Limits::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
     let Measured { record, validated } = measure(&plan, vulkan, Timing::Sample, limits, &tuned)?;
@@ -54,8 +54,7 @@ pub(super) fn run(args: &BenchArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let mut answer = Answer { output: table, notes, exit };
     let mut instead = None;
     if let Some(target) = target {
-        let json = serde_json::to_string(&record).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-        instead = target.deliver(&json)?;
+        instead = target.deliver_json(&record)?;
     }
     if let Some(request) = request {
         match request.judge(record, &plan, args, vulkan) {

@@ -1,6 +1,6 @@
 //! `gpukern peak`.
 
-use super::json_file::JsonTarget;
+use super::document::JSON;
 use super::{Answer, Session, Vulkan, beside, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::PeakArgs;
@@ -12,7 +12,7 @@ use crate::report;
 use std::sync::atomic::Ordering;
 
 pub(super) fn run(args: &PeakArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
-    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let extent = if args.quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(vulkan)?;
     let interrupted = interrupt::listen()?;
@@ -40,8 +40,7 @@ pub(super) fn run(args: &PeakArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let tables: Vec<_> = peaks.iter().map(report::peak::text).collect();
     let table = tables.join("\n");
     let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
-    let json = serde_json::to_string(&peaks).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-    let output = target.deliver(&json)?.unwrap_or(table);
+    let output = target.deliver_json(&peaks)?.unwrap_or(table);
     Ok(Answer { output, notes, exit })
 }
 

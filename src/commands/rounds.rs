@@ -4,7 +4,7 @@
 //! The record that `--json` writes stays that of the first process; those of the rounds are kept with `--rounds`.
 
 use super::child::Child;
-use super::json_file::JsonTarget;
+use super::document::JSON;
 use super::{Vulkan, interrupt, judging};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::Nanos;
@@ -137,8 +137,7 @@ impl Request {
             return Ok(None);
         };
         if let Some(folder) = &self.keep {
-            let json = serde_json::to_string(&record).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-            JsonTarget::open(&folder.join(format!("round-{round}.json")))?.deliver(&json)?;
+            JSON.open(&folder.join(format!("round-{round}.json")))?.deliver_json(&record)?;
         }
         Ok(Some(record))
     }

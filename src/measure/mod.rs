@@ -3,4 +3,5 @@
 pub mod host;
 pub mod runner;
 pub mod sampling;
+mod timekeeper;
 pub mod workbench;

@@ -3,13 +3,13 @@
 
 use crate::algorithms::matmul::Tile;
 use crate::algorithms::{Algorithm, CaseSpec, Variant};
+use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{Group, Pick};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Name and version of the file's format.
@@ -187,21 +187,20 @@ impl Tuned {
         // Read again at the last moment: another process may have added to it meanwhile.
         let mut tuned = Self::read(path)?.unwrap_or_default();
         tuned.add(found);
-        let write = || -> std::io::Result<()> {
+        let shown = path.display();
+        let open = || {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             std::fs::create_dir_all(folder)?;
-            let mut draft = tempfile::Builder::new().prefix(".gpukern-").suffix(".toml").tempfile_in(folder)?;
-            draft.write_all(tuned.text().as_bytes())?;
-            draft.as_file().sync_all()?;
-            draft.persist(path)?;
-            Ok(())
+            Destination::open(path)
         };
-        write().map_err(|e| {
+        let destination: Destination = open().map_err(|e| {
             Error::Usage(format!(
-                "cannot keep tuning results in '{}': {e}; name another file with --tuned or GPUKERN_TUNED",
-                path.display()
+                "cannot keep tuning results in '{shown}': {e}; name another file with --tuned or GPUKERN_TUNED"
             ))
-        })
+        })?;
+        destination
+            .write(tuned.text().as_bytes())
+            .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
 
     /// A result replaces the earlier of the same question; but a variant that was only measured beside a search, with its
