@@ -2,7 +2,7 @@
 
 use super::child::Child;
 use super::document::JSON;
-use super::{Answer, Session, Vulkan, beside, interrupt, judging};
+use super::{Answer, beside, command_line, interrupt, judging};
 use crate::algorithms::{self, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
@@ -14,6 +14,7 @@ use crate::compare::paired::{AB_SCHEMA, Contestant, Finding, Round, Schedule, Tr
 use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
 use crate::measure::runner::{Entrant, Timing};
+use crate::measure::session::{Session, Setup};
 use crate::plan::options;
 use crate::plan::options::Selection;
 use crate::plan::{Group, Purpose, Run};
@@ -62,14 +63,14 @@ struct Match<'a> {
     max_time: Duration,
 }
 
-pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
+pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let game = Match::new(args)?;
     let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let started = jiff::Timestamp::now().to_string();
     let (turns, Played { sides, rounds, finding, trouble }) = match &game.contest {
-        Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, vulkan)?),
-        Contest::Drivers(manifests) => (Turns::Processes, game.processes(manifests, vulkan)?),
+        Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, setup)?),
+        Contest::Drivers(manifests) => (Turns::Processes, game.processes(manifests, setup)?),
     };
     if let Some((side, reason)) = sides.iter().find_map(|side| match &side.case.outcome {
         Outcome::Skipped { reason } => Some((side, reason)),
@@ -82,8 +83,8 @@ pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         schema: AB_SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         started,
-        command: std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect(),
-        validation: vulkan.validation == Validation::On,
+        command: command_line(),
+        validation: setup.validation == Validation::On,
         turns,
         min_effect: game.min_effect,
         a,
@@ -198,8 +199,8 @@ impl<'a> Match<'a> {
     }
 
     /// Batches of samples in this process.
-    fn batches(&self, entrants: &[Entrant; 2], vulkan: &Vulkan) -> Result<Played, Error> {
-        let session = Session::open(vulkan)?;
+    fn batches(&self, entrants: &[Entrant; 2], setup: &Setup) -> Result<Played, Error> {
+        let session = Session::open(setup)?;
         let chosen = session.select_usable(&self.run.devices)?;
         let [physical] = chosen[..] else {
             return Err(Error::Usage(format!(
@@ -208,7 +209,7 @@ impl<'a> Match<'a> {
             )));
         };
         progress::line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = session.runner(physical, Timing::Sample, vulkan, interrupt::listen()?)?;
+        let mut runner = session.runner(physical, Timing::Sample, interrupt::listen()?)?;
         let sampling = crate::plan::Sampling { max_time: self.max_time, ..self.run.sampling };
         let mut schedule = Schedule::from(FIRST_LOOK);
         let mut finding = None;
@@ -236,7 +237,7 @@ impl<'a> Match<'a> {
     }
 
     /// Processes with one driver and the other.
-    fn processes(&self, manifests: &[&Path; 2], vulkan: &Vulkan) -> Result<Played, Error> {
+    fn processes(&self, manifests: &[&Path; 2], setup: &Setup) -> Result<Played, Error> {
         interrupt::listen()?;
         let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
         selection.variant.truncate(1);
@@ -254,7 +255,7 @@ impl<'a> Match<'a> {
             let (mut round, mut missing) = (Round::default(), false);
             for side in order {
                 let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
-                let mut child = Child::bench(name.clone(), &arguments, vulkan)?;
+                let mut child = Child::bench(name.clone(), &arguments, setup)?;
                 // Older loaders know the second name.
                 child.env("VK_DRIVER_FILES", manifests[side].as_os_str());
                 child.env("VK_ICD_FILENAMES", manifests[side].as_os_str());

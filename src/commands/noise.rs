@@ -2,16 +2,17 @@
 
 use super::child::Child;
 use super::document::JSON;
-use super::{Answer, Vulkan, bench, beside, interrupt};
+use super::{Answer, bench, beside, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::BenchArgs;
 use crate::commands::progress;
+use crate::measure::session::Setup;
 use crate::record::Record;
 use crate::report;
 use crate::report::noise::Noise;
 
 /// Runs `processes` of them.
-pub(super) fn run(args: &BenchArgs, processes: u32, vulkan: &Vulkan) -> Result<Answer, Error> {
+pub(super) fn run(args: &BenchArgs, processes: u32, setup: &Setup) -> Result<Answer, Error> {
     if processes < 2 {
         return Err(Error::Usage(format!("--noise={processes}: it takes two processes to differ; write --noise=8")));
     }
@@ -22,7 +23,7 @@ pub(super) fn run(args: &BenchArgs, processes: u32, vulkan: &Vulkan) -> Result<A
     let (mut notes, mut exit) = (String::new(), Exit::Success);
     for number in 1..=processes {
         progress::line(&format!("process {number} of {processes}"));
-        match Child::bench(format!("process {number}"), &arguments, vulkan)?.record() {
+        match Child::bench(format!("process {number}"), &arguments, setup)?.record() {
             Ok(Some(record)) => {
                 // Once is enough to read what went wrong.
                 if exit == Exit::Success && bench::exit(&record) != Exit::Success {

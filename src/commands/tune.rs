@@ -1,6 +1,6 @@
 //! `gpukern tune`.
 
-use super::{Answer, Session, Vulkan, beside, interrupt};
+use super::{Answer, beside, interrupt};
 use crate::algorithms::matmul::Tunable;
 use crate::algorithms::{self, Algorithm};
 use crate::basis::dtype::DType;
@@ -11,6 +11,7 @@ use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
 use crate::measure::runner::Timing;
 use crate::measure::runner::tune::Question;
+use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
 use crate::plan::{Group, Purpose, Run};
 use crate::report::tune::{self as report, Row};
@@ -37,7 +38,7 @@ pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
     }
 }
 
-pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
+pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let begun = Instant::now();
     let budget = options::duration(&args.budget).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?;
@@ -49,7 +50,7 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     // Tried before any time is spent.
     Tuned::keep(&path, &[])?;
 
-    let session = Session::open(vulkan)?;
+    let session = Session::open(setup)?;
     let interrupted = interrupt::listen()?;
     let physicals = session.select_usable(&run.devices)?;
     let mut left: u32 = physicals.iter().map(|device| searches(algorithm, &run, &device.info).count() as u32).sum();
@@ -59,7 +60,7 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let mut tables = vec![];
     for physical in physicals {
         progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = match session.runner(physical, Timing::Sample, vulkan, interrupted) {
+        let mut runner = match session.runner(physical, Timing::Sample, interrupted) {
             Ok(runner) => runner,
             Err(error) => {
                 exit = beside(exit, Err(error.into()), &mut notes);
