@@ -181,8 +181,8 @@ impl<'a> Hunt<'a> {
             built_in,
             search: Search::new(&first, space, seed),
             space: size,
-            search_until: begun + budget.mul_f64(1.0 - RUN_OFF),
-            end: begun + budget,
+            search_until: begun.saturating_add(budget.mul_f64(1.0 - RUN_OFF)),
+            end: begun.saturating_add(budget),
             tally: Tally::default(),
             cost: 0.0,
         })
