@@ -1,9 +1,9 @@
 //! Where something is written: a file that is replaced in one step or not at all, or a device or pipe as it is.
 
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::{Builder, NamedTempFile};
 
 /// Most links in a row that are followed, as many as Linux follows.
 const MOST_LINKS: usize = 40;
@@ -46,13 +46,7 @@ impl Destination {
         }
         let path = behind_links(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".gpukern-").suffix(".draft");
-        // Temporary files are private by default; this one is as public as any new file of the user's.
-        let draft = match as_a_new_file() {
-            Some(permissions) => builder.permissions(permissions).tempfile_in(folder)?,
-            None => builder.tempfile_in(folder)?,
-        };
+        let draft = as_public_as_any(Builder::new().prefix(".gpukern-").suffix(".draft")).tempfile_in(folder)?;
         if let Some(there) = there {
             draft.as_file().set_permissions(there.permissions())?;
         }
@@ -104,17 +98,18 @@ fn standard_stream(_: &Metadata) -> Option<File> {
     None
 }
 
-/// The permissions of a new file, before the process's umask.
-fn as_a_new_file() -> Option<Permissions> {
+/// Temporary files are private by default; this one gets the permissions of any new file, before the process's umask.
+fn as_public_as_any<'b, 'p, 's>(builder: &'b mut Builder<'p, 's>) -> &'b mut Builder<'p, 's> {
     #[cfg(unix)]
-    return Some(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    #[cfg(not(unix))]
-    None
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
+    use std::fs::Permissions;
 
     fn read(path: &Path) -> String {
         std::fs::read_to_string(path).expect("readable")

@@ -126,7 +126,8 @@ fn sample(baseline: OnHost<'_>, verified: Verified, sampling: &Sampling, interru
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MOST_WARM_UP);
     let contender = keeper.warm(baseline, verified, patience, |_, _| Ok(()));
-    let mut state = contender.map_or_else(State::failed, |contender| State::Sampling(Box::new(contender)));
+    let mut state =
+        contender.map_or_else(|error| State::failed(&error), |contender| State::Sampling(Box::new(contender)));
     keeper.sample(vec![&mut state], &sampling);
     match state {
         State::Ended(outcome) => outcome,

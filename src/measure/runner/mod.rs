@@ -239,7 +239,9 @@ impl<'a> Runner<'a> {
         }
         self.keeper.sample(entries.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
         let cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
-        cases.iter().for_each(|case| observer.end(case));
+        for case in &cases {
+            observer.end(case);
+        }
         cases
     }
 
@@ -260,8 +262,8 @@ impl<'a> Runner<'a> {
             Err(reason) => State::Ended(Outcome::Skipped { reason }),
             Ok(_) if self.keeper.interrupted() => State::Ended(Outcome::Interrupted),
             Ok(program) => match desk.load(&mut self.workbench) {
-                Ok(loaded) => prepare(self, loaded, &program).unwrap_or_else(State::failed),
-                Err(error) => State::failed(error),
+                Ok(loaded) => prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&error)),
+                Err(error) => State::failed(&error),
             },
         };
         Entry { case, state }
@@ -278,7 +280,7 @@ impl<'a> Runner<'a> {
         let mut phases = verified.phases;
         phases.device = verified.time;
         let verification = match verified.check {
-            Err(error) => return Ok(State::failed(error)),
+            Err(error) => return Ok(State::failed(&error)),
             Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
             Ok(check) => Verification::from(check),
         };
@@ -296,7 +298,7 @@ impl<'a> Runner<'a> {
             sampler.map(|sampler| recorded.sampler = sampler).map_err(|error| error.to_string())
         };
         let contender = self.keeper.warm(recorded, verified, sampling.patience.unwrap_or(usual), recount);
-        Ok(contender.map_or_else(State::failed, |contender| State::Sampling(Box::new(contender))))
+        Ok(contender.map_or_else(|error| State::failed(&error), |contender| State::Sampling(Box::new(contender))))
     }
 
     /// `program` with as many repetitions as a sample needs, judging by the time of one run.

@@ -143,8 +143,9 @@ impl Runner<'_> {
         // Half of each one's share for its warm-up; a few samples even when the time is up.
         let share = (time / (2 * finalists.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
-        let prepare =
-            |finalist: &Finalist| self.prepare(loaded, &finalist.program, &sampling).unwrap_or_else(State::failed);
+        let prepare = |finalist: &Finalist| {
+            self.prepare(loaded, &finalist.program, &sampling).unwrap_or_else(|error| State::failed(&error))
+        };
         let mut states: Vec<_> = finalists.iter().map(prepare).collect();
         self.keeper.sample(states.iter_mut().collect(), &sampling);
         for (finalist, state) in finalists.iter_mut().zip(states) {

@@ -174,7 +174,7 @@ impl<T: Timed> Contender<T> {
 
 impl<T: Timed> State<T> {
     /// What it failed with.
-    pub(crate) fn failed(error: impl ToString) -> Self {
+    pub(crate) fn failed(error: &impl ToString) -> Self {
         Self::Ended(Outcome::Failed { error: error.to_string() })
     }
 

@@ -204,7 +204,7 @@ impl<'a> Timekeeper<'a> {
                     contender.observe(before);
                 }
                 if let Err(error) = contender.turn(among, sampling, self.time.as_ref()) {
-                    **state = State::failed(error);
+                    **state = State::failed(&error);
                 }
             }
             let after = self.observe();
@@ -234,12 +234,12 @@ impl<'a> Timekeeper<'a> {
         let before = self.observe();
         a.observe(before);
         b.observe(before);
-        let ended = self.take_turns([&mut **a, &mut **b], sampling, decided, &mut rounds);
+        let ended = self.take_turns(&mut [&mut **a, &mut **b], sampling, decided, &mut rounds);
         let after = self.observe();
         a.observe(after);
         b.observe(after);
         if let Err((side, error)) = ended {
-            *[first, second][side] = State::failed(error);
+            *[first, second][side] = State::failed(&error);
         }
         rounds
     }
@@ -247,7 +247,7 @@ impl<'a> Timekeeper<'a> {
     /// The rounds of a duel; an error says which contender failed, and how.
     fn take_turns<T: Timed>(
         &self,
-        contenders: [&mut Contender<T>; 2],
+        contenders: &mut [&mut Contender<T>; 2],
         sampling: &Sampling,
         decided: &mut dyn FnMut(&[Round]) -> bool,
         rounds: &mut Vec<Round>,

@@ -87,7 +87,7 @@ fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>>
 }
 
 /// What is not warmed up at all.
-fn cold<'a>(timed: Scripted<'a>, first_run: f64) -> State<Scripted<'a>> {
+fn cold(timed: Scripted<'_>, first_run: f64) -> State<Scripted<'_>> {
     State::Sampling(Box::new(Contender::new(timed, verified(first_run), None)))
 }
 
@@ -235,10 +235,11 @@ fn the_time_of_a_case_is_that_of_its_own_turns() {
 
 #[test]
 fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
-    let (mut keeper, time) = scripted(Duration::from_millis(50));
+    let (mut keeper, time) = scripted(Duration::from_millis(60));
     let [mut first, mut second] = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
     keeper.sample(vec![&mut first, &mut second], &Sampling::default());
-    for (state, samples) in [(first, 2), (second, 2)] {
+    // Dropped, 13, 17 of the first; dropped, 13 of the second.
+    for (state, samples) in [(first, 2), (second, 1)] {
         let measured = measured(state);
         assert_eq!((measured.samples.len(), &measured.warnings[..]), (samples, &[Warning::Interrupted][..]));
     }
@@ -313,7 +314,7 @@ fn a_pause_precedes_each_sample_and_nothing_is_dropped_or_brought_up() {
     let measured = measured(state);
     assert_eq!((measured.samples.len(), measured.phases.sampling), (10, Nanos(100.0 * MS)));
     // Five turns of two samples, and the canary around each.
-    assert_eq!(time.since(begun), Duration::from_micros(100_000 + 5 * 2 * 500));
+    assert_eq!(time.since(begun), Duration::from_millis(100 + 5));
 }
 
 #[test]
@@ -344,7 +345,8 @@ fn a_duel_takes_turns_a_b_b_a_until_it_is_decided() {
 
 #[test]
 fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
-    let sampling = Sampling { max_time: Duration::from_millis(100), ..Sampling::default() };
+    // The first round takes 24 ms and, after a switch, 60 ms.
+    let sampling = Sampling { max_time: Duration::from_millis(80), ..Sampling::default() };
     let (mut keeper, time) = scripted(Duration::MAX);
     let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
     assert_eq!(keeper.duel([&mut a, &mut b], &sampling, &mut |_| false).len(), 1);
@@ -359,7 +361,7 @@ fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
     let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
     let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
     let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing, MS)];
-    assert_eq!(keeper.duel([&mut a, &mut b], &sampling, &mut |_| false), [[Nanos::default(); 2]; 0]);
+    assert!(keeper.duel([&mut a, &mut b], &sampling, &mut |_| false).is_empty());
     assert!(matches!(b, State::Ended(Outcome::Failed { .. })) && times(&measured(a)).len() == 20);
 }
 
