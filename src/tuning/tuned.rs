@@ -149,11 +149,14 @@ impl Tuned {
         Self::default()
     }
 
-    /// What the file at `path` holds; `None` where there is no file.
+    /// What the file at `path` holds; `None` where there is no file, or a device such as /dev/null, which holds nothing.
     ///
     /// # Errors
     /// When it cannot be read, is damaged, or is none of ours.
     pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+        if is_device(path) {
+            return Ok(None);
+        }
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -248,6 +251,15 @@ impl Tuned {
         let found = results.find(|kept| kept.key() == (&model, algorithm.name, spec.dtype.name(), &sizes, variant))?;
         Some((found.tile?, found))
     }
+}
+
+/// Whether `path` is a character device: some of them never end.
+fn is_device(path: &Path) -> bool {
+    #[cfg(unix)]
+    let device = std::os::unix::fs::FileTypeExt::is_char_device;
+    #[cfg(not(unix))]
+    let device = |_: &std::fs::FileType| false;
+    path.metadata().is_ok_and(|there| device(&there.file_type()))
 }
 
 fn unusable(path: &Path, reason: &str) -> Error {

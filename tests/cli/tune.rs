@@ -129,6 +129,8 @@ fn results_behind_a_link_are_replaced_there_with_their_mode() {
 fn results_that_do_not_fit_on_the_disk_are_a_failure_and_leave_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tuned.toml");
+    let message = stderr(&expect_exit(&mut gpukern(&["tune", "matmul", "--tuned", "/dev/full"]), 3));
+    assert!(message.contains("cannot keep tuning results in '/dev/full': No space left on device"), "{message}");
     let old = "schema = \"gpukern-tuned/1\"\n";
     std::fs::write(&path, old).expect("written");
     let tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"]);

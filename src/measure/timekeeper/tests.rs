@@ -217,7 +217,7 @@ fn what_is_not_precise_ends_with_its_time_and_is_marked() {
     keeper.sample(vec![&mut state], &Sampling { max_time: Duration::from_millis(200), ..Sampling::default() });
     let measured = measured(state);
     assert_eq!(measured.warnings, [Warning::TimeLimit]);
-    // 10 + 13 + 17 each three: the sixteenth is the first at 200 ms or later.
+    // Five times 10 + 13 + 17 ms.
     assert_eq!((measured.samples.len(), measured.phases.sampling), (15, Nanos(200.0 * MS)));
 }
 
