@@ -1,5 +1,6 @@
-//! What every other room stands on: units, element types, sizes, errors, text. Imports no room.
+//! What every other room stands on: units, element types, sizes, errors, text, where things are written. Imports no room.
 
+pub mod destination;
 pub mod dtype;
 pub mod error;
 pub mod markup;

@@ -1,9 +1,9 @@
 //! `gpukern ab`.
 
 use super::child::Child;
-use super::json_file::JsonTarget;
-use super::{Answer, Session, Vulkan, beside, interrupt, judging};
-use crate::algorithms::{self, Variant};
+use super::document::JSON;
+use super::{Answer, beside, command_line, interrupt, judging};
+use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
@@ -14,6 +14,7 @@ use crate::compare::paired::{AB_SCHEMA, Contestant, Finding, Round, Schedule, Tr
 use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
 use crate::measure::runner::{Entrant, Timing};
+use crate::measure::session::{Session, Setup};
 use crate::plan::options;
 use crate::plan::options::Selection;
 use crate::plan::{Group, Purpose, Run};
@@ -62,14 +63,14 @@ struct Match<'a> {
     max_time: Duration,
 }
 
-pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
+pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let game = Match::new(args)?;
-    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let started = jiff::Timestamp::now().to_string();
     let (turns, Played { sides, rounds, finding, trouble }) = match &game.contest {
-        Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, vulkan)?),
-        Contest::Drivers(manifests) => (Turns::Processes, game.processes(manifests, vulkan)?),
+        Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, setup)?),
+        Contest::Drivers(manifests) => (Turns::Processes, game.processes(manifests, setup)?),
     };
     if let Some((side, reason)) = sides.iter().find_map(|side| match &side.case.outcome {
         Outcome::Skipped { reason } => Some((side, reason)),
@@ -82,8 +83,8 @@ pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
         schema: AB_SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         started,
-        command: std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect(),
-        validation: vulkan.validation == Validation::On,
+        command: command_line(),
+        validation: setup.validation == Validation::On,
         turns,
         min_effect: game.min_effect,
         a,
@@ -97,8 +98,7 @@ pub(super) fn run(args: &AbArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     trial.exit = exit as u8;
     let text = report::ab::text(&trial);
     let Some(target) = target else { return Ok(Answer { output: text, notes, exit }) };
-    let json = serde_json::to_string(&trial).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-    let output = target.deliver(&json)?.unwrap_or(text);
+    let output = target.deliver_json(&trial)?.unwrap_or(text);
     Ok(Answer { output, notes, exit })
 }
 
@@ -121,39 +121,13 @@ fn exit(trial: &Trial) -> Exit {
 impl<'a> Match<'a> {
     fn new(args: &'a AbArgs) -> Result<Self, Error> {
         let algorithm = algorithms::find(&args.algorithm).map_err(Error::Usage)?;
-        let chosen = |name: &str| algorithm.variant(name).map_err(Error::Usage);
-        let shared = || match &args.variant {
-            Some(name) => chosen(name),
-            None => Err(Error::Usage("no variant given that both run; add --variant NAME".into())),
-        };
-        let spirv = args.a_spirv.is_some() || args.b_spirv.is_some();
-        let (variants, drivers) = ([&args.a, &args.b], [&args.a_driver, &args.b_driver]);
-        let kinds = [variants.iter().any(|side| side.is_some()), spirv, drivers.iter().any(|side| side.is_some())];
-        if kinds.iter().filter(|given| **given).count() != 1 {
-            let what = if kinds.contains(&true) { "more than one kind of thing" } else { "nothing" };
-            return Err(Error::Usage(format!(
-                "{what} to compare; give --a and --b (variants), --a-spirv or --b-spirv, or --a-driver and --b-driver"
-            )));
-        }
-        let both = |name: &str| Error::Usage(format!("one side is missing; give both --a{name} and --b{name}"));
-        let time = if kinds[2] { MOST_TIME_OF_PROCESSES } else { MOST_TIME };
+        let kind = Kind::of(args)?;
+        let time = if kind == Kind::Drivers { MOST_TIME_OF_PROCESSES } else { MOST_TIME };
         let max_time = args.max_time.as_deref().map_or(Ok(time), options::duration);
         let max_time = max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?;
         let judging = Judging { min_effect: args.min_effect.clone(), ..Judging::default() };
         let min_effect = judging::settings(&judging)?.min_effect;
-
-        let pair: [&'static Variant; 2] = match variants {
-            [Some(a), Some(b)] => {
-                if let Some(variant) = &args.variant {
-                    return Err(Error::Usage(format!(
-                        "--variant {variant} is for SPIR-V files and drivers; --a and --b name variants"
-                    )));
-                }
-                [chosen(a)?, chosen(b)?]
-            }
-            [None, None] => [shared()?; 2],
-            _ => return Err(both("")),
-        };
+        let pair = variants(algorithm, args)?;
         let selection = Selection {
             algorithm: vec![args.algorithm.clone()],
             variant: pair.iter().map(|variant| variant.name.to_string()).collect(),
@@ -172,35 +146,20 @@ impl<'a> Match<'a> {
                 run.groups.len()
             )));
         };
-        let path = |path: &Path| printable(&path.display().to_string()).into_owned();
-        let (labels, contest) = match drivers {
-            [Some(a), Some(b)] => {
-                let manifests = [a.as_path(), b.as_path()];
-                manifests.iter().try_for_each(|path| check_manifest(path))?;
-                (manifests.map(path), Contest::Drivers(manifests))
-            }
-            [None, None] if spirv => {
-                let [a, b] = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
-                let kernel = only_kernel(pair[0], group)?;
-                let enter = |file: Option<&Path>| {
-                    let substitute = file.map(|file| read_spirv(file, kernel)).transpose()?;
-                    Ok::<_, Error>(Entrant { variant: pair[0], substitute: substitute.map(|spirv| (kernel, spirv)) })
-                };
-                let label = |file: Option<&Path>| file.map_or_else(|| kernel.label(), path);
-                ([label(a), label(b)], Contest::Entrants(Box::new([enter(a)?, enter(b)?])))
-            }
-            [None, None] => {
+        let (labels, contest) = match kind {
+            Kind::Drivers => drivers(args)?,
+            Kind::Spirv => substitutes(args, pair[0], group)?,
+            Kind::Variants => {
                 let entrants = pair.map(|variant| Entrant { variant, substitute: None });
                 (pair.map(|variant| variant.name.to_string()), Contest::Entrants(Box::new(entrants)))
             }
-            _ => return Err(both("-driver")),
         };
         Ok(Self { labels, contest, run, selection, min_effect, max_time })
     }
 
     /// Batches of samples in this process.
-    fn batches(&self, entrants: &[Entrant; 2], vulkan: &Vulkan) -> Result<Played, Error> {
-        let session = Session::open(vulkan)?;
+    fn batches(&self, entrants: &[Entrant; 2], setup: &Setup) -> Result<Played, Error> {
+        let session = Session::open(setup)?;
         let chosen = session.select_usable(&self.run.devices)?;
         let [physical] = chosen[..] else {
             return Err(Error::Usage(format!(
@@ -209,23 +168,13 @@ impl<'a> Match<'a> {
             )));
         };
         progress::line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = session.runner(physical, Timing::Sample, vulkan, interrupt::listen()?)?;
+        let mut runner = session.runner(physical, Timing::Sample, interrupt::listen()?)?;
         let sampling = crate::plan::Sampling { max_time: self.max_time, ..self.run.sampling };
-        let mut schedule = Schedule::from(FIRST_LOOK);
-        let mut finding = None;
-        let mut looked = 0;
-        let mut decided = |rounds: &[Round]| {
-            if schedule.due(rounds.len()) {
-                finding = schedule.look(rounds, self.min_effect);
-                looked = rounds.len();
-            }
-            finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
-        };
-        let (cases, rounds) = runner.duel(&self.run.groups[0], entrants, &sampling, &mut decided);
+        let mut judge = Judge::new(FIRST_LOOK, self.min_effect);
+        let (cases, rounds) =
+            runner.duel(&self.run.groups[0], entrants, &sampling, &mut |rounds| judge.decided(rounds));
         let trouble = session.check_validation().err();
-        if looked < rounds.len() {
-            finding = schedule.look(&rounds, self.min_effect);
-        }
+        let finding = judge.last(&rounds);
         let mut side = 0;
         let sides = cases.map(|case| {
             let label = self.labels[side].clone();
@@ -237,61 +186,34 @@ impl<'a> Match<'a> {
     }
 
     /// Processes with one driver and the other.
-    fn processes(&self, manifests: &[&Path; 2], vulkan: &Vulkan) -> Result<Played, Error> {
+    fn processes(&self, manifests: &[&Path; 2], setup: &Setup) -> Result<Played, Error> {
         interrupt::listen()?;
         let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
         selection.variant.truncate(1);
         let mut arguments = selection.arguments();
         // What was tuned for the one driver is not for the other.
         arguments.push("--no-tuned".into());
-        let mut schedule = Schedule::from(FIRST_LOOK_AT_PROCESSES);
-        let (mut first, mut rounds, mut finding): ([Option<Contestant>; 2], Vec<Round>, Option<Finding>) =
-            ([None, None], vec![], None);
-        let (mut looked, mut trouble) = (0, None);
+        let mut first: [Option<Contestant>; 2] = [None, None];
+        let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
+        let mut judge = Judge::new(FIRST_LOOK_AT_PROCESSES, self.min_effect);
         let begun = Instant::now();
-        'rounds: while begun.elapsed() < self.max_time {
+        while begun.elapsed() < self.max_time {
             // As within a process: whatever drifts favours the one and then the other.
             let order = if rounds.len().is_multiple_of(2) { [0, 1] } else { [1, 0] };
-            let (mut round, mut missing) = (Round::default(), false);
-            for side in order {
-                let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
-                let mut child = Child::bench(name.clone(), &arguments, vulkan)?;
-                // Older loaders know the second name.
-                child.env("VK_DRIVER_FILES", manifests[side].as_os_str());
-                child.env("VK_ICD_FILENAMES", manifests[side].as_os_str());
-                // A process that fails late must not lose the rounds before it.
-                let seen = match child.record() {
-                    Ok(Some(record)) => contestant(record, &self.labels[side], &name)?,
-                    Ok(None) => break 'rounds,
-                    Err(error) => {
-                        trouble = Some(error);
-                        break 'rounds;
-                    }
-                };
-                let time = seen.case.measured().map(|measured| measured.summary.median);
-                // What has no time now is what counts, also where it had one before.
-                if first[side].is_none() || time.is_none() {
-                    first[side] = Some(seen);
-                }
-                missing |= time.is_none();
-                round[side] = time.unwrap_or_default();
-            }
-            if missing {
-                break;
-            }
-            rounds.push(round);
-            progress::line(&format!("round {}: A {}, B {}", rounds.len(), round[0], round[1]));
-            if schedule.due(rounds.len()) {
-                finding = schedule.look(&rounds, self.min_effect);
-                looked = rounds.len();
-                if finding.is_some_and(|finding| finding.verdict != Verdict::Undecided) {
+            match self.round(order, manifests, &arguments, setup, &mut first)? {
+                Ended::Whole(round) => rounds.push(round),
+                Ended::Short(error) => {
+                    trouble = error;
                     break;
                 }
             }
+            let [a, b] = rounds[rounds.len() - 1];
+            progress::line(&format!("round {}: A {a}, B {b}", rounds.len()));
+            if judge.decided(&rounds) {
+                break;
+            }
         }
-        if looked < rounds.len() {
-            finding = schedule.look(&rounds, self.min_effect);
-        }
+        let mut finding = judge.last(&rounds);
         let [Some(a), Some(b)] = first else {
             return Err(trouble.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
@@ -304,6 +226,154 @@ impl<'a> Match<'a> {
         }
         Ok(Played { sides, rounds, finding, trouble })
     }
+
+    /// A process of each side, in this order. What a side measured first is kept in `first`, or what kept it from that.
+    fn round(
+        &self,
+        order: [usize; 2],
+        manifests: &[&Path; 2],
+        arguments: &[String],
+        setup: &Setup,
+        first: &mut [Option<Contestant>; 2],
+    ) -> Result<Ended, Error> {
+        let (mut round, mut missing) = (Round::default(), false);
+        for side in order {
+            let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
+            let mut child = Child::bench(name.clone(), arguments, setup)?;
+            // Older loaders know the second name.
+            child.env("VK_DRIVER_FILES", manifests[side].as_os_str());
+            child.env("VK_ICD_FILENAMES", manifests[side].as_os_str());
+            // A process that fails late must not lose the rounds before it.
+            let seen = match child.record() {
+                Ok(Some(record)) => contestant(record, &self.labels[side], &name)?,
+                Ok(None) => return Ok(Ended::Short(None)),
+                Err(error) => return Ok(Ended::Short(Some(error))),
+            };
+            let time = seen.case.measured().map(|measured| measured.summary.median);
+            // What has no time now is what counts, also where it had one before.
+            if first[side].is_none() || time.is_none() {
+                first[side] = Some(seen);
+            }
+            missing |= time.is_none();
+            round[side] = time.unwrap_or_default();
+        }
+        Ok(if missing { Ended::Short(None) } else { Ended::Whole(round) })
+    }
+}
+
+/// How a round of processes ended.
+enum Ended {
+    /// With a time of each side.
+    Whole(Round),
+    /// Without one, and why, where that is not an outcome of the case or an interruption.
+    Short(Option<Error>),
+}
+
+/// Looks at the rounds of a contest, and what it found when it last did.
+struct Judge {
+    schedule: Schedule,
+    min_effect: f64,
+    finding: Option<Finding>,
+    /// Rounds at the last look.
+    looked: usize,
+}
+
+impl Judge {
+    fn new(first: usize, min_effect: f64) -> Self {
+        Self { schedule: Schedule::from(first), min_effect, finding: None, looked: 0 }
+    }
+
+    /// Judge if it is time to; whether there is a verdict.
+    fn decided(&mut self, rounds: &[Round]) -> bool {
+        if self.schedule.due(rounds.len()) {
+            self.finding = self.schedule.look(rounds, self.min_effect);
+            self.looked = rounds.len();
+        }
+        self.finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
+    }
+
+    /// What was found, with a last look at rounds that none was taken at.
+    fn last(mut self, rounds: &[Round]) -> Option<Finding> {
+        if self.looked < rounds.len() {
+            self.finding = self.schedule.look(rounds, self.min_effect);
+        }
+        self.finding
+    }
+}
+
+/// What the two sides differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Variants,
+    Spirv,
+    Drivers,
+}
+
+impl Kind {
+    /// The kind that the options name.
+    fn of(args: &AbArgs) -> Result<Self, Error> {
+        let kinds = [
+            (Self::Variants, args.a.is_some() || args.b.is_some()),
+            (Self::Spirv, args.a_spirv.is_some() || args.b_spirv.is_some()),
+            (Self::Drivers, args.a_driver.is_some() || args.b_driver.is_some()),
+        ];
+        let given: Vec<_> = kinds.into_iter().filter(|(_, given)| *given).collect();
+        let [(kind, _)] = given[..] else {
+            let what = if given.is_empty() { "nothing" } else { "more than one kind of thing" };
+            return Err(Error::Usage(format!(
+                "{what} to compare; give --a and --b (variants), --a-spirv or --b-spirv, or --a-driver and --b-driver"
+            )));
+        };
+        Ok(kind)
+    }
+}
+
+/// What is wrong with one of two options without the other.
+fn one_side_missing(name: &str) -> Error {
+    Error::Usage(format!("one side is missing; give both --a{name} and --b{name}"))
+}
+
+/// The variants of the two sides: those named, or the one that both run.
+fn variants(algorithm: &'static Algorithm, args: &AbArgs) -> Result<[&'static Variant; 2], Error> {
+    let chosen = |name: &str| algorithm.variant(name).map_err(Error::Usage);
+    match ([&args.a, &args.b], &args.variant) {
+        ([Some(_), Some(_)], Some(variant)) => {
+            Err(Error::Usage(format!("--variant {variant} is for SPIR-V files and drivers; --a and --b name variants")))
+        }
+        ([Some(a), Some(b)], None) => Ok([chosen(a)?, chosen(b)?]),
+        ([None, None], Some(shared)) => Ok([chosen(shared)?; 2]),
+        ([None, None], None) => Err(Error::Usage("no variant given that both run; add --variant NAME".into())),
+        _ => Err(one_side_missing("")),
+    }
+}
+
+/// A path as it is printed.
+fn shown(path: &Path) -> String {
+    printable(&path.display().to_string()).into_owned()
+}
+
+/// The drivers of the two sides.
+fn drivers(args: &AbArgs) -> Result<([String; 2], Contest<'_>), Error> {
+    let (Some(a), Some(b)) = (&args.a_driver, &args.b_driver) else { return Err(one_side_missing("-driver")) };
+    let manifests = [a.as_path(), b.as_path()];
+    manifests.iter().try_for_each(|path| check_manifest(path))?;
+    Ok((manifests.map(shown), Contest::Drivers(manifests)))
+}
+
+/// The one kernel of `variant`, with a file of the user's in its place on one side or both.
+fn substitutes<'a>(
+    args: &AbArgs,
+    variant: &'static Variant,
+    group: &Group,
+) -> Result<([String; 2], Contest<'a>), Error> {
+    let kernel = only_kernel(variant, group)?;
+    let enter = |file: Option<&Path>| {
+        let substitute = file.map(|file| read_spirv(file, kernel)).transpose()?;
+        Ok::<_, Error>(Entrant { variant, substitute: substitute.map(|spirv| (kernel, spirv)) })
+    };
+    let files = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
+    let labels = files.map(|file| file.map_or_else(|| kernel.label(), shown));
+    Ok((labels, Contest::Entrants(Box::new([enter(files[0])?, enter(files[1])?]))))
 }
 
 /// The median of one side's rounds.

@@ -1,9 +1,10 @@
 //! This program as a process of its own: what a process has of its own, such as where its memory lies, only another
 //! process has differently.
 
-use super::{Vulkan, interrupt};
+use super::interrupt;
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
+use crate::measure::session::Setup;
 use crate::record::Record;
 use crate::record::reader::{self};
 use crate::vulkan::Validation;
@@ -25,12 +26,12 @@ pub(super) struct Child {
 
 impl Child {
     /// `bench` with `arguments`, with Vulkan loaded as here, its record on standard output.
-    pub(super) fn bench(name: String, arguments: &[String], vulkan: &Vulkan) -> Result<Self, Error> {
+    pub(super) fn bench(name: String, arguments: &[String], setup: &Setup) -> Result<Self, Error> {
         let program = std::env::current_exe()
             .map_err(|e| Error::Failure(format!("cannot find this program to start it again: {e}")))?;
         let mut command = Command::new(program);
         command.arg("bench").args(arguments).args(["--no-peak", "--json=-"]);
-        if vulkan.validation == Validation::On {
+        if setup.validation == Validation::On {
             command.arg("--validation");
         }
         let path = |name: &str, path: &Path| {
@@ -38,8 +39,8 @@ impl Child {
             option.push(path.as_os_str());
             option
         };
-        command.args(vulkan.loader.iter().map(|loader| path("--loader=", loader)));
-        command.args(vulkan.cache_dir.iter().map(|folder| path("--cache-dir=", folder)));
+        command.args(setup.loader.iter().map(|loader| path("--loader=", loader)));
+        command.args(setup.cache_dir.iter().map(|folder| path("--cache-dir=", folder)));
         Ok(Self { command, name })
     }
 

@@ -1,6 +1,6 @@
 //! `gpukern compare`.
 
-use super::json_file::{Document, JsonTarget};
+use super::document::{Document, JSON};
 use super::{Answer, judging};
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
@@ -28,8 +28,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     if [&args.json, &args.junit].into_iter().flatten().filter(|path| *path == Path::new("-")).count() > 1 {
         return Err(Error::Usage("--json and --junit both name standard output ('-'); give one of them a file".into()));
     }
-    let json = args.json.as_deref().map(JsonTarget::open).transpose()?;
-    let junit = args.junit.as_deref().map(|path| JsonTarget::open_for(path, JUNIT)).transpose()?;
+    let json = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
+    let junit = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
     let mut notes = String::new();
     let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
 
@@ -43,8 +43,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let mut output = report::compare::text(&comparison, &ruling);
     if let Some(target) = json {
         let document = compare::Document::new(&comparison, &ruling.violations, exit);
-        let text = serde_json::to_string(&document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-        output = target.deliver(&text)?.unwrap_or(output);
+        output = target.deliver_json(&document)?.unwrap_or(output);
     }
     if let Some(target) = junit {
         output = target.deliver(&junit::comparison(&comparison, &ruling))?.unwrap_or(output);

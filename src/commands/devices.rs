@@ -1,13 +1,14 @@
 //! `gpukern devices`.
 
-use super::{Answer, Session, Vulkan};
+use super::Answer;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::DevicesArgs;
+use crate::measure::session::{Session, Setup};
 use crate::report::devices::DeviceReport;
 use crate::vulkan::VulkanError;
 
-pub(super) fn run(args: &DevicesArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
-    let session = Session::open(vulkan)?;
+pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
+    let session = Session::open(setup)?;
     let all = ["all".to_string()];
     let selectors = if args.device.is_empty() { &all[..] } else { &args.device };
     let chosen = session.select(selectors)?;

@@ -1,6 +1,6 @@
 //! `gpukern export`.
 
-use super::json_file::{Document, JsonTarget};
+use super::document::Document;
 use super::{Answer, read};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::ExportArgs;
@@ -12,6 +12,6 @@ pub(super) fn run(args: &ExportArgs) -> Result<Answer, Error> {
     let mut notes = String::new();
     let text = format.export(&read(&args.run, &mut notes)?.record)?;
     let document = Document { name: format.name(), option: "--output" };
-    let target = JsonTarget::open_for(args.output.as_deref().unwrap_or(Path::new("-")), document)?;
+    let target = document.open(args.output.as_deref().unwrap_or(Path::new("-")))?;
     Ok(Answer { output: target.deliver(&text)?.unwrap_or_default(), notes, exit: Exit::Success })
 }

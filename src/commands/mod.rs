@@ -6,9 +6,9 @@ mod child;
 pub mod cli;
 mod compare;
 mod devices;
+mod document;
 mod export;
 mod interrupt;
-mod json_file;
 mod judging;
 mod list;
 mod noise;
@@ -22,14 +22,13 @@ mod verify;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::Cache;
-use crate::device::selector;
-use crate::measure::runner::{Runner, Timing};
+use crate::measure::session::{Agenda, Job, Measured, Setup};
+use crate::plan::Plan;
 use crate::record::reader::{self, Loaded};
-use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::Validation;
+use progress::Progress;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
 
 /// What a command leaves to be printed, and its exit code.
 #[derive(Debug)]
@@ -55,16 +54,16 @@ impl Answer {
 pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
     let cache = Cache::new(cli.cache_dir.as_deref());
-    let vulkan = Vulkan { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir };
+    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir };
     match cli.command {
-        Command::Devices(args) => devices::run(&args, &vulkan),
+        Command::Devices(args) => devices::run(&args, &setup),
         Command::List(args) => list::run(&args),
-        Command::Bench(args) => bench::run(&args, &vulkan),
-        Command::Peak(args) => peak::run(&args, &vulkan),
-        Command::Tune(args) => tune::run(args, &vulkan),
-        Command::Verify(args) => verify::run(args, &vulkan),
+        Command::Bench(args) => bench::run(&args, &setup),
+        Command::Peak(args) => peak::run(&args, &setup),
+        Command::Tune(args) => tune::run(args, &setup),
+        Command::Verify(args) => verify::run(args, &setup),
         Command::Compare(args) => compare::run(&args),
-        Command::Ab(args) => ab::run(&args, &vulkan),
+        Command::Ab(args) => ab::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
     }
@@ -87,68 +86,18 @@ fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
     if exit == Exit::Rejected { exit } else { error.exit() }
 }
 
-/// How Vulkan is to be loaded.
-struct Vulkan {
-    validation: Validation,
-    loader: Option<PathBuf>,
-    /// What is kept between runs.
-    cache: Cache,
-    /// Where, if that was said.
-    cache_dir: Option<PathBuf>,
+/// The command line, as documents show it.
+fn command_line() -> Vec<String> {
+    std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect()
 }
 
-/// Vulkan and the devices it shows.
-struct Session {
-    instance: Rc<Instance>,
-    devices: Vec<PhysicalDevice>,
-}
-
-impl Session {
-    fn open(vulkan: &Vulkan) -> Result<Self, Error> {
-        let instance = Instance::new(vulkan.validation, vulkan.loader.as_deref())?;
-        let devices = instance.devices()?;
-        Ok(Self { instance, devices })
-    }
-
-    /// The devices that `selectors` name, or the default one.
-    fn select(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
-        let infos: Vec<_> = self.devices.iter().map(|device| device.info.clone()).collect();
-        let chosen = selector::select(&infos, selectors).map_err(Error::Usage)?;
-        Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
-    }
-
-    /// As [`Self::select`]; without any device that is an error, and so is one on which nothing can be measured.
-    fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
-        if self.devices.is_empty() {
-            return Err(VulkanError::NoDriver.into());
-        }
-        let chosen = self.select(selectors)?;
-        match chosen.iter().find_map(|device| device.info.unusable().map(|reason| (&device.info.name, reason))) {
-            Some((name, reason)) => {
-                Err(Error::Usage(format!("nothing can be measured on '{name}': it {reason}; choose another --device")))
-            }
-            None => Ok(chosen),
-        }
-    }
-
-    /// A runner on `physical`, with what is kept of it between runs.
-    fn runner<'a>(
-        &self,
-        physical: &PhysicalDevice,
-        timing: Timing,
-        vulkan: &Vulkan,
-        interrupted: &'a AtomicBool,
-    ) -> Result<Runner<'a>, VulkanError> {
-        let device = Device::open(&self.instance, physical)?;
-        Runner::new(&device, timing, &vulkan.cache, interrupted)
-    }
-
-    /// Turns what the validation layer said into an error.
-    fn check_validation(&self) -> Result<(), Error> {
-        let messages = self.instance.validation_messages();
-        match messages.first() {
-            None => Ok(()),
-            Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
-        }
-    }
+/// Takes `plan` through its devices, with progress on standard error.
+fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<Measured, Error> {
+    let session = Agenda::session(plan, setup)?;
+    let agenda = Agenda::new(plan, setup, session.as_ref())?;
+    let interrupted = interrupt::listen()?;
+    let mut progress = Progress::new(agenda.cases());
+    let measured = agenda.measure(job, interrupted, &mut progress);
+    progress.finish();
+    measured
 }

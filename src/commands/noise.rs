@@ -1,28 +1,29 @@
 //! `bench --noise`: the same run in several processes, to see how far they lie apart.
 
 use super::child::Child;
-use super::json_file::JsonTarget;
-use super::{Answer, Vulkan, bench, beside, interrupt};
+use super::document::JSON;
+use super::{Answer, bench, beside, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::BenchArgs;
 use crate::commands::progress;
+use crate::measure::session::Setup;
 use crate::record::Record;
 use crate::report;
 use crate::report::noise::Noise;
 
 /// Runs `processes` of them.
-pub(super) fn run(args: &BenchArgs, processes: u32, vulkan: &Vulkan) -> Result<Answer, Error> {
+pub(super) fn run(args: &BenchArgs, processes: u32, setup: &Setup) -> Result<Answer, Error> {
     if processes < 2 {
         return Err(Error::Usage(format!("--noise={processes}: it takes two processes to differ; write --noise=8")));
     }
-    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     interrupt::listen()?;
     let arguments = args.arguments();
     let mut records: Vec<Record> = vec![];
     let (mut notes, mut exit) = (String::new(), Exit::Success);
     for number in 1..=processes {
         progress::line(&format!("process {number} of {processes}"));
-        match Child::bench(format!("process {number}"), &arguments, vulkan)?.record() {
+        match Child::bench(format!("process {number}"), &arguments, setup)?.record() {
             Ok(Some(record)) => {
                 // Once is enough to read what went wrong.
                 if exit == Exit::Success && bench::exit(&record) != Exit::Success {
@@ -49,7 +50,6 @@ pub(super) fn run(args: &BenchArgs, processes: u32, vulkan: &Vulkan) -> Result<A
     let noise = Noise::new(&records);
     let table = report::noise::text(&noise);
     let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
-    let json = serde_json::to_string(&noise).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-    let output = target.deliver(&json)?.unwrap_or(table);
+    let output = target.deliver_json(&noise)?.unwrap_or(table);
     Ok(Answer { output, notes, exit })
 }

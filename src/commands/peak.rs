@@ -1,24 +1,25 @@
 //! `gpukern peak`.
 
-use super::json_file::JsonTarget;
-use super::{Answer, Session, Vulkan, beside, interrupt};
+use super::document::JSON;
+use super::{Answer, beside, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::PeakArgs;
 use crate::commands::progress::Progress;
 use crate::measure::runner::{Observer, Timing};
+use crate::measure::session::{Session, Setup};
 use crate::peak::{Extent, plan};
 use crate::record::{Case, Outcome};
 use crate::report;
 use std::sync::atomic::Ordering;
 
-pub(super) fn run(args: &PeakArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
-    let target = args.json.as_deref().map(JsonTarget::open).transpose()?;
+pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
+    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let extent = if args.quick { Extent::Quick } else { Extent::Full };
-    let session = Session::open(vulkan)?;
+    let session = Session::open(setup)?;
     let interrupted = interrupt::listen()?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
     for physical in session.select_usable(&args.device)? {
-        let mut runner = match session.runner(physical, Timing::Sample, vulkan, interrupted) {
+        let mut runner = match session.runner(physical, Timing::Sample, interrupted) {
             Ok(runner) => runner,
             Err(error) => {
                 worst = beside(worst, Err(error.into()), &mut notes);
@@ -40,8 +41,7 @@ pub(super) fn run(args: &PeakArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     let tables: Vec<_> = peaks.iter().map(report::peak::text).collect();
     let table = tables.join("\n");
     let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
-    let json = serde_json::to_string(&peaks).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-    let output = target.deliver(&json)?.unwrap_or(table);
+    let output = target.deliver_json(&peaks)?.unwrap_or(table);
     Ok(Answer { output, notes, exit })
 }
 

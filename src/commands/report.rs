@@ -1,6 +1,6 @@
 //! `gpukern report`.
 
-use super::json_file::{Document, JsonTarget};
+use super::document::Document;
 use super::{Answer, read};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::ReportArgs;
@@ -21,14 +21,14 @@ pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
             "nothing to report: the records have no cases; measure some with `gpukern bench`".into(),
         ));
     }
-    let target = JsonTarget::open_for(&args.output, REPORT)?;
+    let target = REPORT.open(&args.output)?;
     let report = report(&runs);
     if let Some(folder) = &args.svg {
         let shown = folder.display();
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::Usage(format!("cannot write charts to '{shown}': {e}; choose another --svg folder")))?;
         for (name, chart) in &report.charts {
-            JsonTarget::open_for(&folder.join(name), CHART)?.deliver(chart)?;
+            CHART.open(&folder.join(name))?.deliver(chart)?;
         }
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();

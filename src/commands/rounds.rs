@@ -4,14 +4,15 @@
 //! The record that `--json` writes stays that of the first process; those of the rounds are kept with `--rounds`.
 
 use super::child::Child;
-use super::json_file::JsonTarget;
-use super::{Vulkan, interrupt, judging};
+use super::document::JSON;
+use super::{interrupt, judging};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::Nanos;
 use crate::commands::cli::{BenchArgs, Judging};
 use crate::commands::progress;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Looks, Settings, Verdict};
+use crate::measure::session::Setup;
 use crate::plan::options;
 use crate::plan::{HOST, Plan};
 use crate::record::{Case, Record};
@@ -74,7 +75,7 @@ impl Request {
     }
 
     /// Compares `first` with the baseline, and measures undecided cases again while there is time.
-    pub(super) fn judge(&self, first: Record, plan: &Plan, args: &BenchArgs, vulkan: &Vulkan) -> Result<Judged, Error> {
+    pub(super) fn judge(&self, first: Record, plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<Judged, Error> {
         let planned = plan.ids();
         let mut candidate = vec![first];
         judging::check_alike(&self.baseline, &candidate, &self.judging)?;
@@ -97,7 +98,7 @@ impl Request {
             ));
             let start = Instant::now();
             // What went wrong in a round must not lose what was measured before it.
-            match self.round(round, &ids, args, vulkan) {
+            match self.round(round, &ids, args, setup) {
                 Ok(Some(record)) => candidate.push(record),
                 Ok(None) => break,
                 Err(error) => {
@@ -129,16 +130,15 @@ impl Request {
     }
 
     /// Measures the cases `ids` in another process; `None` when interrupted.
-    fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, vulkan: &Vulkan) -> Result<Option<Record>, Error> {
+    fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, setup: &Setup) -> Result<Option<Record>, Error> {
         let mut arguments = args.arguments();
         arguments.extend(args.baseline.map(|_| format!("--baseline={HOST}")));
         arguments.extend(ids.iter().map(|id| format!("--only={id}")));
-        let Some(record) = Child::bench(format!("round {round}"), &arguments, vulkan)?.record()? else {
+        let Some(record) = Child::bench(format!("round {round}"), &arguments, setup)?.record()? else {
             return Ok(None);
         };
         if let Some(folder) = &self.keep {
-            let json = serde_json::to_string(&record).map_err(|e| Error::Failure(e.to_string()))? + "\n";
-            JsonTarget::open(&folder.join(format!("round-{round}.json")))?.deliver(&json)?;
+            JSON.open(&folder.join(format!("round-{round}.json")))?.deliver_json(&record)?;
         }
         Ok(Some(record))
     }

@@ -1,16 +1,17 @@
 //! `gpukern tune`.
 
-use super::{Answer, Session, Vulkan, beside, interrupt};
+use super::{Answer, beside, interrupt};
 use crate::algorithms::matmul::Tunable;
 use crate::algorithms::{self, Algorithm};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
-use crate::basis::units::{Nanos, rounded};
+use crate::basis::units::{Nanos, Work, rounded};
 use crate::commands::cli::TuneArgs;
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
-use crate::measure::runner::Timing;
 use crate::measure::runner::tune::Question;
+use crate::measure::runner::{Observer, Runner, Timing};
+use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
 use crate::plan::{Group, Purpose, Run};
 use crate::report::tune::{self as report, Row};
@@ -18,9 +19,9 @@ use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What earlier searches kept, for `bench`: in the file that was named, which must exist, or in the user's.
 pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
@@ -37,7 +38,7 @@ pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
     }
 }
 
-pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
+pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let begun = Instant::now();
     let budget = options::duration(&args.budget).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?;
@@ -49,93 +50,139 @@ pub(super) fn run(args: TuneArgs, vulkan: &Vulkan) -> Result<Answer, Error> {
     // Tried before any time is spent.
     Tuned::keep(&path, &[])?;
 
-    let session = Session::open(vulkan)?;
+    let session = Session::open(setup)?;
     let interrupted = interrupt::listen()?;
     let physicals = session.select_usable(&run.devices)?;
-    let mut left: u32 = physicals.iter().map(|device| searches(algorithm, &run, &device.info).count() as u32).sum();
+    let left = physicals.iter().map(|device| searches(algorithm, &run, &device.info).count() as u32).sum();
+    let answer = Answer { output: String::new(), notes: without_type(&run), exit: Exit::Success };
     let progress = Progress::new(left as usize);
-    let mut notes = without_type(&run);
-    let mut exit = Exit::Success;
+    let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, answer };
     let mut tables = vec![];
     for physical in physicals {
-        progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = match session.runner(physical, Timing::Sample, vulkan, interrupted) {
+        tuning.progress.device(&physical.info);
+        let mut runner = match session.runner(physical, Timing::Sample, interrupted) {
             Ok(runner) => runner,
             Err(error) => {
-                exit = beside(exit, Err(error.into()), &mut notes);
+                tuning.beside(Err(error.into()));
                 continue;
             }
         };
         let mut rows = vec![];
         for (group, tunable) in searches(algorithm, &run, &physical.info) {
-            if interrupted.load(Ordering::Relaxed) {
-                break;
+            if !interrupted.load(Ordering::Relaxed) {
+                rows.extend(tuning.search(&mut runner, &physical.info, group, tunable));
             }
-            let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
-            // What a search leaves over is for the others.
-            let share = budget.saturating_sub(begun.elapsed()) / left.max(1);
-            left -= 1;
-            let work = (algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
-            let rate = |time: Nanos| work.rate(time);
-            let mut leader = None;
-            let mut tell = |tile, best: Option<(_, Nanos)>| {
-                if let Some((tile, time)) = best.filter(|best| leader != Some(best.0)) {
-                    leader = Some(tile);
-                    progress.line(&format!("{name}: {tile}: {} GFLOP/s", rate(time)));
-                }
-                progress.message(&format!("{name}: {tile}"));
-            };
-            let kept = known.result(&physical.info, algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
-            let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, &physical.info).is_ok());
-            let seed = group.spec.seed;
-            let progress_of = &mut tell;
-            let question =
-                Question { algorithm, tunable, spec: group.spec, kept, budget: share, seed, progress: progress_of };
-            match runner.tune(question) {
-                Ok(Some(found)) => {
-                    // At once: whatever ends the process later, this stays.
-                    let found_here = results(&physical.info, algorithm, tunable, group, &found, rate);
-                    exit = beside(exit, Tuned::keep(&path, &found_here), &mut notes);
-                    for (tile, refusal) in &found.refused {
-                        exit = note(&mut notes, &format!("{name}, tile {tile}"), refusal, exit);
-                    }
-                    rows.push(Row { variant: tunable.variant, spec: group.spec, found, work });
-                }
-                Ok(None) => {}
-                Err(Fruitless::Refused(refusal)) => exit = note(&mut notes, &name, &refusal, exit),
-                Err(Fruitless::Unsupported(reason)) => {
-                    let _ = writeln!(notes, "skipped   {name}: {reason}");
-                }
-            }
-            progress.advance();
         }
         if !rows.is_empty() {
             tables.push(report::text(&physical.info, algorithm, &rows));
         }
     }
-    progress.finish();
-    exit = beside(exit, session.check_validation(), &mut notes);
-    let stopped = interrupted.load(Ordering::Relaxed);
-    if tables.is_empty() && !stopped && exit == Exit::Success {
-        return Err(Error::Usage(format!("nothing was found:\n{}", notes.trim_end())));
-    }
-    if stopped && exit == Exit::Success {
-        exit = Exit::Interrupted;
-    }
-    if !tables.is_empty() {
-        let _ = writeln!(notes, "kept in {}", path.display());
-    }
-    Ok(Answer { output: tables.join("\n"), notes, exit })
+    tuning.progress.finish();
+    tuning.beside(session.check_validation());
+    tuning.finish(&tables, interrupted.load(Ordering::Relaxed))
 }
 
-/// Writes down why a tile, or every tile, is out of the question; returns the exit code that this asks for after `exit`.
-fn note(notes: &mut String, what: &str, refusal: &Refusal, exit: Exit) -> Exit {
-    let (word, why, asked) = match refusal {
-        Refusal::Rejected(why) => ("rejected", why, Exit::Rejected),
-        Refusal::Failed(why) => ("failed", why, Exit::Failure),
-    };
-    let _ = writeln!(notes, "{word:9} {what}: {why}");
-    if exit == Exit::Rejected { exit } else { asked }
+/// What all searches share.
+struct Tuning {
+    algorithm: &'static Algorithm,
+    /// What earlier searches found.
+    known: Tuned,
+    /// Where this one keeps what it finds.
+    path: PathBuf,
+    begun: Instant,
+    /// Time for all searches.
+    budget: Duration,
+    /// Searches that are still to be made.
+    left: u32,
+    progress: Progress,
+    answer: Answer,
+}
+
+impl Tuning {
+    /// Notes what went wrong beside the searches.
+    fn beside(&mut self, trouble: Result<(), Error>) {
+        self.answer.exit = beside(self.answer.exit, trouble, &mut self.answer.notes);
+    }
+
+    /// Searches the tiles of a variant on a problem, and keeps the best at once.
+    fn search(
+        &mut self,
+        runner: &mut Runner<'_>,
+        device: &DeviceInfo,
+        group: &Group,
+        tunable: &'static Tunable,
+    ) -> Option<Row> {
+        let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
+        // What a search leaves over is for the others.
+        let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
+        self.left = self.left.saturating_sub(1);
+        let work = (self.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
+        let mut leader = None;
+        let mut progress = |tile, best: Option<(_, Nanos)>| {
+            if let Some((tile, time)) = best.filter(|best| leader != Some(best.0)) {
+                leader = Some(tile);
+                self.progress.line(&format!("{name}: {tile}: {} GFLOP/s", work.rate(time)));
+            }
+            self.progress.message(&format!("{name}: {tile}"));
+        };
+        let kept = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
+        let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
+        let found = runner.tune(Question {
+            algorithm: self.algorithm,
+            tunable,
+            spec: group.spec,
+            kept,
+            budget,
+            seed: group.spec.seed,
+            progress: &mut progress,
+        });
+        self.progress.advance();
+        let found = self.accept(&name, found)?;
+        // At once: whatever ends the process later, this stays.
+        self.beside(Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work)));
+        for (tile, refusal) in &found.refused {
+            self.note(&format!("{name}, tile {tile}"), refusal);
+        }
+        Some(Row { variant: tunable.variant, spec: group.spec, found, work })
+    }
+
+    /// What a search found; why it found nothing goes to the notes.
+    fn accept(&mut self, name: &str, found: Result<Option<Found>, Fruitless>) -> Option<Found> {
+        match found {
+            Ok(found) => return found,
+            Err(Fruitless::Refused(refusal)) => self.note(name, &refusal),
+            Err(Fruitless::Unsupported(reason)) => {
+                let _ = writeln!(self.answer.notes, "skipped   {name}: {reason}");
+            }
+        }
+        None
+    }
+
+    /// Writes down why a tile, or every tile, is out of the question. A wrong answer weighs more than anything else.
+    fn note(&mut self, what: &str, refusal: &Refusal) {
+        let (word, why, asked) = match refusal {
+            Refusal::Rejected(why) => ("rejected", why, Exit::Rejected),
+            Refusal::Failed(why) => ("failed", why, Exit::Failure),
+        };
+        let _ = writeln!(self.answer.notes, "{word:9} {what}: {why}");
+        if self.answer.exit != Exit::Rejected {
+            self.answer.exit = asked;
+        }
+    }
+
+    /// The answer, with a table for each device on which something was found.
+    fn finish(self, tables: &[String], stopped: bool) -> Result<Answer, Error> {
+        let Self { path, mut answer, .. } = self;
+        if answer.exit == Exit::Success && stopped {
+            answer.exit = Exit::Interrupted;
+        } else if answer.exit == Exit::Success && tables.is_empty() {
+            return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
+        }
+        if !tables.is_empty() {
+            let _ = writeln!(answer.notes, "kept in {}", path.display());
+        }
+        Ok(Answer { output: tables.join("\n"), ..answer })
+    }
 }
 
 /// The algorithm and the problems to search.
@@ -201,10 +248,10 @@ fn results(
     tunable: &Tunable,
     group: &Group,
     found: &Found,
-    rate: impl Fn(Nanos) -> crate::basis::units::OpsPerSecond,
+    work: Work,
 ) -> Vec<Kept> {
     // Four digits are more than repeats agree on.
-    let gflops = |time| rounded(rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
+    let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
     let plain = Kept {
         model: Model::of(device),
         algorithm: algorithm.name.into(),

@@ -1,9 +1,9 @@
 //! What is kept between runs in the user's cache folder: compiled pipelines and measured limits, keyed by device and
 //! driver. Everything here may be missing, damaged or read-only: then it is made again, and nothing fails.
 
+use crate::basis::destination::Destination;
 use crate::device::capability::DeviceInfo;
 use sha2::{Digest, Sha256};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The folder of what is kept, if there is one.
@@ -52,13 +52,8 @@ impl Cache {
     pub fn put(&self, kind: &str, device: &DeviceInfo, contents: &[u8]) {
         let Some(path) = self.file(kind, device) else { return };
         let write = || -> std::io::Result<()> {
-            let folder = path.parent().unwrap_or(Path::new("."));
-            std::fs::create_dir_all(folder)?;
-            let mut draft = tempfile::NamedTempFile::new_in(folder)?;
-            draft.write_all(&Sha256::digest(contents))?;
-            draft.write_all(contents)?;
-            draft.persist(&path)?;
-            Ok(())
+            std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+            Destination::open(&path)?.write(&[&Sha256::digest(contents)[..], contents].concat())
         };
         // A cache that cannot be written costs time, nothing else.
         let _ = write();

@@ -1,15 +1,30 @@
 //! Times a baseline by the rules that devices are timed by: verified, warmed up, sampled until its median is precise.
 
+use crate::algorithms::Problem;
+use crate::basis::dtype::HostArray;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Limits, Subgroup, Timestamps};
-use crate::host::{baseline, check, program, threads};
-use crate::measure::sampling::{self, Verdict, WarmUp};
+use crate::host::{HostProgram, baseline, check, program, threads};
+use crate::measure::sampling;
+use crate::measure::timekeeper::{State, Timed, Timekeeper, Verified};
 use crate::plan::{Group, Sampling};
-use crate::record::{Case, Conditions, Measured, Outcome, Phases, Sample, Verification, Warning};
-use crate::stats::Summary;
+use crate::record::{Case, Outcome, Phases, Sample, Verification};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// A baseline with its data, ready to be timed.
+struct OnHost<'a>(Box<dyn HostProgram + 'a>);
+
+impl Timed for OnHost<'_> {
+    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+        self.0.restore();
+        let start = Instant::now();
+        self.0.run();
+        let time = start.elapsed().into();
+        Ok((Sample { device: time, host: time, outlier: false }, time))
+    }
+}
 
 /// The host's processor as a device of a record.
 #[must_use]
@@ -71,75 +86,57 @@ pub fn measure(group: &Group, index: usize, sampling: &Sampling, interrupted: &A
     };
     let mut case = Case::new(group, baseline.name, problem.as_ref(), index, Outcome::Interrupted);
     case.notes = vec![format!("{} on the host: {}", baseline.name, baseline.summary)];
-    let mut phases = Phases::default();
     let start = Instant::now();
     let inputs = problem.inputs();
-    phases.inputs = start.elapsed().into();
+    let phases = Phases { inputs: start.elapsed().into(), ..Phases::default() };
     let Some(mut program) = program(group.algorithm, &group.spec, &inputs) else {
         case.outcome = Outcome::Failed { error: format!("{} does not take these inputs", baseline.name) };
         return case;
     };
+    case.outcome = match verify(problem.as_ref(), &inputs, program.as_mut(), phases) {
+        Ok(verified) => sample(OnHost(program), verified, sampling, interrupted),
+        Err(outcome) => outcome,
+    };
+    case
+}
 
+/// Runs a baseline for the first time; the outcome if its answer is wrong.
+fn verify(
+    problem: &dyn Problem,
+    inputs: &[HostArray],
+    program: &mut (dyn HostProgram + '_),
+    mut phases: Phases,
+) -> Result<Verified, Outcome> {
     let start = Instant::now();
     program.run();
-    let first = Nanos::from(start.elapsed());
-    let checked = check(problem.as_ref(), &inputs, program.as_ref());
+    let time = start.elapsed().into();
+    let checked = check(problem, inputs, program);
     phases.verification = start.elapsed().into();
-    let verification = match checked {
-        Err(error) => {
-            case.outcome = Outcome::Failed { error };
-            return case;
-        }
-        Ok(check) if !check.passes() => {
-            case.outcome = Outcome::Rejected(Verification::from(check));
-            return case;
-        }
-        Ok(check) => Verification::from(check),
-    };
+    match checked {
+        Err(error) => Err(Outcome::Failed { error }),
+        Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
+        Ok(check) => Ok(Verified { verification: Verification::from(check), time, phases }),
+    }
+}
 
-    let mut run = || -> Nanos {
-        program.restore();
-        let start = Instant::now();
-        program.run();
-        start.elapsed().into()
-    };
-    let start = Instant::now();
-    let mut warm_up = WarmUp::after(first, sampling.patience.unwrap_or(sampling::MOST_WARM_UP));
-    while !warm_up.done(start.elapsed()) && !interrupted.load(Ordering::Relaxed) {
-        let time = run();
-        warm_up.add(time, time);
+/// Warms a baseline up and samples it.
+fn sample(baseline: OnHost<'_>, verified: Verified, sampling: &Sampling, interrupted: &AtomicBool) -> Outcome {
+    let mut keeper = Timekeeper::new(interrupted);
+    // The host has no clock that a pause would lower.
+    let sampling = Sampling { pause: None, ..*sampling };
+    let patience = sampling.patience.unwrap_or(sampling::MOST_WARM_UP);
+    let contender = keeper.warm(baseline, verified, patience, |_, _| Ok(()));
+    let mut state =
+        contender.map_or_else(|error| State::failed(&error), |contender| State::Sampling(Box::new(contender)));
+    keeper.sample(vec![&mut state], &sampling);
+    match state {
+        State::Ended(outcome) => outcome,
+        State::Sampling(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
+            // No device worked for it.
+            measured.phases.device = Nanos::default();
+            Outcome::Measured(Box::new(measured))
+        }),
     }
-    phases.warm_up = start.elapsed().into();
-    let mut warnings: Vec<_> = warm_up.warning().into_iter().collect();
-
-    let start = Instant::now();
-    let (mut times, mut busy) = (vec![], Duration::ZERO);
-    loop {
-        if interrupted.load(Ordering::Relaxed) {
-            warnings.push(Warning::Interrupted);
-            break;
-        }
-        times.push(run());
-        busy = start.elapsed().max(busy);
-        match sampling::judge(&times, busy, sampling) {
-            Verdict::Continue => {}
-            Verdict::Precise => break,
-            Verdict::TimeUp => {
-                warnings.push(Warning::TimeLimit);
-                break;
-            }
-        }
-    }
-    phases.sampling = start.elapsed().into();
-    if let Some(summary) = Summary::of(&times) {
-        let sample = |time: &Nanos| Sample { device: *time, host: *time, outlier: summary.is_outlier(*time) };
-        let samples = times.iter().map(sample).collect();
-        let conditions = Conditions::default();
-        let measured =
-            Measured { verification: verification.into(), summary, repeats: 1, samples, warnings, conditions, phases };
-        case.outcome = Outcome::Measured(Box::new(measured));
-    }
-    case
 }
 
 #[cfg(test)]
@@ -149,6 +146,7 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::plan::{On, Pick};
+    use std::time::Duration;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
         let algorithm = find(algorithm).expect("it is in the registry");

@@ -3,6 +3,7 @@
 
 use crate::algorithms::matmul::Tile;
 use crate::algorithms::{Algorithm, CaseSpec, Variant};
+use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::size::Size;
@@ -10,7 +11,6 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::{Group, Pick};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Name and version of the file's format.
@@ -147,11 +147,14 @@ impl Tuned {
         Self::default()
     }
 
-    /// What the file at `path` holds; `None` where there is no file.
+    /// What the file at `path` holds; `None` where there is no file, or a device such as /dev/null, which holds nothing.
     ///
     /// # Errors
     /// When it cannot be read, is damaged, or is none of ours.
     pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+        if is_device(path) {
+            return Ok(None);
+        }
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -185,21 +188,20 @@ impl Tuned {
         // Read again at the last moment: another process may have added to it meanwhile.
         let mut tuned = Self::read(path)?.unwrap_or_default();
         tuned.add(found);
-        let write = || -> std::io::Result<()> {
+        let shown = path.display();
+        let open = || {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             std::fs::create_dir_all(folder)?;
-            let mut draft = tempfile::Builder::new().prefix(".gpukern-").suffix(".toml").tempfile_in(folder)?;
-            draft.write_all(tuned.text().as_bytes())?;
-            draft.as_file().sync_all()?;
-            draft.persist(path)?;
-            Ok(())
+            Destination::open(path)
         };
-        write().map_err(|e| {
+        let destination: Destination = open().map_err(|e| {
             Error::Usage(format!(
-                "cannot keep tuning results in '{}': {e}; name another file with --tuned or GPUKERN_TUNED",
-                path.display()
+                "cannot keep tuning results in '{shown}': {e}; name another file with --tuned or GPUKERN_TUNED"
             ))
-        })
+        })?;
+        destination
+            .write(tuned.text().as_bytes())
+            .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
 
     /// A result replaces the earlier of the same question; but a variant that was only measured beside a search, with its
@@ -247,6 +249,15 @@ impl Tuned {
         let found = results.find(|kept| kept.key() == (&model, algorithm.name, spec.dtype.name(), &sizes, variant))?;
         Some((found.tile?, found))
     }
+}
+
+/// Whether `path` is a character device: some of them never end.
+fn is_device(path: &Path) -> bool {
+    #[cfg(unix)]
+    let device = std::os::unix::fs::FileTypeExt::is_char_device;
+    #[cfg(not(unix))]
+    let device = |_: &std::fs::FileType| false;
+    path.metadata().is_ok_and(|there| device(&there.file_type()))
 }
 
 fn unusable(path: &Path, reason: &str) -> Error {

@@ -147,3 +147,36 @@ fn a_device_that_cannot_be_opened_fails_its_cases_and_no_others() {
     let statuses: Vec<_> = record["cases"].as_array().expect("cases").iter().map(|c| &c["outcome"]["status"]).collect();
     assert_eq!(statuses, ["failed", "failed"]);
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_a_failure_of_every_command_that_writes() {
+    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
+    for arguments in [
+        &["export", run, "--to", "csv", "--output", "/dev/full"][..],
+        &["report", run, "--output", "/dev/full"],
+        &["compare", run, run, "--json", "/dev/full"],
+        &["compare", run, run, "--junit", "/dev/full"],
+    ] {
+        let message = stderr(&expect_exit(&mut gpukern(arguments), 3));
+        assert!(message.contains("to '/dev/full': No space left on device"), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn standard_output_that_is_a_file_is_written_and_not_replaced() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("out.csv");
+    let file = std::fs::File::create(&path).expect("made");
+    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
+    let export = |output: &str| gpukern(&["export", run, "--to", "csv", "--output", output]);
+    let expected = stdout(&expect_exit(&mut export("-"), 0));
+    let mut command = export("/dev/stdout");
+    let status = command.stdout(file.try_clone().expect("a second handle")).status().expect("the binary starts");
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(&path).expect("readable"), expected);
+    assert_eq!(path.metadata().expect("there").ino(), file.metadata().expect("there").ino(), "it was replaced");
+    assert_eq!(stdout(&expect_exit(&mut export("/dev/stdout"), 0)), expected, "through a pipe");
+}

@@ -73,6 +73,7 @@ fn json_that_cannot_be_written_is_refused_before_measuring() {
         |path: &str, expected: &str| refused(&["bench", "matmul", "-s", "8", "--json", path], &[path, expected]);
     bench(&inside("no/such/folder/run.json"), "cannot write JSON");
     bench(folder.path().to_str().expect("UTF-8"), "it is a folder");
+    bench(&inside(&"n".repeat(300)), "cannot write JSON");
     let read_only = inside("read-only.json");
     std::fs::write(&read_only, "kept").expect("written");
     let mut permissions = Path::new(&read_only).metadata().expect("there").permissions();

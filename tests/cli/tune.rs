@@ -110,6 +110,42 @@ fn a_search_that_is_cut_off_at_once_keeps_the_tile_that_an_earlier_one_found() {
 }
 
 #[test]
+#[cfg(unix)]
+fn results_behind_a_link_are_replaced_there_with_their_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let [file, link] = ["dotfiles.toml", "tuned.toml"].map(|name| folder.path().join(name));
+    std::fs::write(&file, "schema = \"gpukern-tuned/1\"\n").expect("written");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).expect("set");
+    std::os::unix::fs::symlink("dotfiles.toml", &link).expect("linked");
+    expect_exit(gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"]).arg(&link), 0);
+    assert!(link.symlink_metadata().expect("there").is_symlink(), "the link was replaced");
+    assert!(std::fs::read_to_string(&file).expect("readable").contains("variant = \"tiled\""));
+    assert_eq!(file.metadata().expect("there").permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn results_that_do_not_fit_on_the_disk_are_a_failure_and_leave_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tuned.toml");
+    let message = stderr(&expect_exit(&mut gpukern(&["tune", "matmul", "--tuned", "/dev/full"]), 3));
+    assert!(message.contains("cannot keep tuning results in '/dev/full': No space left on device"), "{message}");
+    let old = "schema = \"gpukern-tuned/1\"\n";
+    std::fs::write(&path, old).expect("written");
+    let tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"]);
+    // No file may grow: a write fails as on a full disk, once the signal for it is ignored.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]).arg(tune.get_program());
+    limited.args(tune.get_args()).arg(&path);
+    limited.envs(tune.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let message = stderr(&expect_exit(&mut limited, 3));
+    assert!(message.contains(&format!("cannot keep tuning results in '{}': ", path.display())), "{message}");
+    assert_eq!(std::fs::read_to_string(&path).expect("readable"), old);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");
+}
+
+#[test]
 fn mistakes_are_refused_before_a_device_is_opened() {
     let folder = tempfile::tempdir().expect("a folder");
     let damaged = folder.path().join("damaged.toml");
@@ -129,6 +165,8 @@ fn mistakes_are_refused_before_a_device_is_opened() {
     refused(&["bench", "matmul"], &damaged, &[&shown, "delete the file", "--no-tuned"]);
     refused(&["bench", "matmul"], &missing, &[&absent, "make them with `gpukern tune`"]);
     refused(&["tune", "matmul"], folder.path(), &["cannot use the tuning results in"]);
+    let long = folder.path().join("n".repeat(300));
+    refused(&["tune", "matmul"], &long, &["the tuning results in", "--tuned"]);
     refused(&["tune", "lu"], &missing, &["lu has no tiles to search; write `gpukern tune matmul`"]);
     refused(&["tune", "matmul", "-V", "naive"], &missing, &["variant 'naive' has no tile", "available: tiled"]);
     refused(&["tune", "matmul", "-V", "auto"], &missing, &["variant 'auto' has no tile", "available: tiled"]);

@@ -1,37 +1,44 @@
 //! Takes the cases of a plan through a device: skip, verify, warm up, sample.
 
-mod canary;
-mod contender;
 mod duel;
 mod limits;
 pub mod tune;
 
-use crate::algorithms::{Problem, Variant};
+use crate::algorithms::Problem;
 use crate::basis::units::Nanos;
 use crate::device::cache::Cache;
+use crate::device::capability::DeviceInfo;
 use crate::device::clock::ClockSource;
+use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
 use crate::measure::sampling;
-use crate::measure::workbench::{Loaded, Workbench};
+use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified};
+use crate::measure::workbench::{Loaded, Sampler, Workbench};
 use crate::plan::{CaseId, Group, Run, Sampling};
-use crate::record::{Case, Conditions, Measured, Outcome, Phases, Verification, Warning};
+use crate::record::{Case, Conditions, Measured, Outcome, Sample, Verification};
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
-use canary::Canary;
-use contender::Contender;
 pub use duel::Entrant;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
 
 /// Hears what a run is doing.
 pub trait Observer {
+    /// A device is next.
+    fn device(&mut self, _: &DeviceInfo) {}
+    /// Cases that will be skipped, by id, and why.
+    fn skipped(&mut self, _: &[(CaseId, String)]) {}
     /// A case begins.
-    fn begin(&mut self, id: &str);
+    fn begin(&mut self, _: &str) {}
     /// A case ended.
-    fn end(&mut self, case: &Case);
+    fn end(&mut self, _: &Case) {}
 }
+
+/// Tells nobody.
+pub struct Silent;
+
+impl Observer for Silent {}
 
 /// Whether correct cases are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,23 +55,72 @@ pub struct Runner<'a> {
     workbench: Workbench,
     timing: Timing,
     cache: Cache,
-    clock: Option<ClockSource>,
-    canary: Option<Canary>,
+    keeper: Timekeeper<'a>,
     tuned: Tuned,
     /// Whether the device has run a case: the first one has to bring its clock up.
     warm: bool,
-    /// How long to wait for its clock.
-    clock_patience: Duration,
-    interrupted: &'a AtomicBool,
 }
 
 /// A variant of a group that the device can run, or why not.
 type Planned = Result<Program, String>;
 
-/// A case on its way to an outcome.
-enum State {
-    Ended(Outcome),
-    Sampling(Box<Contender>),
+/// A program on a device, ready to be timed.
+struct Recorded {
+    sampler: Sampler,
+    kernels: Vec<CompiledKernel>,
+}
+
+impl Timed for Recorded {
+    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+        self.sampler.sample().map_err(|error| error.to_string())
+    }
+
+    fn repeats(&self) -> u32 {
+        self.sampler.repeats
+    }
+}
+
+/// A case of a group on its way through the device.
+struct Entry {
+    case: Case,
+    state: State<Recorded>,
+}
+
+impl Entry {
+    /// The case with what came of it.
+    fn finish(self) -> Case {
+        let Self { mut case, state } = self;
+        match state {
+            State::Ended(outcome) => case.outcome = outcome,
+            State::Sampling(contender) => {
+                if let Some((measured, recorded)) = contender.finish() {
+                    case.kernels = recorded.kernels;
+                    case.outcome = Outcome::Measured(Box::new(measured));
+                }
+            }
+        }
+        case
+    }
+}
+
+/// A group's problem, on the device once a case of it can run: a group without one makes no inputs.
+struct Desk<'a> {
+    group: &'a Group,
+    problem: Box<dyn Problem>,
+    loaded: Option<Result<Loaded, String>>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(group: &'a Group) -> Self {
+        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        Self { group, problem, loaded: None }
+    }
+
+    /// The problem on the device.
+    fn load(&mut self, workbench: &mut Workbench) -> Result<&Loaded, String> {
+        let load = || workbench.load(self.problem.as_ref()).map_err(|error| error.to_string());
+        self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
+    }
 }
 
 impl<'a> Runner<'a> {
@@ -78,17 +134,17 @@ impl<'a> Runner<'a> {
         cache: &Cache,
         interrupted: &'a AtomicBool,
     ) -> Result<Self, VulkanError> {
+        let mut keeper = Timekeeper::new(interrupted);
+        let workbench = Workbench::new(device, cache)?;
+        keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
         Ok(Self {
             device: Rc::clone(device),
-            workbench: Workbench::new(device, cache)?,
+            workbench,
             timing,
             cache: cache.clone(),
-            clock: (timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten(),
-            canary: None,
+            keeper,
             tuned: Tuned::none(),
             warm: false,
-            clock_patience: CLOCK_PATIENCE,
-            interrupted,
         })
     }
 
@@ -125,216 +181,131 @@ impl<'a> Runner<'a> {
 
     /// Runs every case of `run`.
     pub fn run(&mut self, run: &Run, observer: &mut dyn Observer) -> Vec<Case> {
-        // Compile first, measure after: a device that waits for a compiler drops its clock.
-        let kind = self.device.info.kind;
-        for group in run.groups_on(kind).take_while(|_| !self.interrupted.load(Ordering::Relaxed)) {
-            if let Ok(problem) = (group.algorithm.problem)(&group.spec) {
-                let chosen = self.choose(group);
-                let programs: Vec<_> =
-                    chosen.iter().filter_map(|chosen| self.plan(chosen, problem.as_ref()).ok()).collect();
-                // A pipeline that cannot be made fails its case below, where the error is recorded.
-                for program in programs.iter().take_while(|_| !self.interrupted.load(Ordering::Relaxed)) {
-                    let _ = self.workbench.pipelines.prepare(program);
-                }
-            }
-        }
+        self.compile(run);
         self.wake_canary();
-        let mut cases: Vec<_> =
-            run.groups_on(kind).flat_map(|group| self.run_group(group, &run.sampling, observer)).collect();
+        let groups = run.groups_on(self.device.info.kind);
+        let mut cases: Vec<_> = groups.flat_map(|group| self.run_group(group, &run.sampling, observer)).collect();
         self.workbench.pipelines.keep();
-        if let Some(canary) = &self.canary {
+        if let Some(canary) = self.keeper.canary() {
             canary.keep(&self.cache, &self.device.info);
-            for case in &mut cases {
-                warn_of_clock(case, canary.best());
-            }
+        }
+        for case in &mut cases {
+            self.keeper.warn_of_clock(&mut case.outcome);
         }
         cases
     }
 
+    /// Compiles first what is measured after: a device that waits for a compiler drops its clock.
+    fn compile(&mut self, run: &Run) {
+        for group in run.groups_on(self.device.info.kind) {
+            let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
+            for chosen in self.choose(group) {
+                if self.keeper.interrupted() {
+                    return;
+                }
+                if let Ok(program) = self.plan(&chosen, problem.as_ref()) {
+                    // A pipeline that cannot be made fails its case later, where the error is recorded.
+                    let _ = self.workbench.pipelines.prepare(&program);
+                }
+            }
+        }
+    }
+
     fn wake_canary(&mut self) {
-        let interrupted = self.interrupted.load(Ordering::Relaxed);
-        if self.timing == Timing::Sample && self.canary.is_none() && !interrupted {
+        if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
             // A device that cannot run it fails the cases too, where the error is recorded.
-            self.canary = Canary::new(&mut self.workbench, &self.cache).unwrap_or_default();
+            self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
         }
     }
 
     fn run_group(&mut self, group: &Group, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
-        let plans: Vec<(Chosen, Planned)> = self
-            .choose(group)
-            .into_iter()
-            .map(|chosen| {
-                let planned = self.plan(&chosen, problem.as_ref());
-                (chosen, planned)
-            })
-            .collect();
-        let variants: Vec<&'static Variant> = plans.iter().map(|(chosen, _)| chosen.variant).collect();
-        let mut loaded: Option<Result<Loaded, String>> = None;
-        let summaries: Vec<_> =
-            plans.iter().map(|(_, plan)| plan.as_ref().map_or((0, None), |p| (p.launches(), p.computes))).collect();
-        let mut states: Vec<(State, Vec<String>)> = vec![];
-        for (chosen, planned) in plans {
+        let mut desk = Desk::new(group);
+        let mut entries: Vec<Entry> = vec![];
+        for chosen in self.choose(group) {
             observer.begin(&group.id(chosen.variant).to_string());
-            let note = planned.as_ref().ok().and_then(|program| program.note);
-            let notes = note.map(String::from).into_iter().chain(chosen.notes).chain(problem.warnings()).collect();
-            let state = match planned {
-                Err(reason) => State::Ended(Outcome::Skipped { reason }),
-                Ok(_) if self.interrupted.load(Ordering::Relaxed) => State::Ended(Outcome::Interrupted),
-                Ok(program) => {
-                    // Only now: a group without a case to run makes no inputs.
-                    let load = || self.workbench.load(problem.as_ref()).map_err(|error| error.to_string());
-                    match loaded.get_or_insert_with(load) {
-                        Ok(loaded) => self
-                            .prepare(loaded, &program, sampling)
-                            .unwrap_or_else(|error| State::Ended(Outcome::Failed { error: error.to_string() })),
-                        Err(error) => State::Ended(Outcome::Failed { error: error.clone() }),
-                    }
-                }
-            };
-            states.push((state, notes));
+            let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(loaded, program, sampling);
+            entries.push(self.enter(&mut desk, chosen, prepare));
         }
-        self.sample(&mut states, sampling);
-        let index = self.device.info.index;
-        let finished = variants.into_iter().zip(states).zip(summaries).map(|((variant, (state, notes)), summary)| {
-            let mut case = Case::new(group, variant.name, problem.as_ref(), index, Outcome::Interrupted);
-            case.notes = notes;
-            (case.launches, case.computes) = summary;
-            match state {
-                State::Ended(outcome) => case.outcome = outcome,
-                State::Sampling(contender) => {
-                    if let Some((measured, kernels)) = contender.finish() {
-                        case.kernels = kernels;
-                        case.outcome = Outcome::Measured(Box::new(measured));
-                    }
-                }
-            }
-            observer.end(&case);
-            case
-        });
-        finished.collect()
+        self.keeper.sample(entries.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
+        let cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
+        for case in &cases {
+            observer.end(case);
+        }
+        cases
+    }
+
+    /// A case of the desk's group, with what `prepare` makes of its program; skipped where the device cannot run it.
+    fn enter(
+        &mut self,
+        desk: &mut Desk<'_>,
+        chosen: Chosen,
+        prepare: impl FnOnce(&mut Self, &Loaded, &Program) -> Result<State<Recorded>, VulkanError>,
+    ) -> Entry {
+        let planned = self.plan(&chosen, desk.problem.as_ref());
+        let (group, index) = (desk.group, self.device.info.index);
+        let mut case = Case::new(group, chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
+        let note = planned.as_ref().ok().and_then(|program| program.note);
+        case.notes = note.map(String::from).into_iter().chain(chosen.notes).chain(desk.problem.warnings()).collect();
+        (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
+        let state = match planned {
+            Err(reason) => State::Ended(Outcome::Skipped { reason }),
+            Ok(_) if self.keeper.interrupted() => State::Ended(Outcome::Interrupted),
+            Ok(program) => match desk.load(&mut self.workbench) {
+                Ok(loaded) => prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&error)),
+                Err(error) => State::failed(&error),
+            },
+        };
+        Entry { case, state }
     }
 
     /// Verifies a variant and warms it up.
-    fn prepare(&mut self, loaded: &Loaded, program: &Program, sampling: &Sampling) -> Result<State, VulkanError> {
-        let mut verified = self.workbench.verify(loaded, program)?;
-        let check = match std::mem::replace(&mut verified.check, Err(String::new())) {
-            Ok(check) => check,
-            Err(error) => return Ok(State::Ended(Outcome::Failed { error })),
+    fn prepare(
+        &mut self,
+        loaded: &Loaded,
+        program: &Program,
+        sampling: &Sampling,
+    ) -> Result<State<Recorded>, VulkanError> {
+        let verified = self.workbench.verify(loaded, program)?;
+        let mut phases = verified.phases;
+        phases.device = verified.time;
+        let verification = match verified.check {
+            Err(error) => return Ok(State::failed(&error)),
+            Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
+            Ok(check) => Verification::from(check),
         };
-        let passes = check.passes();
-        let verification = Verification::from(check);
-        if !passes {
-            return Ok(State::Ended(Outcome::Rejected(verification)));
-        }
+        let verified = Verified { verification, time: verified.time, phases };
         if self.timing == Timing::VerifyOnly {
-            return Ok(State::Ended(Outcome::Measured(Box::new(once(verification, verified.time, verified.phases)))));
+            return Ok(State::Ended(Outcome::Measured(Box::new(once(verified)))));
         }
         let usual = if self.warm { sampling::MOST_WARM_UP } else { sampling::MOST_FIRST_WARM_UP };
-        let patience = sampling.patience.unwrap_or(usual);
         self.warm = true;
+        let recorded = self.recorded(loaded, program, verified.time, sampling)?;
         let bench = &mut self.workbench;
-        let contender =
-            Contender::warm(bench, loaded, program, (verified, verification), sampling, patience, self.interrupted)?;
-        Ok(State::Sampling(Box::new(contender)))
+        // Repeats are counted from the first sample of the warm-up.
+        let recount = |recorded: &mut Recorded, run: Nanos| {
+            let sampler = bench.sampler(loaded, program, run, sampling);
+            sampler.map(|sampler| recorded.sampler = sampler).map_err(|error| error.to_string())
+        };
+        let contender = self.keeper.warm(recorded, verified, sampling.patience.unwrap_or(usual), recount);
+        Ok(contender.map_or_else(|error| State::failed(&error), |contender| State::Sampling(Box::new(contender))))
     }
 
-    /// Lets the device work until the canary is as fast as at its best. A GPU's clock rises in steps, and a step may be
-    /// longer than the warm-up: times are then steady, and wrong.
-    fn bring_clock_up(&mut self, work: &mut dyn FnMut() -> Result<(), VulkanError>) -> Result<(), VulkanError> {
-        if self.device.info.kind.is_host() {
-            return Ok(());
-        }
-        let Some(canary) = &mut self.canary else { return Ok(()) };
-        let start = Instant::now();
-        while canary.read()?.0 > SLOW * canary.best().0 {
-            if start.elapsed() >= self.clock_patience || self.interrupted.load(Ordering::Relaxed) {
-                // What keeps the clock low is unlikely to end, and the case is marked.
-                self.clock_patience = LATER_CLOCK_PATIENCE;
-                break;
-            }
-            let begun = Instant::now();
-            while begun.elapsed() < BETWEEN_READINGS {
-                work()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Samples the variants of a group in turns, so that whatever drifts hits all alike.
-    fn sample(&mut self, states: &mut [(State, Vec<String>)], sampling: &Sampling) {
-        let first = states.iter_mut().find_map(|(state, _)| match state {
-            State::Sampling(contender) => Some(contender),
-            State::Ended(_) => None,
-        });
-        if let (Some(contender), None) = (first, sampling.pause) {
-            // A device that fails here fails below too.
-            let _ = self.bring_clock_up(&mut || contender.work());
-        }
-        loop {
-            let unfinished = |(state, _): &&mut (State, _)| matches!(state, State::Sampling(c) if !c.done());
-            let mut round: Vec<_> = states.iter_mut().filter(unfinished).map(|(state, _)| state).collect();
-            if round.is_empty() {
-                return;
-            }
-            let others = round.len() > 1;
-            let before = self.observe();
-            for state in &mut round {
-                let State::Sampling(contender) = &mut **state else { continue };
-                if contender.fresh() {
-                    contender.observe(before);
-                }
-                if let Err(error) = contender.turn(others, sampling, self.interrupted) {
-                    **state = State::Ended(Outcome::Failed { error: error.to_string() });
-                }
-            }
-            let after = self.observe();
-            for state in round {
-                if let State::Sampling(contender) = state {
-                    contender.observe(after);
-                }
-            }
-        }
-    }
-
-    /// The canary's time, its steps, and the device's clock now.
-    fn observe(&mut self) -> (Option<(Nanos, u32)>, Option<f64>) {
-        // A device that fails here fails its cases too, where the error is recorded.
-        let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
-        (canary, self.clock.as_ref().and_then(ClockSource::mhz))
-    }
-}
-
-/// Time that a device works to bring its clock up, when it has not been seen to fail.
-const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// The same once it has.
-const LATER_CLOCK_PATIENCE: Duration = Duration::from_millis(300);
-/// How long it works until the canary is read again.
-const BETWEEN_READINGS: Duration = Duration::from_millis(50);
-
-/// How far the canary may change while a case is sampled.
-const DRIFT: f64 = 1.02;
-/// How far it may be from its best.
-const SLOW: f64 = 1.05;
-
-/// Warns of a case around whose samples the canary was not what it was.
-fn warn_of_clock(case: &mut Case, best: Nanos) {
-    let Outcome::Measured(measured) = &mut case.outcome else { return };
-    let Some([before, after]) = measured.conditions.canary else { return };
-    let drift = after.0 / before.0;
-    if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
-        measured.warnings.push(Warning::Drift { ratio: drift });
-    }
-    let slow = before.0.min(after.0) / best.0;
-    if slow > SLOW {
-        measured.warnings.push(Warning::SlowClock { ratio: slow });
+    /// `program` with as many repetitions as a sample needs, judging by the time of one run.
+    fn recorded(
+        &mut self,
+        loaded: &Loaded,
+        program: &Program,
+        one_run: Nanos,
+        sampling: &Sampling,
+    ) -> Result<Recorded, VulkanError> {
+        let sampler = self.workbench.sampler(loaded, program, one_run, sampling)?;
+        Ok(Recorded { sampler, kernels: self.workbench.pipelines.kernels(program)? })
     }
 }
 
 /// A case that was only verified: its one run is its one sample.
-fn once(verification: Verification, time: Nanos, mut phases: Phases) -> Measured {
+fn once(Verified { verification, time, phases }: Verified) -> Measured {
     let summary = Summary::of(&[time]).expect("one sample");
-    phases.device = time;
     let conditions = Conditions::default();
     Measured {
         verification: verification.into(),

@@ -1,31 +1,20 @@
 //! Searches for the best tile of a variant: verifies and times candidates, drops losers after few samples, and lets the
 //! best run against the built-in one in turns.
 
-use super::{Runner, State};
+use super::Runner;
 use crate::algorithms::matmul::{Tile, Tunable};
-use crate::algorithms::{Algorithm, CaseSpec, Problem};
+use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
-use crate::device::capability::DeviceKind;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
+use crate::measure::timekeeper::State;
 use crate::measure::workbench::Loaded;
 use crate::plan::Sampling;
-use crate::stats;
 use crate::tuning::search::{Found, Fruitless, Refusal, Search};
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Samples after which a candidate may be dropped.
-const FEW: usize = 3;
-/// How much slower than the winner's median its best sample then is: far outside what noise does to a minimum.
-const LOST: f64 = 1.15;
-/// How much slower its first run is where no further sample is worth its time.
-const HOPELESS: f64 = 2.0;
-/// Samples of a candidate that is not dropped.
-const ENOUGH: usize = 10;
-/// Host time for them, once there are a few.
-const TRIAL: Duration = Duration::from_millis(300);
 /// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
 const BATCH: usize = 8;
 /// The share of the time that is left for the run-off.
@@ -57,124 +46,67 @@ pub struct Question<'a> {
     pub progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
 }
 
+/// A search under way.
+struct Hunt<'a> {
+    question: Question<'a>,
+    variant: &'static Variant,
+    info: DeviceInfo,
+    problem: Box<dyn Problem>,
+    loaded: Loaded,
+    built_in: Tile,
+    search: Search,
+    /// Tiles that there are.
+    space: usize,
+    /// When to stop searching, and when to be done, as the timekeeper counts.
+    search_until: Duration,
+    end: Duration,
+    tally: Tally,
+    /// Host seconds of compilation and first run for each unrolled multiply-add, at worst so far.
+    cost: f64,
+}
+
+/// What a search has seen.
+#[derive(Default)]
+struct Tally {
+    timed: Vec<(Tile, Nanos)>,
+    refused: Vec<(Tile, Refusal)>,
+    tried: usize,
+}
+
+/// Who is in the run-off.
+#[derive(Clone, Copy)]
+enum Who {
+    /// A tile of the variant.
+    Tile(Tile),
+    /// The variant that the rule of `auto` takes.
+    Rule(&'static str),
+}
+
+/// One of those that run in turns at the end, and its median there.
+struct Finalist {
+    who: Who,
+    program: Program,
+    median: Option<Nanos>,
+}
+
+/// A candidate whose answer is right, and what its first run took.
+struct Candidate {
+    tile: Tile,
+    program: Program,
+    first_run: Nanos,
+}
+
 impl Runner<'_> {
     /// Searches the tiles of a variant on one problem. Interrupted, it returns what it has; `None` if that is nothing.
     ///
     /// # Errors
     /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
     pub fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless> {
-        let Question { algorithm, tunable, spec, kept, budget, seed, progress } = question;
-        let begun = Instant::now();
-        let info = self.device.info.clone();
-        let variant = algorithm.variant(tunable.variant)?;
-        let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
-        let with_tile = |tile: Tile| CaseSpec { tile: Some(tile), ..spec };
-        let program = |tile: Tile| algorithm.feasible(variant, &with_tile(tile), problem.as_ref(), &info);
-        // What keeps the case itself from running is said once, not of every tile.
-        let built_in = tunable.built_in(&spec, &info);
-        program(built_in)?;
-        self.wake_canary();
-        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(error.to_string()))?;
-
-        let space = tunable.space(&spec, &info);
-        let size = space.len();
-        // What was kept first of all: cut off right behind it, the search ends with nothing worse.
-        let first: Vec<_> = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4)).collect();
-        let mut search = Search::new(&first, space, seed);
-        let search_until = begun + budget.mul_f64(1.0 - RUN_OFF);
-        let batch = if info.kind == DeviceKind::Cpu { 1 } else { BATCH };
-        let mut timed: Vec<(Tile, Nanos)> = vec![];
-        let mut refused = vec![];
-        // Host seconds of compilation and first run for each unrolled multiply-add, at worst so far.
-        let mut cost = 0.0f64;
-        let mut tried = 0;
-        loop {
-            let best = fastest(&timed);
-            let left = search_until.saturating_duration_since(Instant::now());
-            // One tile is tried in any case.
-            let over = (left.is_zero() && tried > 0) || refused.len() >= MOST_REFUSED;
-            if over || self.interrupted.load(Ordering::Relaxed) {
-                break;
-            }
-            // Compile and verify first, measure after: a device that waits for the host drops its clock.
-            let mut round = vec![];
-            let mut exhausted = true;
-            while tried == 0 || (round.len() < batch && Instant::now() < search_until) {
-                let dearest = left.as_secs_f64() / cost;
-                let affordable = |tile: &Tile| best.is_none() || code(*tile) <= dearest;
-                let Some(tile) = search.next(best.map(|(tile, _)| tile), affordable) else { break };
-                exhausted = false;
-                let Ok(program) = program(tile) else { continue };
-                progress(tile, best);
-                tried += 1;
-                let start = Instant::now();
-                let verified = self.verify_tile(&loaded, &program);
-                cost = cost.max(start.elapsed().as_secs_f64() / code(tile));
-                match verified {
-                    Ok(time) => round.push((tile, program, time)),
-                    Err(refusal) => refused.push((tile, refusal)),
-                }
-                if self.interrupted.load(Ordering::Relaxed) || refused.len() >= MOST_REFUSED {
-                    break;
-                }
-            }
-            if exhausted {
-                break;
-            }
-            for (tile, program, once) in round {
-                if Instant::now() >= search_until && !timed.is_empty() {
-                    break;
-                }
-                let best = fastest(&timed).map(|(_, time)| time);
-                match self.time_tile(&loaded, &program, once, best, search_until) {
-                    Ok(Some(time)) => timed.push((tile, time)),
-                    Ok(None) => {}
-                    Err(error) => refused.push((tile, Refusal::Failed(error.to_string()))),
-                }
-            }
-        }
-        timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        let rule = tuned::favourite(algorithm, &spec, &info).filter(|rule| rule.name != variant.name);
-        let time_of =
-            |tile: Tile, timed: &[(Tile, Nanos)]| timed.iter().find(|(t, _)| *t == tile).map(|(_, time)| *time);
-
-        let mut finalists: Vec<Tile> = timed.iter().take(FINALISTS).map(|(tile, _)| *tile).collect();
-        if time_of(built_in, &timed).is_some() && !finalists.contains(&built_in) {
-            finalists.push(built_in);
-        }
-        let mut programs: Vec<Program> = finalists.iter().filter_map(|tile| program(*tile).ok()).collect();
-        programs.extend(rule.and_then(|rule| algorithm.feasible(rule, &spec, problem.as_ref(), &info).ok()));
-        let mut medians = vec![];
-        let left = (begun + budget).saturating_duration_since(Instant::now());
-        // Each needs a verified run, one of warm-up and three samples: where that takes far longer than is left, the
-        // times of the search have to do.
-        let slowest =
-            finalists.iter().filter_map(|tile| time_of(*tile, &timed)).map(Nanos::seconds).fold(0.0, f64::max);
-        let needed = Duration::from_secs_f64(5.0 * slowest * programs.len() as f64);
-        if !finalists.is_empty() && needed <= left.max(LEAST_RUN_OFF) && !self.interrupted.load(Ordering::Relaxed) {
-            medians = self.run_off(&loaded, &programs, left);
-        }
-        let mut ranked: Vec<(Tile, Nanos)> =
-            finalists.iter().zip(&medians).filter_map(|(tile, median)| Some((*tile, (*median)?))).collect();
-        if ranked.is_empty() {
-            ranked = timed;
-        }
-        let Some(mut best) = fastest(&ranked) else {
-            let of_all = |tile: Tile, why: String| format!("none of {tried} tiles ran rightly, such as {tile}: {why}");
-            // A wrong answer weighs more than a failure.
-            refused.sort_by_key(|(_, refusal)| matches!(refusal, Refusal::Failed(_)));
-            return match refused.into_iter().next() {
-                Some((tile, Refusal::Rejected(why))) => Err(Refusal::Rejected(of_all(tile, why)).into()),
-                Some((tile, Refusal::Failed(why))) => Err(Refusal::Failed(of_all(tile, why)).into()),
-                None => Ok(None),
-            };
-        };
-        let own = time_of(built_in, &ranked);
-        if let Some(own) = own.filter(|own| own.0 < best.1.0 * GAIN) {
-            best = (built_in, own);
-        }
-        let rule = rule.and_then(|rule| Some((rule.name, (*medians.get(finalists.len())?)?)));
-        Ok(Some(Found { best, built_in: (built_in, own), rule, tried, space: size, refused }))
+        let mut hunt = Hunt::new(self, question)?;
+        hunt.search(self);
+        let mut finalists = hunt.finalists();
+        hunt.run_off(self, &mut finalists);
+        hunt.tally.decide(hunt.built_in, hunt.space, &finalists)
     }
 
     /// The device time of the first run of a candidate, if its answer is right.
@@ -189,56 +121,221 @@ impl Runner<'_> {
         }
     }
 
-    /// The median of a candidate, timed as long as it may win; `None` once it cannot. The samples end at `until`, but
-    /// there is always one.
+    /// The median of a candidate, timed as long as it may win; `None` once it cannot.
     fn time_tile(
         &mut self,
         loaded: &Loaded,
-        program: &Program,
-        once: Nanos,
+        Candidate { program, first_run, .. }: &Candidate,
         best: Option<Nanos>,
-        until: Instant,
-    ) -> Result<Option<Nanos>, VulkanError> {
+        until: Duration,
+    ) -> Result<Option<Nanos>, String> {
         let sampling = Sampling::default();
         // A warm-up: the verified run may have included compilation, and this one finds the caches of others.
-        let first = self.workbench.sampler(loaded, program, once, &sampling)?;
-        self.bring_clock_up(&mut || first.sample().map(|_| ()))?;
-        let (warm, _) = first.sample()?;
-        if best.is_some_and(|best| warm.device.0 > HOPELESS * best.0) {
-            return Ok(None);
-        }
-        let sampler = self.workbench.sampler(loaded, program, warm.device, &sampling)?;
-        let start = Instant::now();
-        let mut times: Vec<f64> = vec![];
-        while times.len() < ENOUGH && !(times.len() >= FEW && start.elapsed() >= TRIAL) {
-            if Instant::now() >= until || self.interrupted.load(Ordering::Relaxed) {
-                break;
-            }
-            times.push(sampler.sample()?.0.device.0);
-            let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-            if times.len() >= FEW && best.is_some_and(|best| least > LOST * best.0) {
-                return Ok(None);
-            }
-        }
-        Ok(Some(stats::median(&times).map_or(warm.device, Nanos)))
+        let failed = |error: VulkanError| error.to_string();
+        let mut recorded = self.recorded(loaded, program, *first_run, &sampling).map_err(failed)?;
+        let Some(heat) = self.keeper.heat(&mut recorded, best)? else { return Ok(None) };
+        let mut recorded = self.recorded(loaded, program, heat, &sampling).map_err(failed)?;
+        self.keeper.race(&mut recorded, heat, best, until)
     }
 
-    /// The medians of `programs`, sampled in turns for about `time`; `None` of one that fails.
-    fn run_off(&mut self, loaded: &Loaded, programs: &[Program], time: Duration) -> Vec<Option<Nanos>> {
+    /// Takes the medians of `finalists`, sampled in turns for about `time`; none of one that fails.
+    fn run_off(&mut self, loaded: &Loaded, finalists: &mut [Finalist], time: Duration) {
         // Half of each one's share for its warm-up; a few samples even when the time is up.
-        let share = (time / (2 * programs.len() as u32)).max(Duration::from_millis(20));
+        let share = (time / (2 * finalists.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
-        let mut states: Vec<(State, Vec<String>)> = vec![];
-        for program in programs {
-            let failed = |error: VulkanError| State::Ended(crate::record::Outcome::Failed { error: error.to_string() });
-            states.push((self.prepare(loaded, program, &sampling).unwrap_or_else(failed), vec![]));
-        }
-        self.sample(&mut states, &sampling);
-        let median = |state| match state {
-            State::Sampling(contender) => contender.finish().map(|(measured, _)| measured.summary.median),
-            State::Ended(_) => None,
+        let prepare = |finalist: &Finalist| {
+            self.prepare(loaded, &finalist.program, &sampling).unwrap_or_else(|error| State::failed(&error))
         };
-        states.into_iter().map(|(state, _)| median(state)).collect()
+        let mut states: Vec<_> = finalists.iter().map(prepare).collect();
+        self.keeper.sample(states.iter_mut().collect(), &sampling);
+        for (finalist, state) in finalists.iter_mut().zip(states) {
+            if let State::Sampling(contender) = state {
+                finalist.median = contender.finish().map(|(measured, _)| measured.summary.median);
+            }
+        }
+    }
+}
+
+impl<'a> Hunt<'a> {
+    /// Loads the problem, if the device can run the case.
+    fn new(runner: &mut Runner<'_>, question: Question<'a>) -> Result<Self, Fruitless> {
+        let Question { algorithm, tunable, spec, kept, budget, seed, .. } = question;
+        let begun = runner.keeper.time().now();
+        let info = runner.device.info.clone();
+        let variant = algorithm.variant(tunable.variant)?;
+        let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
+        // What keeps the case itself from running is said once, not of every tile.
+        let built_in = tunable.built_in(&spec, &info);
+        algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
+        runner.wake_canary();
+        let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(error.to_string()))?;
+        let space = tunable.space(&spec, &info);
+        let size = space.len();
+        // What was kept first of all: cut off right behind it, the search ends with nothing worse.
+        let first: Vec<_> = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4)).collect();
+        Ok(Self {
+            question,
+            variant,
+            info,
+            problem,
+            loaded,
+            built_in,
+            search: Search::new(&first, space, seed),
+            space: size,
+            search_until: begun.saturating_add(budget.mul_f64(1.0 - RUN_OFF)),
+            end: begun.saturating_add(budget),
+            tally: Tally::default(),
+            cost: 0.0,
+        })
+    }
+
+    /// The variant's program with `tile`.
+    fn program(&self, tile: Tile) -> Result<Program, String> {
+        let Question { algorithm, spec, .. } = self.question;
+        algorithm.feasible(self.variant, &CaseSpec { tile: Some(tile), ..spec }, self.problem.as_ref(), &self.info)
+    }
+
+    /// Time that is left for the search.
+    fn left(&self, runner: &Runner<'_>) -> Duration {
+        self.search_until.saturating_sub(runner.keeper.time().now())
+    }
+
+    /// Whether to try no further tile.
+    fn stopped(&self, runner: &Runner<'_>) -> bool {
+        runner.keeper.interrupted() || self.tally.refused.len() >= MOST_REFUSED
+    }
+
+    /// Tries tiles while there is time.
+    fn search(&mut self, runner: &mut Runner<'_>) {
+        loop {
+            // One tile is tried in any case.
+            let over = self.left(runner).is_zero() && self.tally.tried > 0;
+            if over || self.stopped(runner) {
+                return;
+            }
+            let Some(round) = self.verify_round(runner) else { return };
+            self.time_round(runner, round);
+        }
+    }
+
+    /// Compiles and verifies some candidates, for what is timed after: a device that waits for the host drops its clock.
+    /// `None` when there is nothing left to try.
+    fn verify_round(&mut self, runner: &mut Runner<'_>) -> Option<Vec<Candidate>> {
+        let most = if self.info.kind == DeviceKind::Cpu { 1 } else { BATCH };
+        let best = fastest(&self.tally.timed);
+        let left = self.left(runner);
+        let mut round = vec![];
+        let mut exhausted = true;
+        while self.tally.tried == 0 || (round.len() < most && !self.left(runner).is_zero()) {
+            let dearest = left.as_secs_f64() / self.cost;
+            let affordable = |tile: &Tile| best.is_none() || code(*tile) <= dearest;
+            let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
+            exhausted = false;
+            let Ok(program) = self.program(tile) else { continue };
+            (self.question.progress)(tile, best);
+            self.tally.tried += 1;
+            let start = runner.keeper.time().now();
+            let verified = runner.verify_tile(&self.loaded, &program);
+            self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / code(tile));
+            match verified {
+                Ok(first_run) => round.push(Candidate { tile, program, first_run }),
+                Err(refusal) => self.tally.refused.push((tile, refusal)),
+            }
+            if self.stopped(runner) {
+                break;
+            }
+        }
+        (!exhausted).then_some(round)
+    }
+
+    /// Times the candidates of a round, the first in any case.
+    fn time_round(&mut self, runner: &mut Runner<'_>, round: Vec<Candidate>) {
+        for candidate in round {
+            if self.left(runner).is_zero() && !self.tally.timed.is_empty() {
+                return;
+            }
+            let best = fastest(&self.tally.timed).map(|(_, time)| time);
+            match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
+                Ok(Some(time)) => self.tally.timed.push((candidate.tile, time)),
+                Ok(None) => {}
+                Err(error) => self.tally.refused.push((candidate.tile, Refusal::Failed(error))),
+            }
+        }
+    }
+
+    /// The best so far, the built-in tile, and the variant that the rule of `auto` takes where that is another. None
+    /// where no tile was timed.
+    fn finalists(&mut self) -> Vec<Finalist> {
+        let timed = &mut self.tally.timed;
+        timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let mut tiles: Vec<Tile> = timed.iter().take(FINALISTS).map(|(tile, _)| *tile).collect();
+        if time_of(self.built_in, timed).is_some() && !tiles.contains(&self.built_in) {
+            tiles.push(self.built_in);
+        }
+        if tiles.is_empty() {
+            return vec![];
+        }
+        let finalist = |who, program| Finalist { who, program, median: None };
+        let tiles = tiles.into_iter().filter_map(|tile| Some(finalist(Who::Tile(tile), self.program(tile).ok()?)));
+        let Question { algorithm, spec, .. } = self.question;
+        let rule = tuned::favourite(algorithm, &spec, &self.info).filter(|rule| rule.name != self.variant.name);
+        let plan = |rule| algorithm.feasible(rule, &spec, self.problem.as_ref(), &self.info).ok();
+        let rule = rule.and_then(|rule| Some(finalist(Who::Rule(rule.name), plan(rule)?)));
+        tiles.chain(rule).collect()
+    }
+
+    /// Lets the finalists run in turns, where that does not take far longer than is left: each needs a verified run, one
+    /// of warm-up and three samples. Otherwise the times of the search have to do.
+    fn run_off(&self, runner: &mut Runner<'_>, finalists: &mut [Finalist]) {
+        let left = self.end.saturating_sub(runner.keeper.time().now());
+        let time = |finalist: &Finalist| match finalist.who {
+            Who::Tile(tile) => time_of(tile, &self.tally.timed),
+            Who::Rule(_) => None,
+        };
+        let slowest = finalists.iter().filter_map(time).map(Nanos::seconds).fold(0.0, f64::max);
+        let needed = Duration::from_secs_f64(5.0 * slowest * finalists.len() as f64);
+        if !finalists.is_empty() && needed <= left.max(LEAST_RUN_OFF) && !runner.keeper.interrupted() {
+            runner.run_off(&self.loaded, finalists, left);
+        }
+    }
+}
+
+impl Tally {
+    /// What was found, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
+    /// than the built-in one by [`GAIN`] does not replace it.
+    fn decide(self, built_in: Tile, space: usize, finalists: &[Finalist]) -> Result<Option<Found>, Fruitless> {
+        let tile = |finalist: &Finalist| match finalist.who {
+            Who::Tile(tile) => Some((tile, finalist.median?)),
+            Who::Rule(_) => None,
+        };
+        let rule = |finalist: &Finalist| match finalist.who {
+            Who::Rule(name) => Some((name, finalist.median?)),
+            Who::Tile(_) => None,
+        };
+        let mut ranked: Vec<_> = finalists.iter().filter_map(tile).collect();
+        if ranked.is_empty() {
+            ranked.clone_from(&self.timed);
+        }
+        let Some(mut best) = fastest(&ranked) else { return self.fruitless().map_or(Ok(None), Err) };
+        let own = time_of(built_in, &ranked);
+        if let Some(own) = own.filter(|own| own.0 < best.1.0 * GAIN) {
+            best = (built_in, own);
+        }
+        let Self { refused, tried, .. } = self;
+        let rule = finalists.iter().find_map(rule);
+        Ok(Some(Found { best, built_in: (built_in, own), rule, tried, space, refused }))
+    }
+
+    /// Why no tile was timed: a wrong answer weighs more than a failure. `None` where none was refused.
+    fn fruitless(self) -> Option<Fruitless> {
+        let Self { mut refused, tried, .. } = self;
+        refused.sort_by_key(|(_, refusal)| matches!(refusal, Refusal::Failed(_)));
+        let of_all = |tile: Tile, why: String| format!("none of {tried} tiles ran rightly, such as {tile}: {why}");
+        let refusal = match refused.into_iter().next()? {
+            (tile, Refusal::Rejected(why)) => Refusal::Rejected(of_all(tile, why)),
+            (tile, Refusal::Failed(why)) => Refusal::Failed(of_all(tile, why)),
+        };
+        Some(refusal.into())
     }
 }
 
@@ -246,7 +343,67 @@ fn fastest(timed: &[(Tile, Nanos)]) -> Option<(Tile, Nanos)> {
     timed.iter().copied().min_by(|a, b| a.1.0.total_cmp(&b.1.0))
 }
 
+fn time_of(tile: Tile, timed: &[(Tile, Nanos)]) -> Option<Nanos> {
+    timed.iter().find(|(other, _)| *other == tile).map(|(_, time)| *time)
+}
+
 /// Unrolled multiply-adds of a kernel with this tile: what its compilation takes time for.
 fn code(tile: Tile) -> f64 {
     f64::from(tile.bk) * f64::from(tile.tm) * f64::from(tile.tn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUILT_IN: Tile = Tile::flat([64, 64, 8], [4, 4]);
+    const OTHER: Tile = Tile::flat([128, 64, 8], [4, 4]);
+
+    fn finalist(who: Who, median: Option<f64>) -> Finalist {
+        Finalist { who, program: Program::default(), median: median.map(Nanos) }
+    }
+
+    fn tally(timed: &[(Tile, f64)], refused: &[(Tile, Refusal)]) -> Tally {
+        let timed: Vec<_> = timed.iter().map(|(tile, time)| (*tile, Nanos(*time))).collect();
+        Tally { tried: timed.len() + refused.len(), timed, refused: refused.to_vec() }
+    }
+
+    #[test]
+    fn a_tile_replaces_the_built_in_one_only_if_it_is_faster_by_more_than_noise() {
+        for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
+            let finalists = [finalist(Who::Tile(OTHER), Some(other)), finalist(Who::Tile(BUILT_IN), Some(100.0))];
+            // The run-off counts, not the search.
+            let tally = tally(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]);
+            let found = tally.decide(BUILT_IN, 7, &finalists).expect("not fruitless").expect("a tile");
+            assert_eq!((found.best.0, found.tried, found.space), (best, 2, 7), "{other}");
+            assert_eq!(found.built_in, (BUILT_IN, Some(Nanos(100.0))));
+        }
+    }
+
+    #[test]
+    fn without_a_run_off_the_times_of_the_search_decide() {
+        let finalists = [finalist(Who::Tile(OTHER), None), finalist(Who::Rule("texel"), None)];
+        let found = tally(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &finalists).expect("not fruitless");
+        let found = found.expect("a tile");
+        assert_eq!((found.best, found.built_in, found.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
+    }
+
+    #[test]
+    fn the_rule_s_choice_is_reported_and_never_the_best_tile() {
+        let finalists = [finalist(Who::Tile(OTHER), Some(50.0)), finalist(Who::Rule("texel"), Some(10.0))];
+        let found = tally(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &finalists).expect("not fruitless");
+        let found = found.expect("a tile");
+        assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel", Nanos(10.0)))));
+    }
+
+    #[test]
+    fn a_search_without_a_tile_says_the_wrong_answer_before_the_failure() {
+        let refused =
+            [(BUILT_IN, Refusal::Failed("device lost".into())), (OTHER, Refusal::Rejected("C[0] is 3".into()))];
+        let Err(Fruitless::Refused(Refusal::Rejected(why))) = tally(&[], &refused).decide(BUILT_IN, 7, &[]) else {
+            panic!("rejected");
+        };
+        assert!(why.starts_with("none of 2 tiles ran rightly, such as") && why.ends_with("C[0] is 3"), "{why}");
+        assert_eq!(tally(&[], &[]).decide(BUILT_IN, 7, &[]), Ok(None));
+    }
 }

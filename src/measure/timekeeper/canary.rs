@@ -1,5 +1,6 @@
 //! A short fixed kernel that tells, on any device, whether it is as fast as it was.
 
+use super::Timed;
 use crate::algorithms::probes::FMA;
 use crate::algorithms::probes::fma::{STEPS, prolonged};
 use crate::algorithms::{CaseSpec, Problem};
@@ -7,8 +8,9 @@ use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Nanos;
 use crate::device::cache::Cache;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::device::capability::DeviceInfo;
 use crate::measure::workbench::{Loaded, Sampler, Workbench};
+use crate::record::Sample;
 use crate::vulkan::VulkanError;
 
 /// Runs of a reading: their minimum is what the device can do, whatever else the system was busy with.
@@ -22,45 +24,88 @@ const ON_THE_HOST: u64 = 512;
 
 /// Steps of a chain on other devices, four times those of [`FMA`]: 75 microseconds on an H100, beside which what a launch
 /// takes is little.
-const LONG: u32 = 4 * STEPS;
+const STEPS_OF_A_GPU: u32 = 4 * STEPS;
 
 /// Chains of dependent multiply-adds in one work-group: no memory slows them.
-pub(super) struct Canary {
-    sampler: Sampler,
-    /// Keeps the buffers alive that the sampler's commands refer to.
-    _loaded: Loaded,
+pub(crate) struct Canary {
+    chains: Box<dyn Timed>,
     /// Steps of a chain.
     steps: u32,
     /// The best reading so far, of earlier processes too.
     best: Nanos,
+    /// Where the chains run.
+    place: Place,
 }
 
-impl Canary {
-    /// Prepares the kernel and reads it once; `None` where it cannot run. The best of earlier processes is in `cache`.
-    pub(super) fn new(workbench: &mut Workbench, cache: &Cache) -> Result<Option<Self>, VulkanError> {
-        let host = workbench.info().kind == DeviceKind::Cpu;
-        let case = CaseSpec::new(&FMA, Size::Uniform(if host { ON_THE_HOST } else { ONE_GROUP }), DType::F32);
+/// Where a canary runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On the host's cores.
+    Host,
+    /// On a device of its own, whose clock rises with work.
+    Device,
+}
+
+/// The kernel on a device.
+struct Chains {
+    sampler: Sampler,
+    /// Keeps the buffers alive that the sampler's commands refer to.
+    _loaded: Loaded,
+}
+
+impl Timed for Chains {
+    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+        self.sampler.sample().map_err(|error| error.to_string())
+    }
+}
+
+impl Chains {
+    /// Prepares them; `None` where they cannot run.
+    fn new(workbench: &mut Workbench, invocations: u64, steps: u32) -> Result<Option<Self>, VulkanError> {
+        let case = CaseSpec::new(&FMA, Size::Uniform(invocations), DType::F32);
         let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
-        let steps = if host { STEPS } else { LONG };
         let Some(program) = prolonged(&case, workbench.info(), steps) else { return Ok(None) };
         let loaded = workbench.load(problem.as_ref())?;
         // One run a sample in every process: the first of several takes longest.
         let sampler = workbench.sampler_of_one(&loaded, &program)?;
+        Ok(Some(Self { sampler, _loaded: loaded }))
+    }
+}
+
+impl Canary {
+    /// Prepares the kernel and reads it once; `None` where it cannot run. The best of earlier processes is in `cache`.
+    ///
+    /// # Errors
+    /// Why the device has no room for it, or failed.
+    pub(crate) fn new(workbench: &mut Workbench, cache: &Cache) -> Result<Option<Self>, String> {
+        let place = if workbench.info().kind.is_host() { Place::Host } else { Place::Device };
+        let (invocations, steps) = match place {
+            Place::Host => (ON_THE_HOST, STEPS),
+            Place::Device => (ONE_GROUP, STEPS_OF_A_GPU),
+        };
+        let Some(chains) = Chains::new(workbench, invocations, steps).map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
         let kept = cache
             .get(&kept_as(steps), workbench.info())
             .and_then(|bytes| bytes.try_into().ok())
             .map(f64::from_le_bytes);
         let best = Nanos(kept.filter(|best| *best > 0.0).unwrap_or(f64::INFINITY));
-        let mut canary = Self { sampler, _loaded: loaded, steps, best };
+        Self::of(Box::new(chains), steps, best, place).map(Some)
+    }
+
+    /// A canary that runs `chains`, and has read them once.
+    pub(super) fn of(chains: Box<dyn Timed>, steps: u32, best: Nanos, place: Place) -> Result<Self, String> {
+        let mut canary = Self { chains, steps, best, place };
         canary.read()?;
-        Ok(Some(canary))
+        Ok(canary)
     }
 
     /// Its time now.
-    pub(super) fn read(&mut self) -> Result<Nanos, VulkanError> {
+    pub(super) fn read(&mut self) -> Result<Nanos, String> {
         let mut reading = Nanos(f64::INFINITY);
         for _ in 0..RUNS {
-            let (sample, _) = self.sampler.sample()?;
+            let (sample, _) = self.chains.sample()?;
             reading = Nanos(reading.0.min(sample.device.0));
         }
         self.best = Nanos(self.best.0.min(reading.0));
@@ -68,8 +113,13 @@ impl Canary {
     }
 
     /// Keeps the best reading for later processes.
-    pub(super) fn keep(&self, cache: &Cache, device: &DeviceInfo) {
+    pub(crate) fn keep(&self, cache: &Cache, device: &DeviceInfo) {
         cache.put(&kept_as(self.steps), device, &self.best.0.to_le_bytes());
+    }
+
+    /// Whether it becomes faster with work.
+    pub(super) fn rises(&self) -> bool {
+        self.place == Place::Device
     }
 
     /// Steps of a chain, which a reading is of.

@@ -1,0 +1,221 @@
+//! Where something is written: a file that is replaced in one step or not at all, or a device or pipe as it is.
+
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use tempfile::{Builder, NamedTempFile};
+
+/// Most links in a row that are followed, as many as Linux follows.
+const MOST_LINKS: usize = 40;
+
+/// A place that was tried before there is anything to write to it.
+pub struct Destination(Way);
+
+enum Way {
+    /// A device, a pipe or a standard stream, which is written as it is.
+    Stream(File),
+    /// A file, written beside its final place first, so that an older one survives any failure.
+    Draft { path: PathBuf, draft: NamedTempFile },
+}
+
+impl Destination {
+    /// Opens `path` without changing what is there. A link stays, and what it points to is replaced.
+    ///
+    /// # Errors
+    /// When it cannot be written: a folder, a read-only file, a name that is too long, a folder that does not exist.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let there = match path.metadata() {
+            Ok(there) => Some(there),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(there) = &there {
+            if there.is_dir() {
+                return Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder"));
+            }
+            if there.permissions().readonly() {
+                return Err(io::Error::new(ErrorKind::PermissionDenied, "it is read-only"));
+            }
+            // Such as /dev/stdout: whoever redirected it to a file looks at that, not at what replaces it.
+            if let Some(stream) = standard_stream(there) {
+                return Ok(Self(Way::Stream(stream)));
+            }
+            if !there.is_file() {
+                return Ok(Self(Way::Stream(File::options().write(true).open(path)?)));
+            }
+        }
+        let path = behind_links(path)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let draft = as_public_as_any(Builder::new().prefix(".gpukern-").suffix(".draft")).tempfile_in(folder)?;
+        if let Some(there) = there {
+            draft.as_file().set_permissions(there.permissions())?;
+        }
+        Ok(Self(Way::Draft { path, draft }))
+    }
+
+    /// Writes `contents`: all of them on the disk and in their place, or the older file stays.
+    ///
+    /// # Errors
+    /// When they cannot be written, such as on a full disk.
+    pub fn write(self, contents: &[u8]) -> io::Result<()> {
+        match self.0 {
+            Way::Stream(mut stream) => stream.write_all(contents),
+            Way::Draft { path, mut draft } => {
+                draft.write_all(contents)?;
+                draft.as_file().sync_all()?;
+                draft.persist(path)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What `path` is a link to, also where there is nothing yet.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        if !path.symlink_metadata().is_ok_and(|there| there.is_symlink()) {
+            return Ok(path);
+        }
+        let target = path.read_link()?;
+        path = path.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
+    }
+    Err(io::Error::other("it is a link to a link, and so on without end"))
+}
+
+/// The standard stream that is the same file as `there`, with its place in it.
+#[cfg(unix)]
+fn standard_stream(there: &Metadata) -> Option<File> {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+    let streams = [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
+    let same = |stream: &File| stream.metadata().is_ok_and(|m| (m.dev(), m.ino()) == (there.dev(), there.ino()));
+    streams.into_iter().flatten().map(File::from).find(same)
+}
+
+#[cfg(not(unix))]
+fn standard_stream(_: &Metadata) -> Option<File> {
+    None
+}
+
+/// Temporary files are private by default; this one gets the permissions of any new file, before the process's umask.
+fn as_public_as_any<'b, 'p, 's>(builder: &'b mut Builder<'p, 's>) -> &'b mut Builder<'p, 's> {
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[cfg(unix)]
+    use std::fs::Permissions;
+
+    fn read(path: &Path) -> String {
+        std::fs::read_to_string(path).expect("readable")
+    }
+
+    fn write(path: &Path, text: &str) -> io::Result<()> {
+        Destination::open(path)?.write(text.as_bytes())
+    }
+
+    #[test]
+    fn an_older_file_is_kept_until_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.json");
+        std::fs::write(&path, "old").expect("written");
+        let destination = Destination::open(&path).expect("writable");
+        assert_eq!(read(&path), "old");
+        drop(destination);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");
+        write(&path, "new").expect("written");
+        assert_eq!(read(&path), "new");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_stay_and_what_they_point_to_is_replaced_or_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, link, second, fresh] =
+            ["run.json", "latest.json", "same.json", "fresh.json"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "old").expect("written");
+        let below = folder.path().join("below");
+        std::fs::create_dir(&below).expect("made");
+        std::os::unix::fs::symlink("run.json", &link).expect("linked");
+        std::os::unix::fs::symlink(below.join("../latest.json"), &second).expect("linked");
+        std::os::unix::fs::symlink("below/later.json", &fresh).expect("linked");
+        for (link, target) in [(&link, &file), (&second, &file), (&fresh, &below.join("later.json"))] {
+            let text = link.display().to_string();
+            write(link, &text).expect("written");
+            assert!(link.symlink_metadata().expect("there").is_symlink(), "{text} was replaced");
+            assert_eq!(read(target), text);
+        }
+        let endless = folder.path().join("endless");
+        std::os::unix::fs::symlink("endless", &endless).expect("linked");
+        write(&endless, "").expect_err("it points to itself");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn the_mode_of_what_is_replaced_is_kept_and_a_new_file_has_the_usual_one() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
+        let [path, usual, fresh] = ["run.json", "usual.json", "fresh.json"].map(|name| folder.path().join(name));
+        for kept in [0o600, 0o640, 0o666, 0o755] {
+            std::fs::write(&path, "old").expect("written");
+            std::fs::set_permissions(&path, Permissions::from_mode(kept)).expect("set");
+            write(&path, "new").expect("written");
+            assert_eq!((mode(&path), read(&path)), (kept, "new".into()));
+        }
+        std::fs::write(&usual, "").expect("written");
+        write(&fresh, "new").expect("written");
+        assert_eq!(mode(&fresh), mode(&usual));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_is_written_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || read(&pipe)
+        });
+        write(&pipe, "streamed").expect("written");
+        assert_eq!(reader.join().expect("it read"), "streamed");
+        assert!(!pipe.metadata().expect("there").is_file(), "the pipe was replaced");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_is_an_error_of_writing_and_not_of_opening() {
+        let destination = Destination::open(Path::new("/dev/full")).expect("it can be opened");
+        assert_eq!(destination.write(b"x").expect_err("it is full").kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn places_that_cannot_be_written_are_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read_only = folder.path().join("read-only");
+        std::fs::write(&read_only, "old").expect("written");
+        let mut permissions = read_only.metadata().expect("there").permissions();
+        permissions.set_readonly(true);
+        std::fs::set_permissions(&read_only, permissions).expect("set");
+        let long = folder.path().join("n".repeat(300));
+        let cases = [
+            (folder.path().to_path_buf(), "it is a folder"),
+            (read_only.clone(), "it is read-only"),
+            (folder.path().join("missing/run.json"), "No such file"),
+            (read_only.join("run.json"), "Not a directory"),
+            (long, "File name too long"),
+        ];
+        for (path, reason) in cases {
+            let error = Destination::open(&path).err().expect("refused").to_string();
+            assert!(!cfg!(target_os = "linux") || error.contains(reason), "{}: {error}", path.display());
+        }
+        assert_eq!(read(&read_only), "old");
+    }
+}

@@ -1,0 +1,85 @@
+//! What a command writes where an option says: to standard output, or to a destination.
+
+use crate::basis::destination::Destination;
+use crate::basis::error::Error;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// What is written, and the option that says where: for the messages.
+#[derive(Clone, Copy)]
+pub(super) struct Document {
+    pub(super) name: &'static str,
+    pub(super) option: &'static str,
+}
+
+/// A document in JSON, such as a record of `bench`.
+pub(super) const JSON: Document = Document { name: "JSON", option: "--json" };
+
+/// The place of a document, tried before any time is spent measuring.
+pub(super) struct Target {
+    document: Document,
+    path: PathBuf,
+    /// None for standard output.
+    destination: Option<Destination>,
+}
+
+impl Document {
+    /// Opens the place `-` or a path for the document.
+    pub(super) fn open(self, path: &Path) -> Result<Target, Error> {
+        let destination = (path != Path::new("-")).then(|| Destination::open(path)).transpose().map_err(|reason| {
+            Error::Usage(format!(
+                "cannot write {} to '{}': {reason}; choose another {} path, or - for standard output",
+                self.name,
+                path.display(),
+                self.option
+            ))
+        })?;
+        Ok(Target { document: self, path: path.to_path_buf(), destination })
+    }
+}
+
+impl Target {
+    /// Delivers `text`; returns what belongs on standard output.
+    pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
+        let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };
+        destination.write(text.as_bytes()).map(|()| None).map_err(|error| {
+            Error::Failure(format!("cannot write {} to '{}': {error}", self.document.name, self.path.display()))
+        })
+    }
+
+    /// Delivers `document` as one line of JSON; returns what belongs on standard output.
+    pub(super) fn deliver_json(self, document: &impl Serialize) -> Result<Option<String>, Error> {
+        let text = serde_json::to_string(document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
+        self.deliver(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hyphen_is_standard_output_and_anything_else_a_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.json");
+        let target = JSON.open(Path::new("-")).expect("standard output");
+        assert_eq!(target.deliver_json(&[1, 2]).expect("delivered").as_deref(), Some("[1,2]\n"));
+        assert_eq!(JSON.open(&path).expect("writable").deliver("new").expect("delivered"), None);
+        assert_eq!(std::fs::read_to_string(&path).expect("readable"), "new");
+    }
+
+    #[test]
+    fn places_that_cannot_be_written_are_the_user_s_to_change_and_a_full_disk_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for path in [folder.path().to_path_buf(), folder.path().join("missing/run.json")] {
+            let error = JSON.open(&path).err().expect("refused");
+            let text = error.to_string();
+            assert!(text.contains(&path.display().to_string()) && text.contains("--json"), "{text}");
+            assert!(matches!(error, Error::Usage(_)), "{text}");
+        }
+        if cfg!(target_os = "linux") {
+            let error = JSON.open(Path::new("/dev/full")).expect("it can be opened").deliver("x").expect_err("full");
+            assert!(matches!(&error, Error::Failure(text) if text.contains("'/dev/full'")), "{error}");
+        }
+    }
+}

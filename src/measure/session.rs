@@ -1,0 +1,435 @@
+//! Devices opened for measuring, and a plan taken through them: runners, host baselines, limits, the record.
+
+use super::host;
+use super::runner::{Observer, Runner, Silent, Timing};
+use crate::basis::error::Error;
+use crate::basis::units::Nanos;
+use crate::device::cache::Cache;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::device::selector;
+use crate::peak::Peak;
+use crate::plan::{Group, HOST, Plan, Run, Sampling};
+use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
+use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// How Vulkan is loaded, and what is kept between runs.
+pub struct Setup {
+    /// Whether everything runs under the validation layer.
+    pub validation: Validation,
+    /// The loader library, where it is not the system's.
+    pub loader: Option<PathBuf>,
+    /// What is kept between runs.
+    pub cache: Cache,
+    /// Where, if that was said.
+    pub cache_dir: Option<PathBuf>,
+}
+
+/// Vulkan and the devices that it shows.
+pub struct Session<'a> {
+    setup: &'a Setup,
+    instance: Rc<Instance>,
+    devices: Vec<PhysicalDevice>,
+}
+
+impl<'a> Session<'a> {
+    /// Loads Vulkan.
+    ///
+    /// # Errors
+    /// When there is no loader or no layer for validation.
+    pub fn open(setup: &'a Setup) -> Result<Self, Error> {
+        let instance = Instance::new(setup.validation, setup.loader.as_deref())?;
+        let devices = instance.devices()?;
+        Ok(Self { setup, instance, devices })
+    }
+
+    /// The devices that `selectors` name, or the default one.
+    ///
+    /// # Errors
+    /// When one names none, or several.
+    pub fn select(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
+        let infos: Vec<_> = self.devices.iter().map(|device| device.info.clone()).collect();
+        let chosen = selector::select(&infos, selectors).map_err(Error::Usage)?;
+        Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
+    }
+
+    /// As [`Self::select`]; without any device that is an error, and so is one on which nothing can be measured.
+    ///
+    /// # Errors
+    /// The same, and these.
+    pub fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
+        if self.devices.is_empty() {
+            return Err(VulkanError::NoDriver.into());
+        }
+        let chosen = self.select(selectors)?;
+        match chosen.iter().find_map(|device| device.info.unusable().map(|reason| (&device.info.name, reason))) {
+            Some((name, reason)) => {
+                Err(Error::Usage(format!("nothing can be measured on '{name}': it {reason}; choose another --device")))
+            }
+            None => Ok(chosen),
+        }
+    }
+
+    /// A runner on `physical`, with what is kept of it between runs.
+    ///
+    /// # Errors
+    /// When the device cannot be opened.
+    pub fn runner<'i>(
+        &self,
+        physical: &PhysicalDevice,
+        timing: Timing,
+        interrupted: &'i AtomicBool,
+    ) -> Result<Runner<'i>, VulkanError> {
+        let device = Device::open(&self.instance, physical)?;
+        Runner::new(&device, timing, &self.setup.cache, interrupted)
+    }
+
+    /// Turns what the validation layer said into an error.
+    ///
+    /// # Errors
+    /// That it said something.
+    pub fn check_validation(&self) -> Result<(), Error> {
+        let messages = self.instance.validation_messages();
+        match messages.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
+        }
+    }
+}
+
+/// Whether cases are held against the limits of their device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limits {
+    /// They are.
+    Hold,
+    /// They are not.
+    Ignore,
+}
+
+/// How a plan is measured.
+pub struct Job<'a> {
+    timing: Timing,
+    limits: Limits,
+    tuned: &'a Tuned,
+    /// The command line, as the record shows it.
+    command: Vec<String>,
+    begun: Instant,
+    started: jiff::Timestamp,
+}
+
+impl<'a> Job<'a> {
+    /// A job that begins now.
+    #[must_use]
+    pub fn new(timing: Timing, limits: Limits, tuned: &'a Tuned, command: Vec<String>) -> Self {
+        Self { timing, limits, tuned, command, begun: Instant::now(), started: jiff::Timestamp::now() }
+    }
+}
+
+/// What came of a plan.
+pub struct Measured {
+    /// The cases, the devices and their limits.
+    pub record: Record,
+    /// What the validation layer said. It makes no case wrong, and loses none.
+    pub validated: Result<(), Error>,
+}
+
+/// A run on one device, without the cases of earlier runs.
+struct Errand<'a> {
+    session: &'a Session<'a>,
+    physical: &'a PhysicalDevice,
+    run: Run,
+}
+
+/// What a plan comes to on the devices that it names. A case that several runs name is measured once.
+pub struct Agenda<'a> {
+    plan: &'a Plan,
+    setup: &'a Setup,
+    session: Option<&'a Session<'a>>,
+    errands: Vec<Errand<'a>>,
+    on_host: Vec<(&'a Group, &'a Sampling)>,
+}
+
+/// What has been measured so far.
+#[derive(Default)]
+struct Gathered {
+    devices: Vec<DeviceInfo>,
+    peaks: Vec<Peak>,
+    cases: Vec<Case>,
+}
+
+/// Whether a run names more than the device `host`, which alone needs no Vulkan.
+fn needs_vulkan(run: &Run) -> bool {
+    run.devices.is_empty() || run.devices.iter().any(|device| device != HOST)
+}
+
+impl<'a> Agenda<'a> {
+    /// A session, if `plan` needs one.
+    ///
+    /// # Errors
+    /// When Vulkan cannot be loaded.
+    pub fn session(plan: &Plan, setup: &'a Setup) -> Result<Option<Session<'a>>, Error> {
+        plan.runs.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
+    }
+
+    /// The agenda of `plan` with its [`Self::session`].
+    ///
+    /// # Errors
+    /// When a run names a device that is not there, or on which nothing can be measured.
+    pub fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
+        let mut agenda = Self { plan, setup, session, errands: vec![], on_host: vec![] };
+        let mut planned = BTreeSet::new();
+        for run in &plan.runs {
+            let mut kinds = vec![];
+            if let Some(session) = session.filter(|_| needs_vulkan(run)) {
+                let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
+                for physical in session.select_usable(&others)? {
+                    let DeviceInfo { index, kind, .. } = physical.info;
+                    let run = run.anew(kind, |id| !planned.insert((index, id)));
+                    agenda.errands.push(Errand { session, physical, run });
+                    kinds.push(kind);
+                }
+            }
+            agenda.add_host(run, &kinds);
+        }
+        Ok(agenda)
+    }
+
+    /// Adds the host's groups of `run`: of the sizes that the devices beside it take, or its own.
+    fn add_host(&mut self, run: &'a Run, kinds: &[DeviceKind]) {
+        let suits = |group: &&Group| match kinds {
+            [] => group.on.suits(DeviceKind::Host),
+            _ => kinds.iter().any(|kind| group.on.suits(*kind)),
+        };
+        let id = |group: &Group| group.id_of("host");
+        for group in run.groups.iter().filter(|group| group.on_host).filter(suits) {
+            if !self.on_host.iter().any(|(known, _)| id(known) == id(group)) {
+                self.on_host.push((group, &run.sampling));
+            }
+        }
+    }
+
+    /// The cases to measure.
+    #[must_use]
+    pub fn cases(&self) -> usize {
+        let on_devices = self.errands.iter().flat_map(|errand| &errand.run.groups).map(Group::cases);
+        on_devices.sum::<usize>() + self.on_host.len()
+    }
+
+    /// Measures all of it. A device that cannot be opened fails its own cases.
+    ///
+    /// # Errors
+    /// When there is nothing to measure, or the only device cannot be opened.
+    pub fn measure(
+        &self,
+        job: Job<'_>,
+        interrupted: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<Measured, Error> {
+        let mut gathered = Gathered::default();
+        for errand in &self.errands {
+            let cases = self.run(errand, &job, interrupted, observer, &mut gathered)?;
+            // What `auto` chose here may have been named in another run.
+            let known = |case: &Case| gathered.cases.iter().any(|k| (k.device, &k.id) == (case.device, &case.id));
+            let new: Vec<_> = cases.into_iter().filter(|case| !known(case)).collect();
+            gathered.cases.extend(new);
+        }
+        if !self.on_host.is_empty() {
+            self.run_host(interrupted, observer, &mut gathered);
+        }
+        let validated = self.session.map_or(Ok(()), Session::check_validation);
+        if gathered.cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
+            return Err(Error::Usage(
+                "nothing to measure: the device can run none of these cases (reasons above)".into(),
+            ));
+        }
+        Ok(Measured { record: self.record(job, gathered), validated })
+    }
+
+    /// The cases of one run on one device.
+    fn run(
+        &self,
+        Errand { session, physical, run }: &Errand<'_>,
+        job: &Job<'_>,
+        interrupted: &AtomicBool,
+        observer: &mut dyn Observer,
+        gathered: &mut Gathered,
+    ) -> Result<Vec<Case>, Error> {
+        let info = &physical.info;
+        if !gathered.devices.iter().any(|known| known.index == info.index) {
+            gathered.devices.push(info.clone());
+            observer.device(info);
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(unmeasured(run, info, job.tuned, &Outcome::Interrupted));
+        }
+        let alone = self.errands.len() == 1 && self.on_host.is_empty();
+        let mut runner = match session.runner(physical, job.timing, interrupted) {
+            Ok(runner) => runner,
+            // There is nothing else to tell of.
+            Err(error) if alone => return Err(error.into()),
+            Err(error) => return Ok(unmeasured(run, info, job.tuned, &Outcome::Failed { error: error.to_string() })),
+        };
+        runner.use_tuned(job.tuned.clone());
+        observer.skipped(&runner.skipped(run));
+        let mut cases = runner.run(run, observer);
+        if job.limits == Limits::Hold && !interrupted.load(Ordering::Relaxed) {
+            let peak = hold(&mut runner, &mut cases);
+            if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) {
+                gathered.peaks.push(peak);
+            }
+        }
+        Ok(cases)
+    }
+
+    /// The baselines on the host, and how much faster than they the devices were.
+    fn run_host(&self, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
+        let device = host::device(self.session.map_or(0, |session| session.devices.len()));
+        observer.device(&device);
+        for (group, sampling) in &self.on_host {
+            observer.begin(&group.id_of("host").to_string());
+            let case = host::measure(group, device.index, sampling, interrupted);
+            observer.end(&case);
+            gathered.cases.push(case);
+        }
+        speed_up(&mut gathered.cases, device.index);
+        gathered.devices.push(device);
+    }
+
+    /// The record of what was measured.
+    fn record(&self, job: Job<'_>, Gathered { devices, peaks, cases }: Gathered) -> Record {
+        // Runs of a configuration that differ in these would be records that nobody can compare: plans refuse them.
+        let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
+        let wall_time = Nanos::from(job.begun.elapsed());
+        let device_time = cases.iter().filter_map(|case| case.measured()).map(|measured| measured.phases.device).sum();
+        Record {
+            schema: SCHEMA.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            started: job.started.to_string(),
+            command: job.command,
+            method: Method { validation: self.setup.validation == Validation::On, clock, cache },
+            caveats: Caveat::of(&devices),
+            devices,
+            peaks,
+            cases,
+            wall_time,
+            device_time,
+            overhead: Nanos(wall_time.0 - device_time.0),
+        }
+    }
+}
+
+/// The cases of `run` on a device that measured none of them.
+fn unmeasured(run: &Run, device: &DeviceInfo, tuned: &Tuned, outcome: &Outcome) -> Vec<Case> {
+    let cases = run.groups.iter().flat_map(|group| {
+        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let chosen = tuned::choose(group, device, tuned).into_iter();
+        let case = move |chosen: Chosen| {
+            Case::new(group, chosen.variant.name, problem.as_ref(), device.index, outcome.clone())
+        };
+        chosen.map(case).collect::<Vec<_>>()
+    });
+    cases.collect()
+}
+
+/// Notes how much faster than the host's cases those of the same problem are.
+fn speed_up(cases: &mut [Case], host: usize) {
+    let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
+    let (on_host, on_devices): (Vec<_>, Vec<_>) = cases.iter_mut().partition(|case| case.device == host);
+    for case in on_devices {
+        let host = on_host.iter().find(|host| host.same_problem(case) && median(host).is_some());
+        case.speedup = host.and_then(|host| Some(median(host)? / median(case)?));
+    }
+}
+
+/// Holds the cases against the limits of the device. One that beats them shows an error of ours: the limits are
+/// measured again, and if that does not explain it, the case is marked.
+fn hold(runner: &mut Runner<'_>, cases: &mut [Case]) -> Peak {
+    let mut silent = Silent;
+    let mut peak = runner.peak(&mut silent);
+    share(&peak, cases);
+    let above = |case: &&Case| case.share.is_some_and(|share| share.fraction > 1.0);
+    if cases.iter().any(|case| above(&case)) {
+        let doubted: Vec<_> = cases.iter().filter(above).collect();
+        runner.doubt_peak(&mut peak, &doubted, &mut silent);
+        share(&peak, cases);
+    }
+    for case in cases {
+        if let (Some(Share { fraction, .. }), Outcome::Measured(measured)) = (case.share, &mut case.outcome)
+            && fraction > 1.0
+        {
+            measured.warnings.push(Warning::AboveLimit { fraction });
+        }
+    }
+    peak
+}
+
+fn share(peak: &Peak, cases: &mut [Case]) {
+    for case in cases {
+        let median = case.measured().map(|measured| measured.summary.median);
+        case.share = median.and_then(|median| peak.share(case, median));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::{StopRule, StopTest};
+    use crate::basis::dtype::DType;
+    use crate::report::bench::tests::record as measured;
+
+    /// A case of eigen with a median of so many nanoseconds.
+    fn eigen(variant: &str, device: usize, eps: f64, subgroup_size: Option<u32>, median: f64) -> Case {
+        let mut case = measured().cases.remove(0);
+        let Outcome::Measured(measured) = &mut case.outcome else { panic!("the first case was measured") };
+        measured.summary.median = Nanos(median);
+        let stop = StopRule { test: StopTest::Neighbour, eps, max_rounds: 100 };
+        let width = subgroup_size.map_or_else(String::new, |width| format!("/subgroup-{width}"));
+        Case {
+            id: format!("eigen/{variant}/f32/64x64{width}/neighbour-{eps:e}-100"),
+            algorithm: "eigen".into(),
+            variant: variant.into(),
+            size: "64".into(),
+            stop: Some(stop),
+            subgroup_size,
+            device,
+            ..case
+        }
+    }
+
+    #[test]
+    fn a_speed_up_is_over_the_host_with_the_same_stop_rule_whatever_the_sub_groups() {
+        let mut cases = [
+            eigen("subgroup", 0, 1e-3, Some(8), 10.0),
+            eigen("subgroup", 0, 1e-5, Some(8), 10.0),
+            eigen("subgroup", 0, 1e-5, None, 20.0),
+            eigen("subgroup", 0, 1e-7, None, 20.0),
+            eigen("rayon", 1, 1e-3, Some(8), 50.0),
+            eigen("rayon", 1, 1e-5, Some(8), 80.0),
+        ];
+        speed_up(&mut cases, 1);
+        assert_eq!(cases.map(|case| case.speedup), [Some(5.0), Some(8.0), Some(4.0), None, None, None]);
+    }
+
+    #[test]
+    fn a_speed_up_is_over_the_same_problem_alone() {
+        let host = eigen("rayon", 1, 1e-3, None, 50.0);
+        let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
+        let others = [
+            Case { algorithm: "lu".into(), ..same.clone() },
+            Case { dtype: DType::F64, ..same.clone() },
+            Case { size: "65".into(), ..same.clone() },
+            Case { input: crate::algorithms::input::Input::Hilbert, ..same.clone() },
+            Case { seed: same.seed + 1, ..same.clone() },
+            Case { stop: None, ..same.clone() },
+        ];
+        let mut cases = [vec![host, same], others.to_vec()].concat();
+        speed_up(&mut cases, 1);
+        let told: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
+        assert_eq!(told, [[false, true], [false; 2], [false; 2], [false; 2]].concat());
+    }
+}

@@ -1,0 +1,188 @@
+//! Something verified that is being sampled, alone or in turns with others on the same problem.
+
+use super::{Reading, Time, Timed};
+use crate::basis::units::Nanos;
+use crate::measure::sampling::{self, Verdict};
+use crate::plan::Sampling;
+use crate::record::{Conditions, Measured, Outcome, Phases, Sample, Verification, Warning};
+use crate::stats::Summary;
+use std::time::Duration;
+
+/// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
+const TURN: Duration = Duration::from_millis(20);
+/// Most samples of one turn of a round: more of them say little more, and records stay small.
+const MOST_OF_A_ROUND: usize = 20;
+/// A sample at least this long is not disturbed by what ran before it.
+const UNDISTURBED: Nanos = Nanos(5e6);
+
+/// A case on its way to an outcome.
+pub(crate) enum State<T> {
+    /// It has one.
+    Ended(Outcome),
+    /// It is warm, and being sampled.
+    Sampling(Box<Contender<T>>),
+}
+
+/// What a first run, whose answer was right, left to be timed.
+pub(crate) struct Verified {
+    /// How right it was.
+    pub(crate) verification: Verification,
+    /// What it took.
+    pub(crate) time: Nanos,
+    /// Host time so far.
+    pub(crate) phases: Phases,
+}
+
+/// What is being sampled, and its samples so far.
+pub(crate) struct Contender<T> {
+    timed: T,
+    samples: Vec<Sample>,
+    times: Vec<Nanos>,
+    /// Host time spent in turns.
+    spent: Duration,
+    done: bool,
+    measured: Measured,
+}
+
+/// Whether others run between the turns of a contender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Among {
+    Others,
+    None,
+}
+
+impl<T: Timed> Contender<T> {
+    /// What has been warmed up, with a `warning` of how that went.
+    pub(super) fn new(timed: T, verified: Verified, warning: Option<Warning>) -> Self {
+        let Verified { verification, time, phases } = verified;
+        let measured = Measured {
+            verification: verification.into(),
+            summary: Summary::of(&[time]).expect("one time"),
+            repeats: timed.repeats(),
+            samples: vec![],
+            warnings: warning.into_iter().collect(),
+            conditions: Conditions::default(),
+            phases,
+        };
+        Self { timed, samples: vec![], times: vec![], spent: Duration::ZERO, done: false, measured }
+    }
+
+    /// Whether it has been sampled enough.
+    pub(super) fn done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether it has not been sampled at all.
+    pub(super) fn fresh(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// Takes samples for a while. Among others, the first is dropped where it is short enough to be disturbed by what
+    /// they left in the caches.
+    pub(super) fn turn(&mut self, among: Among, sampling: &Sampling, time: &dyn Time) -> Result<(), String> {
+        if among == Among::Others && sampling.pause.is_none() {
+            self.settle()?;
+        }
+        let start = time.now();
+        while !self.done && time.since(start) < TURN {
+            if time.interrupted() {
+                self.measured.warnings.push(Warning::Interrupted);
+                self.done = true;
+                break;
+            }
+            if let Some(pause) = sampling.pause {
+                time.sleep(pause);
+            }
+            self.take()?;
+            match sampling::judge(&self.times, self.spent + time.since(start), sampling) {
+                Verdict::Continue => {}
+                Verdict::Precise => self.done = true,
+                Verdict::TimeUp => {
+                    self.measured.warnings.push(Warning::TimeLimit);
+                    self.done = true;
+                }
+            }
+        }
+        self.spent += time.since(start);
+        Ok(())
+    }
+
+    /// Runs it once for nothing but the work.
+    pub(super) fn work(&mut self) -> Result<(), String> {
+        let (_, total) = self.timed.sample()?;
+        self.measured.phases.device = self.measured.phases.device + total;
+        Ok(())
+    }
+
+    /// Takes the samples of one turn, at least one, and returns their median; `None` when interrupted.
+    pub(super) fn round(&mut self, time: &dyn Time) -> Result<Option<Nanos>, String> {
+        self.settle()?;
+        let (start, first) = (time.now(), self.times.len());
+        while self.times.len() - first < MOST_OF_A_ROUND && (self.times.len() == first || time.since(start) < TURN) {
+            if time.interrupted() {
+                self.measured.warnings.push(Warning::Interrupted);
+                return Ok(None);
+            }
+            self.take()?;
+        }
+        self.spent += time.since(start);
+        Ok(Summary::of(&self.times[first..]).map(|summary| summary.median))
+    }
+
+    /// Drops a sample where one is short enough to be disturbed by what others left in the caches.
+    fn settle(&mut self) -> Result<(), String> {
+        // Before there are samples, the summary is that of the verified run.
+        let first = self.times.first().unwrap_or(&self.measured.summary.median);
+        if first.0 * f64::from(self.timed.repeats()) < UNDISTURBED.0 {
+            self.work()?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<(), String> {
+        let (sample, total) = self.timed.sample()?;
+        self.measured.phases.device = self.measured.phases.device + total;
+        self.samples.push(sample);
+        self.times.push(sample.device);
+        Ok(())
+    }
+
+    /// Notes what the canary and the clock said: before its samples if it has none yet, after them otherwise.
+    pub(super) fn observe(&mut self, Reading { canary, clock_mhz }: Reading) {
+        fn note<T: Copy>(pair: &mut Option<[T; 2]>, reading: Option<T>) {
+            if let Some(reading) = reading {
+                *pair = Some([pair.map_or(reading, |[before, _]| before), reading]);
+            }
+        }
+        let conditions = &mut self.measured.conditions;
+        note(&mut conditions.canary, canary.map(|(time, _)| time));
+        conditions.canary_steps = canary.map(|(_, steps)| steps).or(conditions.canary_steps);
+        note(&mut conditions.clock_mhz, clock_mhz);
+    }
+
+    /// What was measured, and of what; `None` if it was interrupted before its first sample.
+    pub(crate) fn finish(mut self) -> Option<(Measured, T)> {
+        self.measured.summary = Summary::of(&self.times)?;
+        for sample in &mut self.samples {
+            sample.outlier = self.measured.summary.is_outlier(sample.device);
+        }
+        self.measured.samples = self.samples;
+        self.measured.phases.sampling = self.spent.into();
+        Some((self.measured, self.timed))
+    }
+}
+
+impl<T: Timed> State<T> {
+    /// What it failed with.
+    pub(crate) fn failed(error: &impl ToString) -> Self {
+        Self::Ended(Outcome::Failed { error: error.to_string() })
+    }
+
+    /// The contender that is not done yet.
+    pub(super) fn unfinished(&mut self) -> Option<&mut Contender<T>> {
+        match self {
+            Self::Sampling(contender) if !contender.done() => Some(contender),
+            _ => None,
+        }
+    }
+}

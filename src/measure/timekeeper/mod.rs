@@ -1,0 +1,294 @@
+//! The one measuring loop: warm-up, turns, stopping, the canary and what it says of the samples. What is timed is a
+//! program on a device, a baseline on the host or, in tests, a script.
+
+mod canary;
+mod contender;
+mod race;
+#[cfg(test)]
+mod tests;
+
+use crate::basis::units::Nanos;
+use crate::compare::paired::Round;
+use crate::device::clock::ClockSource;
+use crate::measure::sampling::WarmUp;
+use crate::plan::Sampling;
+use crate::record::{Outcome, Sample, Warning};
+pub(crate) use canary::Canary;
+use contender::Among;
+pub(crate) use contender::{Contender, State, Verified};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time that a device works to bring its clock up, when it has not been seen to fail.
+const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// The same once it has.
+const LATER_CLOCK_PATIENCE: Duration = Duration::from_millis(300);
+/// How long it works until the canary is read again.
+const BETWEEN_READINGS: Duration = Duration::from_millis(50);
+
+/// How far the canary may change while a case is sampled.
+const DRIFT: f64 = 1.02;
+/// How far it may be from its best.
+const SLOW: f64 = 1.05;
+
+/// Most rounds of a duel: what they still do not tell is less than what a process does to its medians.
+const MOST_ROUNDS: usize = 1000;
+
+/// What can be run and timed.
+pub(crate) trait Timed {
+    /// Takes one sample; returns it with the device time of all its runs.
+    ///
+    /// # Errors
+    /// Why the run failed, for a person.
+    fn sample(&mut self) -> Result<(Sample, Nanos), String>;
+
+    /// Runs in one sample.
+    fn repeats(&self) -> u32 {
+        1
+    }
+}
+
+/// The time that the loop goes by, and whether it is to end.
+pub(crate) trait Time {
+    /// Time since some beginning.
+    fn now(&self) -> Duration;
+    /// Lets time pass.
+    fn sleep(&self, pause: Duration);
+    /// Whether the user wants an end.
+    fn interrupted(&self) -> bool;
+    /// Time since an earlier [`Self::now`].
+    fn since(&self, earlier: Duration) -> Duration {
+        self.now().saturating_sub(earlier)
+    }
+}
+
+/// Time as it passes.
+struct WallTime<'a> {
+    begun: Instant,
+    interrupted: &'a AtomicBool,
+}
+
+impl Time for WallTime<'_> {
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn sleep(&self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+/// What tells how fast a device is, besides the cases.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reading {
+    /// The canary's time and its steps.
+    canary: Option<(Nanos, u32)>,
+    /// The device's clock.
+    clock_mhz: Option<f64>,
+}
+
+/// Takes what is timed through warm-up and samples, and watches over the conditions.
+pub(crate) struct Timekeeper<'a> {
+    time: Box<dyn Time + 'a>,
+    canary: Option<Canary>,
+    clock: Option<ClockSource>,
+    /// How long to wait for the device's clock.
+    clock_patience: Duration,
+}
+
+impl<'a> Timekeeper<'a> {
+    /// A timekeeper by the wall clock that stops when `interrupted` becomes true.
+    pub(crate) fn new(interrupted: &'a AtomicBool) -> Self {
+        Self::by(WallTime { begun: Instant::now(), interrupted })
+    }
+
+    fn by(time: impl Time + 'a) -> Self {
+        Self { time: Box::new(time), canary: None, clock: None, clock_patience: CLOCK_PATIENCE }
+    }
+
+    /// Reads the clock of a device beside its canary.
+    pub(crate) fn watch_clock(&mut self, clock: Option<ClockSource>) {
+        self.clock = clock;
+    }
+
+    /// Reads `canary` around samples.
+    pub(crate) fn watch_canary(&mut self, canary: Option<Canary>) {
+        self.canary = canary;
+    }
+
+    /// The canary, if it is awake.
+    pub(crate) fn canary(&self) -> Option<&Canary> {
+        self.canary.as_ref()
+    }
+
+    /// The time that this one goes by.
+    pub(crate) fn time(&self) -> &dyn Time {
+        self.time.as_ref()
+    }
+
+    /// Whether the user wants an end.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.time.interrupted()
+    }
+
+    /// Warms `timed` up: by time and stability, at most `patience`. After its first sample it is prepared anew by
+    /// `recount`, with what a run takes: the verified run may have included compilation.
+    ///
+    /// # Errors
+    /// Why a run failed.
+    pub(crate) fn warm<T: Timed>(
+        &self,
+        mut timed: T,
+        mut verified: Verified,
+        patience: Duration,
+        recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+    ) -> Result<Contender<T>, String> {
+        let start = self.time.now();
+        let mut warm_up = WarmUp::after(verified.time, patience);
+        let mut recount = Some(recount);
+        while !warm_up.done(self.time.since(start)) && !self.time.interrupted() {
+            let (sample, total) = timed.sample()?;
+            verified.phases.device = verified.phases.device + total;
+            warm_up.add(sample.device, total);
+            if let Some(recount) = recount.take() {
+                recount(&mut timed, sample.device)?;
+            }
+        }
+        verified.phases.warm_up = self.time.since(start).into();
+        Ok(Contender::new(timed, verified, warm_up.warning()))
+    }
+
+    /// Lets the device work until the canary is as fast as at its best. A GPU's clock rises in steps, and a step may be
+    /// longer than the warm-up: times are then steady, and wrong.
+    ///
+    /// # Errors
+    /// Why the work or the canary failed.
+    pub(crate) fn bring_clock_up(&mut self, work: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
+        let Some(canary) = self.canary.as_mut().filter(|canary| canary.rises()) else { return Ok(()) };
+        let start = self.time.now();
+        while canary.read()?.0 > SLOW * canary.best().0 {
+            if self.time.since(start) >= self.clock_patience || self.time.interrupted() {
+                // What keeps the clock low is unlikely to end, and the case is marked.
+                self.clock_patience = LATER_CLOCK_PATIENCE;
+                break;
+            }
+            let begun = self.time.now();
+            while self.time.since(begun) < BETWEEN_READINGS {
+                work()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Samples all that are warm until each has enough, in turns, so that whatever drifts hits all alike.
+    pub(crate) fn sample<T: Timed>(&mut self, mut states: Vec<&mut State<T>>, sampling: &Sampling) {
+        if let (Some(contender), None) = (states.iter_mut().find_map(|state| state.unfinished()), sampling.pause) {
+            // A device that fails here fails below too.
+            let _ = self.bring_clock_up(&mut || contender.work());
+        }
+        loop {
+            states.retain_mut(|state| state.unfinished().is_some());
+            let among = match states.len() {
+                0 => return,
+                1 => Among::None,
+                _ => Among::Others,
+            };
+            let before = self.observe();
+            for state in &mut states {
+                let Some(contender) = state.unfinished() else { continue };
+                if contender.fresh() {
+                    contender.observe(before);
+                }
+                if let Err(error) = contender.turn(among, sampling, self.time.as_ref()) {
+                    **state = State::failed(&error);
+                }
+            }
+            let after = self.observe();
+            for state in &mut states {
+                if let State::Sampling(contender) = state {
+                    contender.observe(after);
+                }
+            }
+        }
+    }
+
+    /// Samples two in turns, A B B A, until `decided` says so of the rounds, or `max_time` of `sampling` is over. One
+    /// without a time leaves the other nothing to be compared with.
+    pub(crate) fn duel<T: Timed>(
+        &mut self,
+        states: [&mut State<T>; 2],
+        sampling: &Sampling,
+        decided: &mut dyn FnMut(&[Round]) -> bool,
+    ) -> Vec<Round> {
+        let mut rounds = vec![];
+        let [first, second] = states;
+        let (State::Sampling(a), State::Sampling(b)) = (&mut *first, &mut *second) else { return rounds };
+        if sampling.pause.is_none() {
+            // A device that fails here fails below too.
+            let _ = self.bring_clock_up(&mut || a.work());
+        }
+        let before = self.observe();
+        a.observe(before);
+        b.observe(before);
+        let ended = self.take_turns(&mut [&mut **a, &mut **b], sampling, decided, &mut rounds);
+        let after = self.observe();
+        a.observe(after);
+        b.observe(after);
+        if let Err((side, error)) = ended {
+            *[first, second][side] = State::failed(&error);
+        }
+        rounds
+    }
+
+    /// The rounds of a duel; an error says which contender failed, and how.
+    fn take_turns<T: Timed>(
+        &self,
+        contenders: &mut [&mut Contender<T>; 2],
+        sampling: &Sampling,
+        decided: &mut dyn FnMut(&[Round]) -> bool,
+        rounds: &mut Vec<Round>,
+    ) -> Result<(), (usize, String)> {
+        let begun = self.time.now();
+        while rounds.len() < MOST_ROUNDS {
+            // A slow change of the device's speed favours whoever goes first in one round and the other in the next.
+            let order = if rounds.len().is_multiple_of(2) { [0, 1] } else { [1, 0] };
+            let mut round = [Nanos::default(); 2];
+            for side in order {
+                match contenders[side].round(self.time.as_ref()).map_err(|error| (side, error))? {
+                    Some(median) => round[side] = median,
+                    None => return Ok(()),
+                }
+            }
+            rounds.push(round);
+            if decided(rounds) || self.time.since(begun) >= sampling.max_time {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The canary's time, its steps, and the device's clock now.
+    fn observe(&mut self) -> Reading {
+        // A device that fails here fails its cases too, where the error is recorded.
+        let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
+        Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz) }
+    }
+
+    /// Warns of a case around whose samples the canary was not what it was.
+    pub(crate) fn warn_of_clock(&self, outcome: &mut Outcome) {
+        let (Some(canary), Outcome::Measured(measured)) = (&self.canary, outcome) else { return };
+        let Some([before, after]) = measured.conditions.canary else { return };
+        let drift = after.0 / before.0;
+        if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
+            measured.warnings.push(Warning::Drift { ratio: drift });
+        }
+        let slow = before.0.min(after.0) / canary.best().0;
+        if slow > SLOW {
+            measured.warnings.push(Warning::SlowClock { ratio: slow });
+        }
+    }
+}

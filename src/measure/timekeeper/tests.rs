@@ -1,0 +1,389 @@
+//! The loop without a device: what is timed, the canary and time itself follow a script.
+
+use super::canary::Place;
+use super::*;
+use crate::algorithms::CheckMethod;
+use crate::measure::sampling::{MOST_FIRST_WARM_UP, MOST_WARM_UP};
+use crate::record::{Measured, Phases, Verification};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+const MS: f64 = 1e6;
+
+/// Time that passes only when something runs or sleeps.
+#[derive(Clone)]
+struct ScriptedTime {
+    now: Rc<Cell<Duration>>,
+    interrupted_at: Duration,
+}
+
+impl Time for ScriptedTime {
+    fn now(&self) -> Duration {
+        self.now.get()
+    }
+
+    fn sleep(&self, pause: Duration) {
+        self.now.set(self.now.get() + pause);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.now.get() >= self.interrupted_at
+    }
+}
+
+/// Something whose n-th run takes what a function says, in nanoseconds.
+struct Scripted<'a> {
+    time: ScriptedTime,
+    runs: usize,
+    repeats: u32,
+    run: Box<dyn FnMut(usize) -> Result<f64, String> + 'a>,
+}
+
+impl Timed for Scripted<'_> {
+    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
+        let run = (self.run)(self.runs)?;
+        self.runs += 1;
+        let total = run * f64::from(self.repeats);
+        self.time.sleep(Duration::from_nanos(total as u64));
+        Ok((Sample { device: Nanos(run), host: Nanos(total), outlier: false }, Nanos(total)))
+    }
+
+    fn repeats(&self) -> u32 {
+        self.repeats
+    }
+}
+
+/// A timekeeper on a script, and its time.
+fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
+    let time = ScriptedTime { now: Rc::default(), interrupted_at };
+    (Timekeeper::by(time.clone()), time)
+}
+
+fn run<'a>(time: &ScriptedTime, run: impl FnMut(usize) -> f64 + 'a) -> Scripted<'a> {
+    let mut run = run;
+    Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(move |index| Ok(run(index))) }
+}
+
+/// A canary whose n-th run takes what a function says, on a device of its own.
+fn canary(time: &ScriptedTime, best: f64, times: impl FnMut(usize) -> f64 + 'static) -> Option<Canary> {
+    Canary::of(Box::new(run(time, times)), 2048, Nanos(best), Place::Device).ok()
+}
+
+fn verified(time: f64) -> Verified {
+    let verification = Verification {
+        residual: None,
+        tolerance: 0.0,
+        method: CheckMethod::Elementwise,
+        worst: String::new(),
+        metrics: vec![],
+    };
+    Verified { verification, time: Nanos(time), phases: Phases::default() }
+}
+
+/// Warms `timed` up as later cases of a device are.
+fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>> {
+    let contender = keeper.warm(timed, verified(MS), MOST_WARM_UP, |_, _| Ok(()));
+    State::Sampling(Box::new(contender.expect("a warm-up without failures")))
+}
+
+/// What is not warmed up at all.
+fn cold(timed: Scripted<'_>, first_run: f64) -> State<Scripted<'_>> {
+    State::Sampling(Box::new(Contender::new(timed, verified(first_run), None)))
+}
+
+fn measured(state: State<Scripted<'_>>) -> Measured {
+    match state {
+        State::Sampling(contender) => contender.finish().expect("samples").0,
+        State::Ended(outcome) => panic!("{outcome:?}"),
+    }
+}
+
+fn times(measured: &Measured) -> Vec<f64> {
+    measured.samples.iter().map(|sample| sample.device.0).collect()
+}
+
+/// Times that never agree to one per cent.
+fn restless(index: usize) -> f64 {
+    [10.0 * MS, 13.0 * MS, 17.0 * MS][index % 3]
+}
+
+#[test]
+fn what_settles_is_sampled_until_its_median_is_precise() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    // A clock that comes up during the warm-up.
+    let ramp = [40.0, 34.0, 30.0, 30.1, 30.05];
+    let mut state = warm(&keeper, run(&time, |index| ramp.get(index).unwrap_or(&30.0) * MS));
+    assert!((time.now().as_secs_f64() - 0.164_15).abs() < 1e-6, "{:?}", time.now());
+    keeper.sample(vec![&mut state], &Sampling::default());
+    let measured = measured(state);
+    assert_eq!(times(&measured), [30.0 * MS; 10]);
+    assert_eq!((measured.summary.median, &measured.warnings[..]), (Nanos(30.0 * MS), &[][..]));
+    assert!((measured.phases.warm_up.0 / MS - 164.15).abs() < 1e-6 && measured.phases.sampling.0 == 300.0 * MS);
+    assert_eq!(measured.conditions.canary, None);
+}
+
+#[test]
+fn what_never_settles_is_measured_after_its_patience_and_marked() {
+    for patience in [MOST_WARM_UP, MOST_FIRST_WARM_UP] {
+        let (mut keeper, time) = scripted(Duration::MAX);
+        let timed = run(&time, |index| if index % 2 == 0 { 40.0 * MS } else { 30.0 * MS });
+        let contender = keeper.warm(timed, verified(MS), patience, |_, _| Ok(())).expect("warm");
+        assert!(time.now() >= patience && time.now() < patience + Duration::from_millis(40), "{:?}", time.now());
+        let mut state = State::Sampling(Box::new(contender));
+        keeper.sample(vec![&mut state], &Sampling::default());
+        assert_eq!(measured(state).warnings, [Warning::UnstableClock, Warning::TimeLimit]);
+    }
+}
+
+#[test]
+fn repeats_are_counted_from_the_first_sample_of_the_warm_up() {
+    let (keeper, time) = scripted(Duration::MAX);
+    // The verified run included compilation.
+    let timed = run(&time, |_| MS);
+    let mut counted = vec![];
+    let recount = |timed: &mut Scripted<'_>, run: Nanos| {
+        counted.push(run);
+        timed.repeats = 7;
+        Ok(())
+    };
+    let contender = keeper.warm(timed, verified(90.0 * MS), MOST_WARM_UP, recount).expect("warm");
+    let device = contender.finish();
+    assert!(device.is_none(), "a sample of the warm-up is none of the case");
+    assert_eq!(counted, [Nanos(MS)]);
+}
+
+#[test]
+fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
+    for (after, drifted) in [(1.03, true), (0.97, true), (1.01, false)] {
+        let (mut keeper, time) = scripted(Duration::MAX);
+        // Read once when it wakes, once before the clock is brought up, once before the samples.
+        keeper.watch_canary(canary(&time, 75e3 * 0.97, move |run| if run < 15 { 75e3 } else { 75e3 * after }));
+        let mut state = cold(run(&time, |_| MS), MS);
+        keeper.sample(vec![&mut state], &Sampling::default());
+        let mut outcome = Outcome::Measured(Box::new(measured(state)));
+        keeper.warn_of_clock(&mut outcome);
+        let Outcome::Measured(measured) = outcome else { panic!("measured") };
+        assert_eq!(measured.conditions.canary, Some([Nanos(75e3), Nanos(75e3 * after)]));
+        assert_eq!(measured.conditions.canary_steps, Some(2048));
+        let expected: &[_] = if drifted { &[Warning::Drift { ratio: 75e3 * after / 75e3 }] } else { &[] };
+        assert_eq!(measured.warnings, expected);
+    }
+}
+
+#[test]
+fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
+    // It rises after a second of work.
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let seen = time.clone();
+    keeper.watch_canary(canary(&time, 75e3, move |_| if seen.now() < Duration::from_secs(1) { 100e3 } else { 75e3 }));
+    let mut state = cold(run(&time, |_| MS), MS);
+    keeper.sample(vec![&mut state], &Sampling::default());
+    let mut outcome = Outcome::Measured(Box::new(measured(state)));
+    keeper.warn_of_clock(&mut outcome);
+    let Outcome::Measured(measured_) = outcome else { panic!("measured") };
+    assert_eq!((measured_.samples.len(), &measured_.warnings[..]), (10, &[][..]));
+    assert!(time.now() >= Duration::from_secs(1) && time.now() < Duration::from_millis(1100), "{:?}", time.now());
+    assert!(measured_.phases.device.0 > 900.0 * MS, "the work that brought it up is device time");
+
+    // It never does: three seconds for the first case, a third of one for later ones.
+    let (mut keeper, time) = scripted(Duration::MAX);
+    keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
+    for patience in [3000, 300] {
+        let begun = time.now();
+        let mut state = cold(run(&time, |_| MS), MS);
+        keeper.sample(vec![&mut state], &Sampling::default());
+        let spent = time.since(begun);
+        assert!(spent >= Duration::from_millis(patience) && spent < Duration::from_millis(patience + 100), "{spent:?}");
+        let mut outcome = Outcome::Measured(Box::new(measured(state)));
+        keeper.warn_of_clock(&mut outcome);
+        let Outcome::Measured(measured) = outcome else { panic!("measured") };
+        assert_eq!(measured.warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
+    }
+}
+
+#[test]
+fn a_device_on_the_host_s_cores_has_no_clock_to_wait_for() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let low = run(&time, |_| 100e3);
+    keeper.watch_canary(Canary::of(Box::new(low), 512, Nanos(75e3), Place::Host).ok());
+    keeper.sample(vec![&mut cold(run(&time, |_| MS), MS)], &Sampling::default());
+    assert!(time.now() < Duration::from_millis(20), "{:?}", time.now());
+}
+
+#[test]
+fn what_is_not_precise_ends_with_its_time_and_is_marked() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let mut state = cold(run(&time, restless), MS);
+    keeper.sample(vec![&mut state], &Sampling { max_time: Duration::from_millis(200), ..Sampling::default() });
+    let measured = measured(state);
+    assert_eq!(measured.warnings, [Warning::TimeLimit]);
+    // Five times 10 + 13 + 17 ms.
+    assert_eq!((measured.samples.len(), measured.phases.sampling), (15, Nanos(200.0 * MS)));
+}
+
+#[test]
+fn the_time_of_a_case_is_that_of_its_own_turns() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let mut states = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
+    let sampling = Sampling { max_time: Duration::from_millis(200), ..Sampling::default() };
+    keeper.sample(states.iter_mut().collect(), &sampling);
+    for measured in states.map(measured) {
+        assert!(measured.phases.sampling.0 >= 200.0 * MS && measured.phases.sampling.0 < 240.0 * MS);
+        assert_eq!(measured.warnings, [Warning::TimeLimit]);
+    }
+}
+
+#[test]
+fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
+    let (mut keeper, time) = scripted(Duration::from_millis(60));
+    let [mut first, mut second] = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];
+    keeper.sample(vec![&mut first, &mut second], &Sampling::default());
+    // Dropped, 13, 17 of the first; dropped, 13 of the second.
+    for (state, samples) in [(first, 2), (second, 1)] {
+        let measured = measured(state);
+        assert_eq!((measured.samples.len(), &measured.warnings[..]), (samples, &[Warning::Interrupted][..]));
+    }
+}
+
+#[test]
+fn an_interruption_before_the_first_sample_leaves_no_time() {
+    let (mut keeper, time) = scripted(Duration::ZERO);
+    let mut state = warm(&keeper, run(&time, |_| MS));
+    keeper.sample(vec![&mut state], &Sampling::default());
+    let State::Sampling(contender) = state else { panic!("it is warm") };
+    assert!(contender.finish().is_none() && time.now() == Duration::ZERO);
+}
+
+/// Two whose runs take ten times as long after the other ran, and the runs of both in their order.
+fn disturbed(time: &ScriptedTime, run_time: f64) -> ([State<Scripted<'static>>; 2], Rc<RefCell<Vec<usize>>>) {
+    let order: Rc<RefCell<Vec<usize>>> = Rc::default();
+    let states = [0, 1].map(|side| {
+        let order = Rc::clone(&order);
+        let timed = run(time, move |_| {
+            let switched = order.borrow().last().is_some_and(|last| *last != side);
+            order.borrow_mut().push(side);
+            if switched { 10.0 * run_time } else { run_time }
+        });
+        cold(timed, run_time)
+    });
+    (states, order)
+}
+
+#[test]
+fn the_first_sample_after_others_is_dropped_where_it_is_short() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let (mut states, order) = disturbed(&time, 4.0 * MS);
+    keeper.sample(states.iter_mut().collect(), &Sampling::default());
+    for measured in states.map(measured) {
+        assert!(times(&measured).iter().all(|time| *time == 4.0 * MS), "{:?}", times(&measured));
+        assert_eq!(measured.samples.len(), 10);
+    }
+    // Turns of five samples of 4 ms behind the dropped one.
+    assert_eq!(order.borrow()[..12], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
+
+    // A long one is not disturbed, so none is dropped.
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let (mut states, _) = disturbed(&time, 5.0 * MS);
+    keeper.sample(states.iter_mut().collect(), &Sampling::default());
+    assert!(states.map(measured).iter().any(|measured| times(measured).contains(&(50.0 * MS))));
+}
+
+#[test]
+fn alone_no_sample_is_dropped() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let mut runs = 0;
+    let mut state = cold(
+        run(&time, |index| {
+            runs = index + 1;
+            MS
+        }),
+        MS,
+    );
+    keeper.sample(vec![&mut state], &Sampling::default());
+    assert_eq!(measured(state).samples.len(), runs);
+}
+
+#[test]
+fn a_pause_precedes_each_sample_and_nothing_is_dropped_or_brought_up() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    keeper.watch_canary(canary(&time, 75e3, |_| 100e3));
+    let begun = time.now();
+    let mut state = cold(run(&time, |_| MS), MS);
+    let pause = Some(Duration::from_millis(9));
+    keeper.sample(vec![&mut state], &Sampling { pause, ..Sampling::default() });
+    let measured = measured(state);
+    assert_eq!((measured.samples.len(), measured.phases.sampling), (10, Nanos(100.0 * MS)));
+    // Five turns of two samples, and the canary around each.
+    assert_eq!(time.since(begun), Duration::from_millis(100 + 5));
+}
+
+#[test]
+fn one_that_fails_ends_and_the_others_go_on() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
+    let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
+    let [mut first, mut second] = [cold(failing, MS), cold(run(&time, |_| MS), MS)];
+    keeper.sample(vec![&mut first, &mut second], &Sampling::default());
+    let State::Ended(Outcome::Failed { error }) = first else { panic!("failed") };
+    assert_eq!((error.as_str(), measured(second).samples.len()), ("the device is lost", 10));
+}
+
+#[test]
+fn a_duel_takes_turns_a_b_b_a_until_it_is_decided() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let (mut states, order) = disturbed(&time, 4.0 * MS);
+    let [a, b] = &mut states;
+    let rounds = keeper.duel([a, b], &Sampling::default(), &mut |rounds| rounds.len() == 3);
+    assert_eq!(rounds, [[Nanos(4.0 * MS); 2]; 3]);
+    let mut turns = order.borrow().clone();
+    turns.dedup();
+    assert_eq!(turns, [0, 1, 0, 1]);
+    for measured in states.map(measured) {
+        assert_eq!((measured.samples.len(), &measured.warnings[..]), (15, &[][..]));
+    }
+}
+
+#[test]
+fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
+    // The first round takes 24 ms and, after a switch, 60 ms.
+    let sampling = Sampling { max_time: Duration::from_millis(80), ..Sampling::default() };
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
+    assert_eq!(keeper.duel([&mut a, &mut b], &sampling, &mut |_| false).len(), 1);
+
+    let (mut keeper, time) = scripted(Duration::from_millis(150));
+    let [mut a, mut b] = disturbed(&time, 4.0 * MS).0;
+    let rounds = keeper.duel([&mut a, &mut b], &Sampling::default(), &mut |_| false);
+    assert_eq!(rounds.len(), 1);
+    assert_eq!([a, b].map(|state| measured(state).warnings.len()).iter().sum::<usize>(), 1);
+
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
+    let failing = Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) };
+    let [mut a, mut b] = [cold(run(&time, |_| MS), MS), cold(failing, MS)];
+    assert!(keeper.duel([&mut a, &mut b], &sampling, &mut |_| false).is_empty());
+    assert!(matches!(b, State::Ended(Outcome::Failed { .. })) && times(&measured(a)).len() == 20);
+}
+
+#[test]
+fn a_race_ends_as_soon_as_it_is_lost() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let best = Some(Nanos(MS));
+    let end = Duration::from_secs(60);
+    let mut heat = |run_time: f64| keeper.heat(&mut run(&time, |_| run_time), best).expect("it runs");
+    assert_eq!((heat(2.1 * MS), heat(1.9 * MS)), (None, Some(Nanos(1.9 * MS))));
+    let race = |run_time: f64, until: Duration| {
+        let mut timed = run(&time, |_| run_time);
+        let median = keeper.race(&mut timed, Nanos(7.0), best, until).expect("it runs");
+        (median.map(|median| median.0), timed.runs)
+    };
+    assert_eq!(race(1.2 * MS, end), (None, 3));
+    assert_eq!(race(1.1 * MS, end), (Some(1.1 * MS), 10));
+    assert_eq!(race(0.9 * MS, end), (Some(0.9 * MS), 10));
+    // Long ones stop after a few, and none is taken when the time is up.
+    assert_eq!(race(0.5 * MS, time.now() + Duration::from_micros(1200)), (Some(0.5 * MS), 3));
+    assert_eq!(race(MS, Duration::ZERO), (Some(7.0), 0));
+    let mut long = run(&time, |_| 150.0 * MS);
+    assert_eq!(keeper.race(&mut long, Nanos(7.0), None, end), Ok(Some(Nanos(150.0 * MS))));
+    assert_eq!(long.runs, 3);
+}
