@@ -117,8 +117,8 @@ mod tests {
     fn an_argument_elsewhere_is_refused() {
         let naive = kernel("matmul/naive");
         let words: Vec<u32> = naive.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-        // The last of the block's `OpMemberDecorate … Offset 32`.
-        let at = words.windows(5).position(|w| w[0] == 5 << 16 | 72 && w[3..] == [35, 32]).expect("K is at byte 32");
+        // The last of the block's `OpMemberDecorate … Offset 32`: five words, opcode 72.
+        let at = words.windows(5).position(|w| w[0] == 0x5_0048 && w[3..] == [35, 32]).expect("K is at byte 32");
         let mut moved = words.clone();
         moved[at + 4] = 36;
         let error = check(&bytes(&moved), naive).expect_err("refused");
@@ -129,8 +129,8 @@ mod tests {
     fn no_word_of_a_file_makes_the_reader_panic() {
         for name in ["matmul/texel", "matmul/split"] {
             let words: Vec<u32> = kernel(name).spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-            // What follows in functions is not looked into.
-            let functions = words.iter().position(|word| *word == 5 << 16 | 54);
+            // What follows the first OpFunction, five words, is not looked into.
+            let functions = words.iter().position(|word| *word == 0x5_0036);
             for at in 1..functions.expect("it has a function") {
                 let word = words[at];
                 for other in [0, word ^ 1, word ^ 1 << 16, words[at - 1], u32::MAX] {
