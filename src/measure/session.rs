@@ -442,7 +442,7 @@ mod tests {
         let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
         let Measured { record, validated } = measured.expect("measured");
         assert!(validated.is_ok());
-        assert_eq!(record.cases.iter().map(|case| case.id.to_string()).collect::<Vec<_>>(), ids);
+        assert_eq!(record.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ids);
         assert!(record.cases.iter().all(|case| case.measured().is_some()));
         assert_eq!((record.devices.len(), record.device_time, record.command.len()), (1, Nanos::default(), 1));
         assert_eq!(notes[0], "device 0");
