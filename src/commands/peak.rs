@@ -27,8 +27,8 @@ pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
             }
         };
         let groups = plan::run(&physical.info, extent).groups;
-        let progress = Progress::new(groups.iter().map(|group| group.variants.len()).sum());
-        progress.line(&format!("device {}: {}", physical.info.index, physical.info.name));
+        let mut progress = Progress::new(groups.iter().map(|group| group.variants.len()).sum());
+        progress.device(&physical.info);
         let mut watch = Watch { progress, worst };
         peaks.push(runner.measure_peak(extent, &mut watch));
         watch.progress.finish();

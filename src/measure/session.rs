@@ -382,6 +382,75 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::report::bench::tests::record as measured;
 
+    use crate::plan::Purpose;
+    use crate::plan::options::Selection;
+
+    /// Writes down what it hears.
+    #[derive(Default)]
+    struct Notes(Vec<String>);
+
+    impl Observer for Notes {
+        fn device(&mut self, info: &DeviceInfo) {
+            self.0.push(format!("device {}", info.index));
+        }
+
+        fn begin(&mut self, id: &str) {
+            self.0.push(format!("begin {id}"));
+        }
+
+        fn end(&mut self, case: &Case) {
+            self.0.push(format!("end {}", case.id));
+        }
+    }
+
+    fn plan(sizes: &[&str]) -> Plan {
+        let run = |size: &&str| {
+            let selection = Selection {
+                algorithm: vec!["matmul".into()],
+                size: vec![(*size).into()],
+                device: vec![HOST.into()],
+                max_time: Some("5ms".into()),
+                ..Selection::default()
+            };
+            Run::new(&selection, Purpose::Bench).expect("a plan")
+        };
+        Plan { runs: sizes.iter().map(run).collect() }
+    }
+
+    fn measure(plan: &Plan, interrupted: bool) -> (Result<Measured, Error>, Vec<String>) {
+        let (validation, cache) = (Validation::Off, Cache::none());
+        // No Vulkan is to be loaded from here.
+        let setup = Setup { validation, cache, loader: Some("/nonexistent".into()), cache_dir: None };
+        let session = Agenda::session(plan, &setup).expect("none is needed");
+        let agenda = Agenda::new(plan, &setup, session.as_ref()).expect("the host is there");
+        let (tuned, mut notes) = (Tuned::none(), Notes::default());
+        let job = Job::new(Timing::Sample, Limits::Ignore, &tuned, vec!["gpukern".into()]);
+        let measured = agenda.measure(job, &AtomicBool::new(interrupted), &mut notes);
+        let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
+        assert_eq!(agenda.cases(), ended, "{:?}", notes.0);
+        (measured, notes.0)
+    }
+
+    #[test]
+    fn the_host_alone_needs_no_vulkan_and_what_two_runs_name_is_measured_once() {
+        let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
+        let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
+        let Measured { record, validated } = measured.expect("measured");
+        assert!(validated.is_ok());
+        assert_eq!(record.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ids);
+        assert!(record.cases.iter().all(|case| case.measured().is_some()));
+        assert_eq!((record.devices.len(), record.device_time, record.command.len()), (1, Nanos::default(), 1));
+        assert_eq!(notes[0], "device 0");
+        assert_eq!(notes.iter().filter(|note| note.ends_with(ids[0])).count(), 1, "{notes:?}");
+    }
+
+    #[test]
+    fn an_interruption_leaves_every_case_in_the_record() {
+        let (measured, _) = measure(&plan(&["8", "16"]), true);
+        let cases = measured.expect("a record").record.cases;
+        assert_eq!(cases.iter().map(|case| &case.outcome).collect::<Vec<_>>(), [&Outcome::Interrupted; 2]);
+    }
+
     /// A case of eigen with a median of so many nanoseconds.
     fn eigen(variant: &str, device: usize, eps: f64, subgroup_size: Option<u32>, median: f64) -> Case {
         let mut case = measured().cases.remove(0);
