@@ -1,6 +1,7 @@
 //! `bench` and `verify` on the software device.
 
 use super::{expect_exit, gpukern, stderr, stdout};
+use gpukern::algorithms::{self, ALGORITHMS};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -91,9 +92,9 @@ fn the_same_seed_gives_the_same_residual_and_another_seed_another() {
     assert_ne!(first, residual("2"));
 }
 
-#[test]
-fn every_variant_conforms_at_awkward_sizes() {
-    let output = expect_exit(&mut gpukern(&["verify"]), 0);
+/// Runs `verify` and expects that all passes but what the software device has not.
+fn conforms(arguments: &[&str]) {
+    let output = expect_exit(gpukern(&["verify"]).args(arguments), 0);
     let (text, notes) = (stdout(&output), stderr(&output));
     assert!(text.contains(" passed, 0 wrong, "), "{text}\n{notes}");
     // All but the matrix units, which the software device has not, and types that a variant has no kernel for.
@@ -102,6 +103,23 @@ fn every_variant_conforms_at_awkward_sizes() {
         let expected = known.iter().any(|known| skipped.contains(known));
         assert!(expected, "{skipped}\n{text}");
     }
+}
+
+#[test]
+fn every_variant_conforms_at_awkward_sizes() {
+    let others: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).filter(|name| *name != "matmul").collect();
+    conforms(&others);
+    // The slow variants on a product of 1000 in six types are nine tenths of the time of the test below.
+    let matmul = algorithms::find("matmul").expect("it is registered");
+    let (smaller, largest) = matmul.verify_size.cpu.rsplit_once(',').expect("several sizes");
+    assert_eq!(largest, "1000");
+    conforms(&["matmul", "--size", smaller]);
+}
+
+#[test]
+#[ignore = "takes minutes on a software device: scripts/test --full"]
+fn every_variant_conforms_at_every_size_that_verify_has_by_itself() {
+    conforms(&[]);
 }
 
 #[test]

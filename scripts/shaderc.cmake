@@ -1,0 +1,11 @@
+# Runs inside project(shaderc), see shaderc-toolchain.cmake: leaves out the folder of glslc, the command-line compiler.
+if(COMMAND cmake_language AND NOT CMAKE_VERSION VERSION_LESS 3.19)
+    function(gpukern_trim_shaderc)
+        get_property(folders DIRECTORY PROPERTY SUBDIRECTORIES)
+        set(glslc "${CMAKE_CURRENT_SOURCE_DIR}/glslc")
+        if(glslc IN_LIST folders)
+            set_property(DIRECTORY "${glslc}" PROPERTY EXCLUDE_FROM_ALL TRUE)
+        endif()
+    endfunction()
+    cmake_language(DEFER DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" CALL gpukern_trim_shaderc)
+endif()
