@@ -472,7 +472,11 @@ impl Program {
 fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
     let most = device.limits.buffer;
     if let Some(buffer) = buffers.iter().find(|buffer| buffer.allocation() > most) {
-        return Some(format!("needs a buffer of {} for {}; the device allows {most}", buffer.bytes(), buffer.name));
+        return Some(format!(
+            "needs a buffer of {} for {}; the device allows {most}",
+            buffer.allocation(),
+            buffer.name
+        ));
     }
     let (footprint, memory) = (BufferSpec::footprint(buffers), device.memory());
     (footprint > memory).then(|| format!("needs {footprint} of device memory; the device has {memory}"))
@@ -617,8 +621,8 @@ mod tests {
             program.feasible(&vec![buffer(role, len); count], &device).err()
         };
         assert_eq!(reason(Role::Input, 3, 1024, vec![]), None);
-        let long = reason(Role::Input, 1, 1025, vec![]).expect("no room for the red zones");
-        assert_eq!(long, "needs a buffer of 4100 B for A; the device allows 12 KiB");
+        let long = reason(Role::Input, 1, 2048, vec![]).expect("no room for the red zones");
+        assert_eq!(long, "needs a buffer of 16 KiB for A; the device allows 12 KiB");
         for (role, count, scratch) in
             [(Role::Input, 4, vec![]), (Role::InPlace, 2, vec![]), (Role::Input, 3, vec![buffer(Role::Scratch, 1024)])]
         {
