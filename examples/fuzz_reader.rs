@@ -4,11 +4,7 @@
 //! No nightly compiler and no coverage feedback: mutations know what JSON is made of instead (values swapped for others
 //! of the document and for hostile ones, pieces cut, doubled and joined, bytes flipped). The same `--seed` gives the same inputs.
 
-use gpukern::compare::{self, Settings};
-use gpukern::export::Format;
-use gpukern::record::Record;
-use gpukern::record::reader;
-use gpukern::report::{bench, html};
+use gpukern::{Format, Outcome, Record, Settings, compare, html, parse_record, tables};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::{Duration, Instant};
@@ -140,10 +136,10 @@ impl Mutator {
 /// Records of this schema and the one before, with few samples so that executions are many.
 fn corpus() -> Vec<Vec<u8>> {
     let old = include_str!("../tests/fixtures/run-1.json");
-    let mut record = reader::parse(old.as_bytes(), "corpus").expect("the fixture is a record").record;
+    let mut record = parse_record(old.as_bytes(), "corpus").expect("the fixture is a record").record;
     let whole = serde_json::to_vec(&record).expect("JSON");
     record.cases.truncate(1);
-    if let gpukern::record::Outcome::Measured(measured) = &mut record.cases[0].outcome {
+    if let Outcome::Measured(measured) = &mut record.cases[0].outcome {
         measured.samples.truncate(2);
     }
     vec![old.as_bytes().to_vec(), whole, serde_json::to_vec(&record).expect("JSON")]
@@ -155,14 +151,14 @@ fn use_it(record: Record, other: &Record) {
         // What a format cannot hold is an error, which is an answer.
         let _ = format.export(&record);
     }
-    let _ = (bench::compact(&record), bench::long(&record), bench::notes(&record));
-    let _ = compare::compare(std::slice::from_ref(other), std::slice::from_ref(&record), &Settings::default());
+    let _ = (tables::compact(&record), tables::long(&record), tables::notes(&record));
+    let _ = compare(std::slice::from_ref(other), std::slice::from_ref(&record), &Settings::default());
     let _ = html::report(&[html::Run { name: "fuzz".into(), record }]);
 }
 
 fn main() -> Result<(), String> {
     let options = options()?;
-    let other = reader::parse(&corpus()[0], "corpus").map_err(|e| e.to_string())?.record;
+    let other = parse_record(&corpus()[0], "corpus").map_err(|e| e.to_string())?.record;
     let mut mutator = Mutator { generator: ChaCha8Rng::seed_from_u64(options.seed), corpus: corpus() };
     let begun = Instant::now();
     let limit = Duration::from_secs(options.seconds);
@@ -171,7 +167,7 @@ fn main() -> Result<(), String> {
         let input = mutator.input();
         let start = Instant::now();
         let outcome = std::panic::catch_unwind(|| {
-            reader::parse(&input, "fuzz").map(|loaded| use_it(loaded.record, &other)).is_ok()
+            parse_record(&input, "fuzz").map(|loaded| use_it(loaded.record, &other)).is_ok()
         });
         slowest = slowest.max(start.elapsed());
         match outcome {

@@ -1,19 +1,44 @@
 //! `gpukern` measures compute kernels on any Vulkan device: which variant of an algorithm is fastest here, and is
 //! its answer right. The binary is a thin shell around this library; `ARCHITECTURE.md` is its map.
+//!
+//! What is named here is what the binary, the tests and the examples use. It is no stable interface.
 
-pub mod algorithms;
-pub mod basis;
-pub mod commands;
-pub mod compare;
-pub mod device;
-pub mod export;
-pub mod host;
-pub mod kernel;
-pub mod measure;
-pub mod peak;
-pub mod plan;
-pub mod record;
-pub mod report;
-pub mod stats;
-pub mod tuning;
-pub mod vulkan;
+mod algorithms;
+mod basis;
+mod commands;
+mod compare;
+mod device;
+mod export;
+mod host;
+mod kernel;
+mod measure;
+mod peak;
+mod plan;
+mod record;
+mod report;
+mod stats;
+mod tuning;
+mod vulkan;
+
+pub use algorithms::input::Input;
+pub use algorithms::matrix::for_factorisation;
+pub use algorithms::{ALGORITHMS, Algorithm, CaseSpec, Check, StopRule, StopTest, find as find_algorithm};
+pub use basis::dtype::DType;
+pub use basis::error::Exit;
+pub use basis::size::Size;
+pub use commands::cli::Cli;
+pub use commands::{Answer, run};
+pub use compare::{Settings, compare};
+pub use device::cache::Cache;
+pub use device::capability::{DeviceKind, Feature};
+pub use export::Format;
+pub use kernel::program::{Program, Step};
+pub use kernel::shaders::Shader;
+pub use measure::runner::{Observer, Runner, Timing};
+pub use measure::workbench::Workbench;
+pub use plan::options::Selection;
+pub use plan::{Purpose, Run};
+pub use record::reader::parse as parse_record;
+pub use record::{Case, Outcome, Record};
+pub use report::{bench as tables, html};
+pub use vulkan::{Device, Instance, Validation};

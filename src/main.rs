@@ -1,14 +1,12 @@
 //! Parses the command line, runs the command, prints its answer.
 
 use clap::Parser;
-use gpukern::basis::error::Exit;
-use gpukern::commands;
-use gpukern::commands::cli::Cli;
+use gpukern::{Cli, Exit};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match commands::run(Cli::parse()) {
+    match gpukern::run(Cli::parse()) {
         Ok(answer) => {
             eprint!("{}", answer.notes);
             let mut output = std::io::stdout().lock();

@@ -1,13 +1,9 @@
 //! The eigenvalue kernels on a device: forms that the device at hand would not choose, and broken programs.
 
-use gpukern::algorithms::input::Input;
-use gpukern::algorithms::{self, CaseSpec, Check, StopRule, StopTest};
-use gpukern::basis::dtype::DType;
-use gpukern::basis::size::Size;
-use gpukern::device::capability::{DeviceKind, Feature};
-use gpukern::kernel::program::{Program, Step};
-use gpukern::measure::workbench::Workbench;
-use gpukern::vulkan::{Device, Instance, Validation};
+use gpukern::{
+    Cache, CaseSpec, Check, DType, Device, DeviceKind, Feature, Input, Instance, Program, Size, Step, StopRule,
+    StopTest, Validation, Workbench, find_algorithm,
+};
 use std::rc::Rc;
 
 /// The software device, or whichever there is.
@@ -19,20 +15,20 @@ fn device() -> Rc<Device> {
 }
 
 fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
-    let algorithm = algorithms::find(algorithm).expect("an algorithm");
+    let algorithm = find_algorithm(algorithm).expect("an algorithm");
     CaseSpec { input, stop, ..CaseSpec::new(algorithm, Size::Uniform(n), DType::F32) }
 }
 
 /// Runs `program` on the problem of `case`.
 fn verify(device: &Rc<Device>, algorithm: &str, case: &CaseSpec, program: &Program) -> Result<Check, String> {
-    let mut workbench = Workbench::new(device, &gpukern::device::cache::Cache::none()).expect("a workbench");
-    let problem = (algorithms::find(algorithm).expect("an algorithm").problem)(case).expect("a problem");
+    let mut workbench = Workbench::new(device, &Cache::none()).expect("a workbench");
+    let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
     let loaded = workbench.load(problem.as_ref()).expect("room for it");
     workbench.verify(&loaded, program).expect("it runs").check
 }
 
 fn program(device: &Device, algorithm: &str, variant: &str, case: &CaseSpec) -> Program {
-    let variant = algorithms::find(algorithm).and_then(|algorithm| algorithm.variant(variant)).expect("a variant");
+    let variant = find_algorithm(algorithm).and_then(|algorithm| algorithm.variant(variant)).expect("a variant");
     variant.program(case, &device.info).expect("a program")
 }
 
@@ -48,7 +44,7 @@ fn row_sums_by_compare_exchange_are_right() {
     let device = device();
     let mut info = device.info.clone();
     info.features.remove(&Feature::ShaderBufferFloat32AtomicAdd);
-    for variant in algorithms::find("row-sum").expect("an algorithm").variants {
+    for variant in find_algorithm("row-sum").expect("an algorithm").variants {
         for n in [1, 3, 33, 300] {
             let case = case("row-sum", Input::Signed, n, POST);
             let program = variant.program(&case, &info).expect("a program");

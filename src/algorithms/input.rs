@@ -95,7 +95,7 @@ impl FromStr for Input {
 /// A generator for buffer `stream` of a problem. `ChaCha8` is specified to the bit, and so is this use of it: the
 /// seed fills the first eight bytes of its key, the buffer's position its stream number.
 #[must_use]
-pub fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
+pub(crate) fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
     let mut rng = ChaCha8Rng::from_seed(key);
@@ -106,7 +106,7 @@ pub fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
 /// `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
 /// 2⁻⁸ (bf16). Kinds other than `Signed` are made from `Uniform` draws, if any.
 #[must_use]
-pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
+pub(crate) fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
     // A uniform integer of `bits` bits, shifted to be signed where asked for; exact in f64 up to 53 bits.
     let mut draw = |bits: u32| -> f64 {
         match input {

@@ -6,7 +6,7 @@ use super::{DType, HostArray, Input};
 /// The Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant eigenvalue that
 /// tends to π and others that fall off fast.
 #[must_use]
-pub fn hilbert(n: usize) -> Vec<f32> {
+pub(crate) fn hilbert(n: usize) -> Vec<f32> {
     let diagonals: Vec<f32> = (0..2 * n).map(|sum| (1.0 / (sum as f64 + 1.0)) as f32).collect();
     (0..n).flat_map(|row| diagonals[row..row + n].iter().copied()).collect()
 }
@@ -35,7 +35,7 @@ pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
 
 /// `len` values uniform in (0, 1]: 1 less a draw from \[0, 1), so that none is zero. Exact multiples of 2⁻²⁴.
 #[must_use]
-pub fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {
+pub(crate) fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {
     match random(DType::F32, Input::Uniform, len, &mut generator(seed, stream)) {
         HostArray::F32(values) => values.into_iter().map(|value| 1.0 - value).collect(),
         // Asked for f32; any other type would be read the same way.
@@ -44,7 +44,7 @@ pub fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {
 }
 
 /// What the elements of [`slow`] that couple its two blocks are, where those within a block are 1.
-pub const COUPLING: f64 = 0.02;
+pub(crate) const COUPLING: f64 = 0.02;
 
 /// A positive matrix on which power iteration converges slowly: D⁻¹·B·D, where B is 1 within two diagonal blocks of
 /// ⌈n/2⌉ and ⌊n/2⌋ rows and [`COUPLING`] δ between them.
@@ -53,7 +53,7 @@ pub const COUPLING: f64 = 0.02;
 /// round. D is random, in \[1, 2) on the first block and in \[2, 4) on the second: it changes no eigenvalue, but without
 /// it all row sums would be equal from the start.
 #[must_use]
-pub fn slow(n: usize, seed: u64) -> Vec<f32> {
+pub(crate) fn slow(n: usize, seed: u64) -> Vec<f32> {
     let half = n.div_ceil(2);
     let draws = positive(n, seed, 0);
     let scale = |i: usize| (2.0 - f64::from(draws[i])) * if i < half { 1.0 } else { 2.0 };
@@ -64,7 +64,7 @@ pub fn slow(n: usize, seed: u64) -> Vec<f32> {
 
 /// The small example of the post's author: eigenvalue (7 + √65)/2 = 7.531129 (published as 7.53114, where the post's stop
 /// rule ends) and eigenvector (0.394074, 0.578844, 0.997451).
-pub const EXAMPLE: [f32; 9] = [1.0, 1.0, 2.0, 2.0, 1.0, 3.0, 2.0, 3.0, 5.0];
+pub(crate) const EXAMPLE: [f32; 9] = [1.0, 1.0, 2.0, 2.0, 1.0, 3.0, 2.0, 3.0, 5.0];
 
 #[cfg(test)]
 mod tests {

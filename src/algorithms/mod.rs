@@ -1,16 +1,16 @@
 //! The algorithms that can be measured and their variants: data, pure functions and host oracles. Nothing here
 //! talks to Vulkan.
 
-pub mod collectives;
+pub(crate) mod collectives;
 pub(crate) mod dims;
-pub mod eigen;
+pub(crate) mod eigen;
 mod error_bound;
 mod feasible;
-pub mod input;
-pub mod lu;
-pub mod matmul;
-pub mod matrix;
-pub mod probes;
+pub(crate) mod input;
+pub(crate) mod lu;
+pub(crate) mod matmul;
+pub(crate) mod matrix;
+pub(crate) mod probes;
 mod product;
 
 use crate::basis::dtype::{DType, HostArray};
@@ -310,7 +310,7 @@ pub fn find(name: &str) -> Result<&'static Algorithm, String> {
 /// The variant that a record names, if this program has it: records of other versions, and of the host's cores, name
 /// others.
 #[must_use]
-pub fn registered(algorithm: &str, variant: &str) -> Option<&'static Variant> {
+pub(crate) fn registered(algorithm: &str, variant: &str) -> Option<&'static Variant> {
     let algorithm = ALGORITHMS.iter().find(|known| known.name == algorithm)?;
     algorithm.variants.iter().find(|known| known.name == variant)
 }

@@ -9,7 +9,7 @@ use tempfile::{Builder, NamedTempFile};
 const MOST_LINKS: usize = 40;
 
 /// A place that was tried before there is anything to write to it.
-pub struct Destination(Way);
+pub(crate) struct Destination(Way);
 
 enum Way {
     /// A device, a pipe or a standard stream, which is written as it is.
@@ -23,7 +23,7 @@ impl Destination {
     ///
     /// # Errors
     /// When it cannot be written: a folder, a read-only file, a name that is too long, a folder that does not exist.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let there = match path.metadata() {
             Ok(there) => Some(there),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -57,7 +57,7 @@ impl Destination {
     ///
     /// # Errors
     /// When they cannot be written, such as on a full disk.
-    pub fn write(self, contents: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(self, contents: &[u8]) -> io::Result<()> {
         match self.0 {
             Way::Stream(mut stream) => stream.write_all(contents),
             Way::Draft { path, mut draft } => {

@@ -54,7 +54,7 @@ impl Error {
 /// The message for a name that is not in `known`, with the nearest known name and all of them. `scope` says where
 /// it was looked for, such as ` for matmul`, or is empty.
 #[must_use]
-pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
+pub(crate) fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()
         .map(|candidate| (similarity(name, candidate), *candidate))

@@ -3,7 +3,7 @@
 /// `text` as the content of an element or of a quoted attribute, in XML and in HTML. Characters that XML 1.0 forbids
 /// (section 2.2) become U+FFFD, so that a name with a control character costs neither the document nor its place.
 #[must_use]
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

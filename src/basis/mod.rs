@@ -1,10 +1,10 @@
 //! What every other room stands on: units, element types, sizes, errors, text, where things are written. Imports no room.
 
-pub mod destination;
-pub mod dtype;
-pub mod error;
-pub mod markup;
-pub mod metric;
-pub mod printable;
-pub mod size;
-pub mod units;
+pub(crate) mod destination;
+pub(crate) mod dtype;
+pub(crate) mod error;
+pub(crate) mod markup;
+pub(crate) mod metric;
+pub(crate) mod printable;
+pub(crate) mod size;
+pub(crate) mod units;

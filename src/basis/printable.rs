@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// `text` with what a terminal would act on made visible: control characters, and those that turn the direction of
 /// writing.
 #[must_use]
-pub fn printable(text: &str) -> Cow<'_, str> {
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let acts = |c: char| {
         c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };

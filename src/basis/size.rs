@@ -75,7 +75,7 @@ impl FromStr for Size {
 /// A list of sizes to sweep over, without repetitions, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Sweep(pub Vec<Size>);
+pub(crate) struct Sweep(pub Vec<Size>);
 
 impl TryFrom<String> for Sweep {
     type Error = String;

@@ -51,7 +51,7 @@ impl fmt::Display for Nanos {
 
 /// The unit that a group of times is printed in, so that the times of one table row compare at a glance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
+pub(crate) enum TimeUnit {
     /// Nanoseconds.
     Nano,
     /// Microseconds.
@@ -65,7 +65,7 @@ pub enum TimeUnit {
 impl TimeUnit {
     /// The largest unit in which `time` is at least one.
     #[must_use]
-    pub fn for_value(time: Nanos) -> Self {
+    pub(crate) fn for_value(time: Nanos) -> Self {
         match time.0 {
             t if t < 1e3 => Self::Nano,
             t if t < 1e6 => Self::Micro,
@@ -76,7 +76,7 @@ impl TimeUnit {
 
     /// `time` in this unit, four significant digits, no unit name.
     #[must_use]
-    pub fn number(self, time: Nanos) -> String {
+    pub(crate) fn number(self, time: Nanos) -> String {
         let scale = match self {
             Self::Nano => 1.0,
             Self::Micro => 1e-3,
@@ -100,7 +100,7 @@ impl fmt::Display for TimeUnit {
 
 /// A number as [`significant`] writes it.
 #[must_use]
-pub fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
@@ -110,7 +110,7 @@ pub fn rounded(value: f64) -> f64 {
 
 /// Four significant digits without an exponent: `0.1234`, `1.234`, `123.4`, `12345`.
 #[must_use]
-pub fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
@@ -121,7 +121,7 @@ pub fn significant(value: f64) -> String {
 
 /// A ratio of times with as many digits as a 95 % interval of it can use: `1.0498`.
 #[must_use]
-pub fn ratio(value: f64) -> String {
+pub(crate) fn ratio(value: f64) -> String {
     if (0.001..1000.0).contains(&value) { format!("{value:.4}") } else { format!("{value:.2e}") }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
 
     judging::check_alike(&baseline, &candidate, &args.judging)?;
-    let comparison = compare::compare(&baseline, &candidate, &settings);
+    let comparison = compare(&baseline, &candidate, &settings);
     judging::check_any(&comparison)?;
     let gate = args.gate.as_deref().map_or_else(String::new, |path| printable(&path.display().to_string()).into());
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)

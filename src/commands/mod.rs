@@ -3,7 +3,7 @@
 mod ab;
 mod bench;
 mod child;
-pub mod cli;
+pub(crate) mod cli;
 mod compare;
 mod devices;
 mod document;

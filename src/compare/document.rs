@@ -9,7 +9,7 @@ use serde::Serialize;
 /// What `compare --json` writes.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Document<'a> {
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
     /// Limits of `--gate` that the candidate does not keep.
@@ -21,7 +21,7 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// Of a finished comparison.
     #[must_use]
-    pub fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
+    pub(crate) fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
         Self { comparison, violations, exit: exit as u8 }
     }
 }

@@ -26,7 +26,7 @@ struct Table {
 
 /// Limits for the cases whose id matches a pattern.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// The pattern: `*` stands for any text.
     case: String,
     /// Largest ratio less 1.
@@ -43,7 +43,7 @@ pub struct Limit {
 /// A limit that a case does not keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Violation {
+pub(crate) struct Violation {
     /// The case: its place in [`Comparison::cases`].
     #[serde(skip)]
     pub case: usize,
@@ -57,7 +57,7 @@ pub struct Violation {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse(text: &str) -> Result<Vec<Limit>, String> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Limit>, String> {
     let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
     if file.limit.is_empty() {
         return Err("it limits nothing; add a [[limit]] table".into());
@@ -92,7 +92,7 @@ impl TryFrom<Table> for Limit {
 ///
 /// # Errors
 /// A message when it is no such share.
-pub fn percentage(text: &str) -> Result<f64, String> {
+pub(crate) fn percentage(text: &str) -> Result<f64, String> {
     let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
     match number.trim().parse::<f64>() {
         Ok(value) if (0.0..=10.0).contains(&(value * scale)) => Ok(value * scale),
@@ -139,7 +139,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 /// What the limits say of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ruling {
+pub(crate) struct Ruling {
     /// Limits that are not kept.
     pub violations: Vec<Violation>,
     /// Indices of cases whose `max-slowdown`s are all kept for certain, whatever the verdict.
@@ -152,7 +152,7 @@ pub struct Ruling {
 ///
 /// # Errors
 /// When a pattern matches no case of either side: a limit that is never looked at protects nothing.
-pub fn rule(limits: &[Limit], comparison: &Comparison) -> Result<Ruling, String> {
+pub(crate) fn rule(limits: &[Limit], comparison: &Comparison) -> Result<Ruling, String> {
     let mut ruling = Ruling::default();
     let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {

@@ -3,14 +3,14 @@
 
 mod differences;
 mod document;
-pub mod gate;
+pub(crate) mod gate;
 mod pair;
-pub mod paired;
+pub(crate) mod paired;
 mod side;
 mod why;
 
-pub use differences::Difference;
-pub use document::Document;
+pub(crate) use differences::Difference;
+pub(crate) use document::Document;
 
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, Work};
@@ -22,20 +22,20 @@ use serde::Serialize;
 use side::{Matching, Sightings};
 
 /// Name and version of the JSON document of a comparison.
-pub const SCHEMA: &str = "gpukern-compare/1";
+pub(crate) const SCHEMA: &str = "gpukern-compare/1";
 
 /// Expected share of false ones among the verdicts `slower` and `faster`.
 ///
 /// Where nothing changed, it is also the share of comparisons with any such verdict (Benjamini and Hochberg 1995,
 /// section 2), and a gate that cries wolf more often than once in a hundred runs is switched off. Hence 1 % and not
 /// the customary 5 %.
-pub const FALSE_DISCOVERIES: f64 = 0.01;
+pub(crate) const FALSE_DISCOVERIES: f64 = 0.01;
 
 /// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
 const LEAST_SAMPLES: usize = 6;
 
 /// Why an interval is wide because of an assumption.
-pub const FEW_PROCESSES: &str = "few processes";
+pub(crate) const FEW_PROCESSES: &str = "few processes";
 
 /// What the verdicts depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl Default for Settings {
 
 /// How often a case is looked at before its verdict is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Looks {
+pub(crate) enum Looks {
     /// Once.
     Once,
     /// After each process of the candidate, more of which follow while it is undecided.
@@ -76,7 +76,7 @@ impl Looks {
 
 /// The factor of p at the `look`-th look at growing data: see [`Looks`].
 #[must_use]
-pub fn spent(look: usize) -> f64 {
+pub(crate) fn spent(look: usize) -> f64 {
     let k = look.max(1) as f64;
     k * (k + 1.0)
 }
@@ -229,7 +229,7 @@ impl Comparison {
 
 /// What else differs between the records of the two sides, or of one: to be looked at before [`compare`].
 #[must_use]
-pub fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
+pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     differences::find(baseline, candidate)
 }
 
@@ -241,7 +241,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
 
 /// As [`compare`], where the verdict is asked for again after each process of the candidate.
 #[must_use]
-pub fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
+pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
     let matching = Matching::of(baseline, candidate);
@@ -281,7 +281,7 @@ pub fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record], setti
 
 /// The verdict on a ratio with adjusted probability `p`.
 #[must_use]
-pub fn judge(ratio: &bootstrap::Ratio, p: f64, min_effect: f64) -> Verdict {
+pub(crate) fn judge(ratio: &bootstrap::Ratio, p: f64, min_effect: f64) -> Verdict {
     let [low, high] = ratio.interval;
     let most = 1.0 + min_effect;
     let significant = p <= FALSE_DISCOVERIES;

@@ -9,14 +9,14 @@ use crate::stats::bootstrap::{self, Ratio};
 use serde::Serialize;
 
 /// Name and version of the JSON document of `ab`.
-pub const AB_SCHEMA: &str = "gpukern-ab/1";
+pub(crate) const AB_SCHEMA: &str = "gpukern-ab/1";
 
 /// The medians of A and B in one round.
-pub type Round = [Nanos; 2];
+pub(crate) type Round = [Nanos; 2];
 
 /// When growing data are looked at: after so many rounds, and after half as many again each time.
 #[derive(Clone, Copy, Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     next: usize,
     looks: usize,
 }
@@ -24,18 +24,18 @@ pub struct Schedule {
 impl Schedule {
     /// The first look comes after `first` rounds, which are at least the six that an interval needs.
     #[must_use]
-    pub fn from(first: usize) -> Self {
+    pub(crate) fn from(first: usize) -> Self {
         Self { next: first.max(LEAST_SAMPLES), looks: 0 }
     }
 
     /// Whether to look after so many rounds.
     #[must_use]
-    pub fn due(&self, rounds: usize) -> bool {
+    pub(crate) fn due(&self, rounds: usize) -> bool {
         rounds >= self.next
     }
 
     /// Looks at `rounds`; `None` where they are too few for an interval, or a median is zero.
-    pub fn look(&mut self, rounds: &[Round], min_effect: f64) -> Option<Finding> {
+    pub(crate) fn look(&mut self, rounds: &[Round], min_effect: f64) -> Option<Finding> {
         self.looks += 1;
         self.next = rounds.len() + (rounds.len() / 2).max(1);
         if rounds.len() < LEAST_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
@@ -54,7 +54,7 @@ impl Schedule {
 
 /// What the rounds say of B beside A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// B is slower, faster, the same, or that is undecided.
     pub verdict: Verdict,
     /// B / A: the median of the ratios of the rounds.
@@ -70,7 +70,7 @@ pub struct Finding {
 /// What takes turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Turns {
+pub(crate) enum Turns {
     /// Batches of samples in one process.
     Batches,
     /// Processes.
@@ -79,7 +79,7 @@ pub enum Turns {
 
 /// One of the two.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Contestant {
+pub(crate) struct Contestant {
     /// What tells it from the other: a variant, a file.
     pub label: String,
     /// The device that it ran on.
@@ -92,7 +92,7 @@ pub struct Contestant {
 
 /// The document of `ab`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// `gpukern-ab/1`.
     pub schema: &'static str,
     /// Version of gpukern.
@@ -122,7 +122,7 @@ pub struct Trial {
 impl Trial {
     /// The two, with their names.
     #[must_use]
-    pub fn sides(&self) -> [(&'static str, &Contestant); 2] {
+    pub(crate) fn sides(&self) -> [(&'static str, &Contestant); 2] {
         [("A", &self.a), ("B", &self.b)]
     }
 }

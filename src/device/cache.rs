@@ -62,7 +62,7 @@ impl Cache {
 
 /// The first 64 bits of the SHA-256 of `parts`, in hexadecimal.
 #[must_use]
-pub fn fingerprint(parts: &[&[u8]]) -> String {
+pub(crate) fn fingerprint(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part);

@@ -213,7 +213,7 @@ pub struct FlexibleMatrix {
 
 /// The type that products of cooperative matrices are summed up in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accumulator {
+pub(crate) enum Accumulator {
     /// 32 bits.
     Wide,
     /// That of the operands.
@@ -223,7 +223,7 @@ pub enum Accumulator {
 impl Accumulator {
     /// Its name in [`MatrixShape`].
     #[must_use]
-    pub fn name(self, dtype: DType) -> &'static str {
+    pub(crate) fn name(self, dtype: DType) -> &'static str {
         match (self, dtype) {
             (Self::Narrow, _) => dtype.name(),
             (Self::Wide, DType::I8) => "i32",
@@ -338,7 +338,7 @@ features! {
 
 /// What a SPIR-V capability asks of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requirement {
+pub(crate) enum Requirement {
     /// Nothing: every Vulkan device with compute has it.
     Nothing,
     /// A feature.
@@ -350,7 +350,7 @@ pub enum Requirement {
 /// What the SPIR-V capability `name` asks of a device ("SPIR-V environment for Vulkan", appendix A of the Vulkan
 /// specification), or `None` for a capability that this table does not know yet.
 #[must_use]
-pub fn requirement(name: &str) -> Option<Requirement> {
+pub(crate) fn requirement(name: &str) -> Option<Requirement> {
     use Requirement::{Feature as F, Nothing, Subgroup as S};
     Some(match name {
         "Shader" | "SampledBuffer" => Nothing,

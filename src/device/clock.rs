@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const NVIDIA: u32 = 0x10de;
 
 /// Where the clock of a device can be read.
-pub enum ClockSource {
+pub(crate) enum ClockSource {
     /// NVIDIA's management library, and the PCI address of the device.
     Nvml(Box<Nvml>, String),
     /// AMD's table of clocks: the current one is marked with a star.
@@ -21,7 +21,7 @@ pub enum ClockSource {
 impl ClockSource {
     /// The source for `device`, if the system has one.
     #[must_use]
-    pub fn of(device: &DeviceInfo) -> Option<Self> {
+    pub(crate) fn of(device: &DeviceInfo) -> Option<Self> {
         Self::below(device, Path::new("/sys"))
     }
 
@@ -48,7 +48,7 @@ impl ClockSource {
 
     /// The clock in MHz now; of several cores their mean.
     #[must_use]
-    pub fn mhz(&self) -> Option<f64> {
+    pub(crate) fn mhz(&self) -> Option<f64> {
         match self {
             Self::Nvml(nvml, address) => {
                 let device = nvml.device_by_pci_bus_id(address.as_str()).ok()?;

@@ -1,6 +1,6 @@
 //! What a device is and can do, its clock, the choice of one, and what is kept about it. Imports `basis`.
 
-pub mod cache;
-pub mod capability;
-pub mod clock;
-pub mod selector;
+pub(crate) mod cache;
+pub(crate) mod capability;
+pub(crate) mod clock;
+pub(crate) mod selector;

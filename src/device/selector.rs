@@ -7,7 +7,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 ///
 /// # Errors
 /// When a selector matches no device, or several where it must name one.
-pub fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec<usize>, String> {
+pub(crate) fn select(devices: &[DeviceInfo], selectors: &[String]) -> Result<Vec<usize>, String> {
     if selectors.is_empty() {
         return Ok(default(devices).into_iter().collect());
     }

@@ -28,7 +28,7 @@ struct Metric {
 ///
 /// # Errors
 /// When there are none.
-pub fn text(record: &Record) -> Result<String, Error> {
+pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut benchmarks: BTreeMap<String, BTreeMap<&str, Metric>> = BTreeMap::new();
     for (named, m) in measured(record, Format::Bencher)? {
         let case = named.case;

@@ -9,7 +9,7 @@ use crate::record::Record;
 ///
 /// # Errors
 /// When a row cannot be written, which no record causes.
-pub fn text(record: &Record) -> Result<String, Error> {
+pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut writer = csv::Writer::from_writer(vec![]);
     for named in named(record) {
         let mut row = Row::new(named, record);

@@ -25,7 +25,7 @@ struct Entry {
 ///
 /// # Errors
 /// When no case was measured: the action fails on an empty array.
-pub fn times(record: &Record) -> Result<String, Error> {
+pub(crate) fn times(record: &Record) -> Result<String, Error> {
     let entries = measured(record, Format::GithubSmaller)?.into_iter().map(|(named, m)| Entry {
         unit: "ns",
         value: named.case.shown(m.summary.median).0,
@@ -40,7 +40,7 @@ pub fn times(record: &Record) -> Result<String, Error> {
 ///
 /// # Errors
 /// When no case has a rate: the action fails on an empty array.
-pub fn rates(record: &Record) -> Result<String, Error> {
+pub(crate) fn rates(record: &Record) -> Result<String, Error> {
     let mut entries = vec![];
     for (named, m) in measured(record, Format::GithubBigger)? {
         let arithmetic = named.case.work.operations > 0;

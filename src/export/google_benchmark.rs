@@ -86,7 +86,7 @@ impl<'a> Families<'a> {
 ///
 /// # Errors
 /// When no case was measured.
-pub fn text(record: &Record) -> Result<String, Error> {
+pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut families = Families::default();
     let mut benchmarks = vec![];
     for (named, m) in measured(record, Format::GoogleBenchmark)? {

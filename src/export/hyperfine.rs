@@ -33,7 +33,7 @@ struct Entry {
 ///
 /// # Errors
 /// When there are none.
-pub fn text(record: &Record) -> Result<String, Error> {
+pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let results = measured(record, Format::Hyperfine)?.into_iter().map(|(named, m)| {
         let times: Vec<_> = samples(named.case, m).into_iter().map(|time| time * 1e-9).collect();
         let (mean, stddev) = moments(&times);

@@ -18,7 +18,7 @@ struct Line {
 ///
 /// # Errors
 /// When JSON cannot be written, which no record causes.
-pub fn text(record: &Record) -> Result<String, Error> {
+pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut out = String::new();
     for named in named(record) {
         let case = named.case;

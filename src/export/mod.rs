@@ -4,15 +4,15 @@
 //! the unit that the format asks for. Only measured cases have times. A figure that is not finite is left out or `null`,
 //! with the reason where the format has a place for one: never `NaN`, never 0.
 
-pub mod bencher;
-pub mod csv;
-pub mod github_action;
-pub mod google_benchmark;
-pub mod hyperfine;
-pub mod json_lines;
-pub mod junit;
-pub mod markdown;
-pub mod nvbench;
+pub(crate) mod bencher;
+pub(crate) mod csv;
+pub(crate) mod github_action;
+pub(crate) mod google_benchmark;
+pub(crate) mod hyperfine;
+pub(crate) mod json_lines;
+pub(crate) mod junit;
+pub(crate) mod markdown;
+pub(crate) mod nvbench;
 mod row;
 
 use crate::basis::error::{Error, unknown};

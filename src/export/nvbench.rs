@@ -45,7 +45,7 @@ const AXES: [&str; 5] = ["Variant", "T", "Size", "Input", "Subgroup"];
 ///
 /// # Errors
 /// When JSON cannot be written, which no record causes.
-pub fn text(record: &Record) -> Result<String, Error> {
+pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut benchmarks: Vec<Benchmark> = vec![];
     for named in named(record) {
         let case = named.case;

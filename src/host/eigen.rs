@@ -12,7 +12,6 @@ pub(super) static BASELINE: Baseline = Baseline {
     dtypes: &[DType::F32],
     name: "rayon",
     summary: "the same steps, each a parallel loop, until the same stop rule holds",
-    source: "ours, after document 003, with the crate rayon",
     make: |case, inputs| {
         let [a] = reals(inputs)?;
         Some(Box::new(Transform::new(extent(case), case.stop, a)))

@@ -60,7 +60,6 @@ pub(super) static ROW_SUM: Baseline = Baseline {
     dtypes: &[DType::F32],
     name: "rayon",
     summary: "rows in parallel, each summed from left to right: no vector instructions, which would change the order",
-    source: "ours, a plain loop with the crate rayon",
     make: |case, inputs| {
         let [a] = reals(inputs)?;
         let result = vec![0.0; extent(case)];
@@ -79,7 +78,6 @@ pub(super) static VECTOR_MAX: Baseline = Baseline {
     dtypes: &[DType::F32],
     name: "rayon",
     summary: "pieces of the vector in parallel, then the largest of their maxima",
-    source: "ours, a plain loop with the crate rayon",
     make: |_, inputs| {
         let operands = reals(inputs)?;
         let run = |[x]: [&[f32]; 1], max: &mut [f32]| max[0] = largest(x);
@@ -92,7 +90,6 @@ pub(super) static EIGENVECTOR: Baseline = Baseline {
     dtypes: &[DType::F32],
     name: "rayon",
     summary: "pieces of the vector in parallel, in place",
-    source: "ours, a plain loop with the crate rayon",
     make: |_, inputs| {
         let [s, max, e] = reals(inputs)?;
         let run = |[s, max]: [&[f32]; 2], e: &mut [f32]| scale(e, s, max[0]);
@@ -105,7 +102,6 @@ pub(super) static NEXT_MATRIX: Baseline = Baseline {
     dtypes: &[DType::F32],
     name: "rayon",
     summary: "rows in parallel, in place, one division a row",
-    source: "ours, a plain loop with the crate rayon",
     make: |_, inputs| {
         let [m, s] = reals(inputs)?;
         Some(Box::new(Kernel::in_place([s], m, |[s], m| transform(m, s))))
@@ -117,7 +113,6 @@ pub(super) static STOP_CHECK: Baseline = Baseline {
     dtypes: &[DType::F32],
     name: "rayon",
     summary: "pieces of the vector in parallel; none is begun after one has found a pair too far apart",
-    source: "ours, a plain loop with the crate rayon",
     make: |_, inputs| {
         let operands = reals(inputs)?;
         let run = |[s]: [&[f32]; 1], stop: &mut [i32]| stop[0] = i32::from(neighbours_agree(s, STOP_CHECK_EPS));

@@ -18,7 +18,6 @@ pub(super) static BASELINE: Baseline = Baseline {
     name: "faer",
     summary: "recursive factorisation P·A = L·U on all cores, in place and column major, with partial pivoting, which the \
               variants do without",
-    source: "the crate faer, linalg::lu::partial_pivoting",
     make: |case, inputs| match inputs {
         [HostArray::F32(a)] => Some(Box::new(Factorisation::new(extent(case), a))),
         _ => None,

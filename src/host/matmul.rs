@@ -14,7 +14,6 @@ pub(super) static BASELINE: Baseline = Baseline {
     dtypes: &[DType::F32, DType::F64],
     name: "faer",
     summary: "blocked product on all cores with the vector instructions of the CPU, row major matrices as they are",
-    source: "the crate faer, linalg::matmul::matmul",
     make: |case, inputs| {
         let dims = case.size.into();
         Some(match inputs {

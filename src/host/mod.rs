@@ -26,7 +26,7 @@ static BASELINES: &[&Baseline] = &[
 ];
 
 /// What a user would pick on the CPU for an algorithm.
-pub struct Baseline {
+pub(crate) struct Baseline {
     /// What it does the work of.
     pub algorithm: &'static Algorithm,
     /// The element types that it has.
@@ -35,8 +35,6 @@ pub struct Baseline {
     pub name: &'static str,
     /// How it does the work and where that differs from the variants, in one sentence.
     pub summary: &'static str,
-    /// Where it comes from.
-    pub source: &'static str,
     /// The program for a case and its inputs; `None` if the inputs are of other types than the problem's.
     make: Make,
 }
@@ -45,7 +43,7 @@ pub struct Baseline {
 type Make = for<'a> fn(&CaseSpec, &'a [HostArray]) -> Option<Box<dyn HostProgram + 'a>>;
 
 /// A baseline with its data: ready to run once it is made, and again after each [`HostProgram::restore`].
-pub trait HostProgram {
+pub(crate) trait HostProgram {
     /// Puts back what a run changes in place. Not to be timed.
     fn restore(&mut self);
     /// Does the work: the part to be timed.
@@ -61,14 +59,14 @@ pub trait HostProgram {
 
 /// The baseline of an algorithm for the element type of a case, if it has one.
 #[must_use]
-pub fn baseline(algorithm: &Algorithm, case: &CaseSpec) -> Option<&'static Baseline> {
+pub(crate) fn baseline(algorithm: &Algorithm, case: &CaseSpec) -> Option<&'static Baseline> {
     let fits = |b: &&&'static Baseline| std::ptr::eq(b.algorithm, algorithm) && b.dtypes.contains(&case.dtype);
     BASELINES.iter().find(fits).copied()
 }
 
 /// The baseline's program for a case whose problem has these inputs, if there is a baseline.
 #[must_use]
-pub fn program<'a>(
+pub(crate) fn program<'a>(
     algorithm: &Algorithm,
     case: &CaseSpec,
     inputs: &'a [HostArray],
@@ -80,14 +78,14 @@ pub fn program<'a>(
 ///
 /// # Errors
 /// Why the outputs are no answer at all, as [`crate::algorithms::Oracle::check`] says it.
-pub fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<Check, String> {
+pub(crate) fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<Check, String> {
     let answered = program.answered();
     problem.oracle(answered.as_deref().unwrap_or(inputs)).check(&program.outputs())
 }
 
 /// The threads that baselines run on: one a core, unless `RAYON_NUM_THREADS` says otherwise.
 #[must_use]
-pub fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     rayon::current_num_threads()
 }
 
@@ -245,11 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_a_baseline_is_a_sentence_for_a_person() {
+    fn the_summary_of_a_baseline_is_a_sentence_for_a_person() {
         for baseline in BASELINES {
-            for text in [baseline.summary, baseline.source] {
-                assert!(text.len() > 8 && !text.ends_with('.'), "{}: '{text}'", baseline.algorithm.name);
-            }
+            let text = baseline.summary;
+            assert!(text.len() > 8 && !text.ends_with('.'), "{}: '{text}'", baseline.algorithm.name);
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::basis::units::Bytes;
 
 /// Bytes of the red zones before and after the data of each buffer on a device. They hold poison, and a kernel that
 /// writes to them is rejected: kernels address memory directly, so nothing else would notice.
-pub const RED_ZONE: u64 = 4096;
+pub(crate) const RED_ZONE: u64 = 4096;
 
 /// A buffer that a problem needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

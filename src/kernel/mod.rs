@@ -1,9 +1,9 @@
 //! Kernels and the programs that are made of them, as data. Imports `basis` and `device`.
 
-pub mod buffer;
-pub mod compiled;
-pub mod mismatch;
-pub mod program;
-pub mod reflection;
-pub mod shaders;
-pub mod spirv;
+pub(crate) mod buffer;
+pub(crate) mod compiled;
+pub(crate) mod mismatch;
+pub(crate) mod program;
+pub(crate) mod reflection;
+pub(crate) mod shaders;
+pub(crate) mod spirv;

@@ -367,7 +367,7 @@ fn fitting(made: Result<Dispatch, Mismatch>) -> Dispatch {
 
 /// Which of `steps` must wait for those before it: those that touch a buffer of a step since the last that waited.
 #[must_use]
-pub fn waits(steps: &[Step]) -> Vec<bool> {
+pub(crate) fn waits(steps: &[Step]) -> Vec<bool> {
     let mut touched: Vec<BufferId> = vec![];
     let wait = |step: &Step| {
         let waits = step.buffers().iter().any(|id| touched.contains(id));
@@ -483,12 +483,12 @@ fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
 }
 
 /// Bytes of one texel of a view: four f32.
-pub const TEXEL: u64 = 16;
+pub(crate) const TEXEL: u64 = 16;
 
 /// Folds `count` work-groups into y and z, so that neither exceeds `limit`; the kernel computes
 /// `z * gl_NumWorkGroups.y + y` and skips what lies beyond `count`.
 #[must_use]
-pub fn fold(count: u64, limit: u32) -> [u64; 2] {
+pub(crate) fn fold(count: u64, limit: u32) -> [u64; 2] {
     let folds = count.div_ceil(u64::from(limit)).max(1);
     [count.div_ceil(folds), folds]
 }

@@ -18,7 +18,7 @@ pub struct Shader {
 }
 
 /// Values of specialization constants by `constant_id`, sorted by it.
-pub type SpecValues = Vec<(u32, u32)>;
+pub(crate) type SpecValues = Vec<(u32, u32)>;
 
 impl Word {
     /// Its value once `values` are set.
@@ -86,7 +86,7 @@ impl Shader {
 }
 
 /// Every kernel for every element type, sorted by name.
-pub static SHADERS: &[Shader] = include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
+pub(crate) static SHADERS: &[Shader] = include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
 #[cfg(test)]
 mod tests {

@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// Largest file that is read: some hundred times the largest kernel here.
-pub const MOST_BYTES: usize = 16 << 20;
+pub(crate) const MOST_BYTES: usize = 16 << 20;
 
 /// Checks that `bytes` may run in place of `kernel`.
 ///
 /// # Errors
 /// What is wrong, and what to do.
-pub fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
+pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     let (found, expected) = (Interface::read(bytes)?, &kernel.interface);
     if found.version > expected.version {
         let text = |[major, minor]: [u8; 2]| format!("{major}.{minor}");

@@ -28,7 +28,7 @@ impl Timed for OnHost<'_> {
 
 /// The host's processor as a device of a record.
 #[must_use]
-pub fn device(index: usize) -> DeviceInfo {
+pub(crate) fn device(index: usize) -> DeviceInfo {
     DeviceInfo {
         index,
         name: processor(),
@@ -78,7 +78,7 @@ fn processor() -> String {
 /// # Panics
 /// When the group's size makes no sense: plans refuse such.
 #[must_use]
-pub fn measure(group: &Group, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
+pub(crate) fn measure(group: &Group, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
     let Some(baseline) = baseline(group.algorithm, &group.spec) else {
         let reason = format!("no baseline for {} in {}", group.algorithm.name, group.spec.dtype);

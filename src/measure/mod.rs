@@ -1,9 +1,9 @@
 //! Takes a plan through devices: the session that opens them, the workbench, the one loop that warms up and samples,
 //! searches, limits.
 
-pub mod host;
-pub mod runner;
-pub mod sampling;
-pub mod session;
+pub(crate) mod host;
+pub(crate) mod runner;
+pub(crate) mod sampling;
+pub(crate) mod session;
 mod timekeeper;
-pub mod workbench;
+pub(crate) mod workbench;

@@ -15,9 +15,9 @@ const AGREEING_BATCHES: usize = 3;
 /// How far apart they may be, relative to the smallest.
 const AGREEMENT: f64 = 0.01;
 /// Host time after which the first case of a device is measured although its batches disagree.
-pub const MOST_FIRST_WARM_UP: Duration = Duration::from_secs(3);
+pub(crate) const MOST_FIRST_WARM_UP: Duration = Duration::from_secs(3);
 /// The same for later cases: the device is warm, only what is the case's own has to settle.
-pub const MOST_WARM_UP: Duration = Duration::from_secs(1);
+pub(crate) const MOST_WARM_UP: Duration = Duration::from_secs(1);
 
 /// Least samples of a case, unless each takes longer than the time limit.
 const LEAST_SAMPLES: usize = 10;
@@ -33,7 +33,7 @@ const LEAST_TICKS: f64 = 100.0;
 
 /// Runs of the program in one sample, given what one run takes and the tick of the device's clock.
 #[must_use]
-pub fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
+pub(crate) fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
     let wanted = LEAST_SAMPLE.0.max(LEAST_TICKS * tick.0);
     // A run below the clock's resolution reads as zero: count it as one tick.
     (wanted / one_run.0.max(tick.0).max(1.0)).ceil().clamp(1.0, 10_000.0) as u32
@@ -44,13 +44,13 @@ const LEAST_HOST_SAMPLE: Nanos = Nanos(100e6);
 
 /// Runs of the program in one submission that the host times, given what one run takes.
 #[must_use]
-pub fn host_repeats(one_run: Nanos) -> u32 {
+pub(crate) fn host_repeats(one_run: Nanos) -> u32 {
     (LEAST_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, 100_000.0) as u32
 }
 
 /// Warm-up by time and stability.
 #[derive(Debug)]
-pub struct WarmUp {
+pub(crate) struct WarmUp {
     total: Nanos,
     batch: Vec<f64>,
     medians: Vec<f64>,
@@ -61,12 +61,12 @@ impl WarmUp {
     /// A warm-up that begins with the device time of the verified run, which was work too, and ends after `patience`
     /// at the latest.
     #[must_use]
-    pub fn after(verified_run: Nanos, patience: Duration) -> Self {
+    pub(crate) fn after(verified_run: Nanos, patience: Duration) -> Self {
         Self { total: verified_run, batch: vec![], medians: vec![], patience }
     }
 
     /// Adds a sample: the device time of one run, and that of the whole sample.
-    pub fn add(&mut self, run: Nanos, sample: Nanos) {
+    pub(crate) fn add(&mut self, run: Nanos, sample: Nanos) {
         self.total = self.total + sample;
         self.batch.push(run.0);
         let batch_time = sample.0 * self.batch.len() as f64;
@@ -78,7 +78,7 @@ impl WarmUp {
 
     /// Whether the last batches agree.
     #[must_use]
-    pub fn settled(&self) -> bool {
+    pub(crate) fn settled(&self) -> bool {
         let Some(last) = self.medians.len().checked_sub(AGREEING_BATCHES).map(|first| &self.medians[first..]) else {
             return false;
         };
@@ -90,7 +90,7 @@ impl WarmUp {
     /// Whether to end the warm-up after `elapsed` host time. A single run as long as the longest warm-up is warm-up
     /// enough.
     #[must_use]
-    pub fn done(&self, elapsed: Duration) -> bool {
+    pub(crate) fn done(&self, elapsed: Duration) -> bool {
         (self.total.0 >= LEAST_WARM_UP.0 && self.settled())
             || elapsed >= self.patience
             || self.total.0 >= self.patience.as_nanos() as f64
@@ -99,14 +99,14 @@ impl WarmUp {
     /// What to say of a warm-up that is done: nothing if it settled, or if its runs were too long to compare batches
     /// of them.
     #[must_use]
-    pub fn warning(&self) -> Option<Warning> {
+    pub(crate) fn warning(&self) -> Option<Warning> {
         (self.medians.len() >= AGREEING_BATCHES && !self.settled()).then_some(Warning::UnstableClock)
     }
 }
 
 /// What to do after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Take another.
     Continue,
     /// The median is as precise as asked for.
@@ -117,7 +117,7 @@ pub enum Verdict {
 
 /// Judges the samples taken so far, in `elapsed` host time.
 #[must_use]
-pub fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> Verdict {
+pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> Verdict {
     let count = samples.len();
     let precise =
         || Summary::of(samples).and_then(|summary| summary.relative_error()).is_some_and(|e| e <= sampling.precision);

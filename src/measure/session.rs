@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// How Vulkan is loaded, and what is kept between runs.
-pub struct Setup {
+pub(crate) struct Setup {
     /// Whether everything runs under the validation layer.
     pub validation: Validation,
     /// The loader library, where it is not the system's.
@@ -31,7 +31,7 @@ pub struct Setup {
 }
 
 /// Vulkan and the devices that it shows.
-pub struct Session<'a> {
+pub(crate) struct Session<'a> {
     setup: &'a Setup,
     instance: Rc<Instance>,
     devices: Vec<PhysicalDevice>,
@@ -42,7 +42,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When there is no loader or no layer for validation.
-    pub fn open(setup: &'a Setup) -> Result<Self, Error> {
+    pub(crate) fn open(setup: &'a Setup) -> Result<Self, Error> {
         let instance = Instance::new(setup.validation, setup.loader.as_deref())?;
         let devices = instance.devices()?;
         Ok(Self { setup, instance, devices })
@@ -52,7 +52,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When one names none, or several.
-    pub fn select(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
+    pub(crate) fn select(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
         let infos: Vec<_> = self.devices.iter().map(|device| device.info.clone()).collect();
         let chosen = selector::select(&infos, selectors).map_err(Error::Usage)?;
         Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
@@ -62,7 +62,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// The same, and these.
-    pub fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
+    pub(crate) fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
         if self.devices.is_empty() {
             return Err(VulkanError::NoDriver.into());
         }
@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the device cannot be opened.
-    pub fn runner<'i>(
+    pub(crate) fn runner<'i>(
         &self,
         physical: &PhysicalDevice,
         timing: Timing,
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// That it said something.
-    pub fn check_validation(&self) -> Result<(), Error> {
+    pub(crate) fn check_validation(&self) -> Result<(), Error> {
         let messages = self.instance.validation_messages();
         match messages.first() {
             None => Ok(()),
@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
 
 /// Whether cases are held against the limits of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limits {
+pub(crate) enum Limits {
     /// They are.
     Hold,
     /// They are not.
@@ -112,7 +112,7 @@ pub enum Limits {
 }
 
 /// How a plan is measured.
-pub struct Job<'a> {
+pub(crate) struct Job<'a> {
     timing: Timing,
     limits: Limits,
     tuned: &'a Tuned,
@@ -125,13 +125,13 @@ pub struct Job<'a> {
 impl<'a> Job<'a> {
     /// A job that begins now.
     #[must_use]
-    pub fn new(timing: Timing, limits: Limits, tuned: &'a Tuned, command: Vec<String>) -> Self {
+    pub(crate) fn new(timing: Timing, limits: Limits, tuned: &'a Tuned, command: Vec<String>) -> Self {
         Self { timing, limits, tuned, command, begun: Instant::now(), started: jiff::Timestamp::now() }
     }
 }
 
 /// What came of a plan.
-pub struct Measured {
+pub(crate) struct Measured {
     /// The cases, the devices and their limits.
     pub record: Record,
     /// What the validation layer said. It makes no case wrong, and loses none.
@@ -146,7 +146,7 @@ struct Errand<'a> {
 }
 
 /// What a plan comes to on the devices that it names. A case that several runs name is measured once.
-pub struct Agenda<'a> {
+pub(crate) struct Agenda<'a> {
     plan: &'a Plan,
     setup: &'a Setup,
     session: Option<&'a Session<'a>>,
@@ -172,7 +172,7 @@ impl<'a> Agenda<'a> {
     ///
     /// # Errors
     /// When Vulkan cannot be loaded.
-    pub fn session(plan: &Plan, setup: &'a Setup) -> Result<Option<Session<'a>>, Error> {
+    pub(crate) fn session(plan: &Plan, setup: &'a Setup) -> Result<Option<Session<'a>>, Error> {
         plan.runs.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
     }
 
@@ -180,7 +180,7 @@ impl<'a> Agenda<'a> {
     ///
     /// # Errors
     /// When a run names a device that is not there, or on which nothing can be measured.
-    pub fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
+    pub(crate) fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
         let mut agenda = Self { plan, setup, session, errands: vec![], on_host: vec![] };
         let mut planned = BTreeSet::new();
         for run in &plan.runs {
@@ -215,7 +215,7 @@ impl<'a> Agenda<'a> {
 
     /// The cases to measure.
     #[must_use]
-    pub fn cases(&self) -> usize {
+    pub(crate) fn cases(&self) -> usize {
         let on_devices = self.errands.iter().flat_map(|errand| &errand.run.groups).map(Group::cases);
         on_devices.sum::<usize>() + self.on_host.len()
     }
@@ -224,7 +224,7 @@ impl<'a> Agenda<'a> {
     ///
     /// # Errors
     /// When there is nothing to measure, or the only device cannot be opened.
-    pub fn measure(
+    pub(crate) fn measure(
         &self,
         job: Job<'_>,
         interrupted: &AtomicBool,

@@ -1,9 +1,9 @@
 //! The limits of a device as they were measured: the document that `gpukern peak` prints and keeps, and the share of
 //! a limit that a case reaches.
 
-pub mod plan;
+pub(crate) mod plan;
 
-pub use crate::algorithms::probes::{AtomicPattern, Direction, Operation, Quantity};
+pub(crate) use crate::algorithms::probes::{Direction, Operation, Quantity};
 
 use crate::algorithms::probes::{Bounds, Pattern, Unit};
 use crate::basis::dtype::DType;
@@ -15,7 +15,7 @@ use crate::stats::{self, Summary};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
-pub const SCHEMA: &str = "gpukern-peak/1";
+pub(crate) const SCHEMA: &str = "gpukern-peak/1";
 
 /// The measured limits of one device with one driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -228,7 +228,7 @@ impl Peak {
 
 /// Whether the limit on a case that computes in `dtype` may be a figure of this quantity.
 #[must_use]
-pub fn may_limit(quantity: Quantity, limit: Limit, dtype: DType) -> bool {
+pub(crate) fn may_limit(quantity: Quantity, limit: Limit, dtype: DType) -> bool {
     match quantity.facts().bounds {
         Bounds::Arithmetic => limit == Limit::Compute,
         Bounds::ArithmeticOf(own) => limit == Limit::Compute && own == dtype,

@@ -16,7 +16,7 @@ const MOST_SET: u64 = 1 << 28;
 /// The probes of `device`, in the order of the registry: the default sweep of each, but for those whose cases depend on
 /// what the device has.
 #[must_use]
-pub fn run(device: &DeviceInfo, extent: Extent) -> Run {
+pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> Run {
     let mut groups = vec![];
     for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
         let wanted = wanted(algorithm, extent);
@@ -77,7 +77,7 @@ fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent)
 
 /// The probes that a share of more than 100 % puts in doubt, sampled longer.
 #[must_use]
-pub fn again(device: &DeviceInfo, doubted: impl Fn(&Group) -> bool) -> Run {
+pub(crate) fn again(device: &DeviceInfo, doubted: impl Fn(&Group) -> bool) -> Run {
     let mut run = run(device, Extent::Full);
     run.groups.retain(doubted);
     run.sampling = Sampling { precision: 0.002, max_time: Duration::from_secs(1), ..Sampling::default() };

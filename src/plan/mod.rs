@@ -1,8 +1,8 @@
 //! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
 //! a device is reported here.
 
-pub mod method;
-pub mod options;
+pub(crate) mod method;
+pub(crate) mod options;
 
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Sweeps, Variant};
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// What a `bench` command will measure.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
     pub runs: Vec<Run>,
 }
@@ -59,7 +59,7 @@ pub struct Group {
 const COLD_HOST: &str = "the host's caches cannot be emptied; leave out --cache cold, or the host";
 
 /// The name of the host's cores among devices.
-pub const HOST: &str = "host";
+pub(crate) const HOST: &str = "host";
 
 /// Who chooses the variants of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +218,7 @@ impl Plan {
     ///
     /// # Errors
     /// What is wrong with the options or the configuration.
-    pub fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
+    pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
         let selections = match config {
             Some(path) => read_config(path)?.into_iter().map(|table| typed.clone().or(table)).collect(),
             None => vec![typed.clone()],
@@ -236,7 +236,7 @@ impl Plan {
 
     /// The ids of its cases, and of those that `auto` may choose.
     #[must_use]
-    pub fn ids(&self) -> Vec<String> {
+    pub(crate) fn ids(&self) -> Vec<String> {
         let groups = self.runs.iter().flat_map(|run| &run.groups);
         let ids = |group: &Group| {
             let variants = group.candidates().into_iter().map(|variant| group.id(variant).to_string());
@@ -249,7 +249,7 @@ impl Plan {
     ///
     /// # Errors
     /// When it asks for a state of the caches that the host's are not brought into.
-    pub fn with_host(mut self) -> Result<Self, Error> {
+    pub(crate) fn with_host(mut self) -> Result<Self, Error> {
         if self.runs.iter().any(|run| run.sampling.cache == CacheState::Cold) {
             return Err(Error::Usage(COLD_HOST.into()));
         }
@@ -261,7 +261,7 @@ impl Plan {
     ///
     /// # Errors
     /// When an id is that of no case.
-    pub fn only(mut self, ids: &[String]) -> Result<Self, Error> {
+    pub(crate) fn only(mut self, ids: &[String]) -> Result<Self, Error> {
         if ids.is_empty() {
             return Ok(self);
         }

@@ -197,7 +197,7 @@ impl Selection {
 /// A configuration file: runs that belong together.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// One sweep each, with the fields of [`Selection`].
     pub bench: Vec<Selection>,
 }
@@ -231,7 +231,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 ///
 /// # Errors
 /// A message when it is no number, or not above 0 and at most 100 %.
-pub fn precision(text: &str) -> Result<f64, String> {
+pub(crate) fn precision(text: &str) -> Result<f64, String> {
     let malformed = || format!("malformed precision '{text}'; write a percentage such as 1% or 0.5%");
     let value = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map_err(|_| malformed())? / 100.0,
@@ -248,7 +248,7 @@ pub fn precision(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// A message when it is malformed or not positive.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let time: jiff::SignedDuration =
         text.parse().map_err(|_| format!("malformed time '{text}'; write 500ms, 5s or 1m"))?;
     match Duration::try_from(time) {
@@ -261,7 +261,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// A message when there is none of this name.
-pub fn clock(text: &str) -> Result<Clock, String> {
+pub(crate) fn clock(text: &str) -> Result<Clock, String> {
     match text {
         "device" => Ok(Clock::DeviceTimestamps),
         "host" => Ok(Clock::Host),
@@ -273,7 +273,7 @@ pub fn clock(text: &str) -> Result<Clock, String> {
 ///
 /// # Errors
 /// A message when there is none of this name.
-pub fn cache(text: &str) -> Result<CacheState, String> {
+pub(crate) fn cache(text: &str) -> Result<CacheState, String> {
     match text {
         "hot" => Ok(CacheState::Hot),
         "cold" => Ok(CacheState::Cold),

@@ -2,7 +2,7 @@
 //! the two.
 
 mod case_size;
-pub mod reader;
+pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
 
@@ -18,11 +18,11 @@ use crate::peak::Peak;
 use crate::plan::Group;
 use crate::plan::method::{CacheState, Clock};
 use crate::stats::{Summary, noise};
-pub use case_size::CaseSize;
+pub(crate) use case_size::CaseSize;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
-pub const SCHEMA: &str = "gpukern-run/2";
+pub(crate) const SCHEMA: &str = "gpukern-run/2";
 
 /// Everything that one `bench` command measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// What was measured, a line with the verdict, and a line for each side.
 #[must_use]
-pub fn text(trial: &Trial) -> String {
+pub(crate) fn text(trial: &Trial) -> String {
     let case = &trial.a.case;
     let mut out = format!("{} {} {}, {} input\n", case.algorithm, case.dtype, case.row(), case.input);
     let _ = writeln!(out, "{}", verdict(trial));

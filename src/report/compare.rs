@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
 #[must_use]
-pub fn text(comparison: &Comparison, ruling: &Ruling) -> String {
+pub(crate) fn text(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut out = String::new();
     if !comparison.differences.is_empty() {
         let _ = writeln!(out, "{}", differences(&comparison.differences));
@@ -58,7 +58,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling) -> String {
 
 /// A line for each difference.
 #[must_use]
-pub fn differences(differences: &[Difference]) -> String {
+pub(crate) fn differences(differences: &[Difference]) -> String {
     let mut out = String::new();
     for Difference { what, baseline, candidate, .. } in differences {
         let _ = writeln!(out, "  {what}: {} → {}", printable(baseline), printable(candidate));

@@ -14,7 +14,7 @@ const WIDTH: u16 = 80;
 
 /// Whether one variant runs on one device with one element type.
 #[derive(Debug, Serialize)]
-pub struct Support {
+pub(crate) struct Support {
     /// Algorithm.
     pub algorithm: &'static str,
     /// Variant.
@@ -27,7 +27,7 @@ pub struct Support {
 
 /// A device and what runs on it.
 #[derive(Debug, Serialize)]
-pub struct DeviceReport<'a> {
+pub(crate) struct DeviceReport<'a> {
     /// The device.
     #[serde(flatten)]
     pub info: &'a DeviceInfo,
@@ -38,7 +38,7 @@ pub struct DeviceReport<'a> {
 impl<'a> DeviceReport<'a> {
     /// Looks at every variant, at the smallest default size of its algorithm.
     #[must_use]
-    pub fn new(info: &'a DeviceInfo) -> Self {
+    pub(crate) fn new(info: &'a DeviceInfo) -> Self {
         let mut variants = vec![];
         for algorithm in ALGORITHMS {
             let size =
@@ -59,7 +59,7 @@ impl<'a> DeviceReport<'a> {
 
     /// The card of the device.
     #[must_use]
-    pub fn card(&self) -> String {
+    pub(crate) fn card(&self) -> String {
         let info = self.info;
         let mut facts = table::facts(WIDTH);
         let mut fact = |name: &str, value: String| {

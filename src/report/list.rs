@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// Algorithms with their variants: what each shows, what it needs, where it comes from.
 #[must_use]
-pub fn text(algorithms: &[&Algorithm]) -> String {
+pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
     let mut out = String::new();
     for algorithm in algorithms {
         if !out.is_empty() {

@@ -1,15 +1,15 @@
 //! What a person reads on the terminal.
 
-pub mod ab;
+pub(crate) mod ab;
 pub mod bench;
-pub mod compare;
-pub mod devices;
+pub(crate) mod compare;
+pub(crate) mod devices;
 pub mod html;
-pub mod list;
-pub mod noise;
-pub mod peak;
-pub mod published;
-pub mod side_by_side;
+pub(crate) mod list;
+pub(crate) mod noise;
+pub(crate) mod peak;
+pub(crate) mod published;
+pub(crate) mod side_by_side;
 mod table;
-pub mod tune;
-pub mod verify;
+pub(crate) mod tune;
+pub(crate) mod verify;

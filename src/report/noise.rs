@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// What several processes of the same run show.
 #[derive(Debug, Serialize)]
-pub struct Noise {
+pub(crate) struct Noise {
     /// `gpukern-noise/1`.
     pub schema: &'static str,
     /// The names of the devices.
@@ -22,7 +22,7 @@ pub struct Noise {
 
 /// How far the processes lie apart for one case.
 #[derive(Debug, Serialize)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// The id of the case.
     pub id: String,
     /// The median of each process.
@@ -39,7 +39,7 @@ pub struct Spread {
 
 /// What a comparison can see.
 #[derive(Debug, Serialize)]
-pub struct Resolved {
+pub(crate) struct Resolved {
     /// Processes a side.
     pub processes: usize,
     /// The smallest effect.
@@ -52,7 +52,7 @@ const SIDES: [usize; 3] = [3, 5, 10];
 impl Noise {
     /// The spread of `records` of the same run.
     #[must_use]
-    pub fn new(records: &[Record]) -> Self {
+    pub(crate) fn new(records: &[Record]) -> Self {
         let first = &records[0];
         Self {
             schema: "gpukern-noise/1",
@@ -90,7 +90,7 @@ fn spread(case: &Case, records: &[Record]) -> Option<Spread> {
 
 /// A line for each case.
 #[must_use]
-pub fn text(noise: &Noise) -> String {
+pub(crate) fn text(noise: &Noise) -> String {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut out = format!("{} processes of the same run on {}\n\n", noise.processes, noise.devices.join(", "));
     let sees = SIDES.map(|processes| format!("sees with {processes}"));

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// The limits of one device.
 #[must_use]
-pub fn text(peak: &Peak) -> String {
+pub(crate) fn text(peak: &Peak) -> String {
     let mut out = format!("{} ({})\n", peak.device, peak.driver);
     let extent = match peak.extent {
         Extent::Full => "",
@@ -65,9 +65,10 @@ fn staircase(peak: &Peak) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::probes::AtomicPattern;
     use crate::basis::dtype::DType;
     use crate::device::capability::tests::software_device;
-    use crate::peak::{AtomicPattern, Direction, Figure, Level, Missing, Operation};
+    use crate::peak::{Direction, Figure, Level, Missing, Operation};
 
     #[test]
     fn limits_are_a_table_and_bandwidths_a_staircase() {

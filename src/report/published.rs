@@ -12,7 +12,7 @@ use std::fmt::Write;
 /// A table for each algorithm that `run` measured: our kernel and upload times, and for each source what it published
 /// of the same size and variant. All in milliseconds, as the documents print them.
 #[must_use]
-pub fn text(record: &Record, run: &Run) -> String {
+pub(crate) fn text(record: &Record, run: &Run) -> String {
     let mut out = String::from("published figures beside ours, in ms\n");
     for (number, Figures { source, .. }) in run.published.iter().enumerate() {
         let Published { source, device, contains, .. } = source;

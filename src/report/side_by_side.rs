@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// One table for each algorithm, element type and kind of input; a row for each size and variant.
 #[must_use]
-pub fn text(record: &Record) -> String {
+pub(crate) fn text(record: &Record) -> String {
     let mut out = String::from("devices side by side, median kernel time\n");
     let devices = || record.devices.iter().filter(|device| device.kind != DeviceKind::Host);
     for device in devices() {

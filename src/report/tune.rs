@@ -8,7 +8,7 @@ use crate::tuning::search::Found;
 use std::fmt::Write;
 
 /// One search.
-pub struct Row {
+pub(crate) struct Row {
     /// The variant.
     pub variant: &'static str,
     /// The problem.
@@ -21,7 +21,7 @@ pub struct Row {
 
 /// A line for each search: the best tile, its rate, and what the built-in one reaches.
 #[must_use]
-pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row]) -> String {
+pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row]) -> String {
     let mut out = format!("{}, the best tiles\n", algorithm.name);
     let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
     let headings = ["variant", "dtype", "size", "tile", "GFLOP/s", "built in", "gain", "tried", "of"];

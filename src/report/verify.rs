@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// A row for each variant and element type: how many cases pass, and how near the worst comes to its tolerance.
 #[must_use]
-pub fn table(record: &Record) -> String {
+pub(crate) fn table(record: &Record) -> String {
     let mut out = String::new();
     for device in &record.devices {
         let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
@@ -69,7 +69,7 @@ impl Tally {
 
 /// One line that sums up the run.
 #[must_use]
-pub fn summary(record: &Record) -> String {
+pub(crate) fn summary(record: &Record) -> String {
     let mut tally = Tally::default();
     record.cases.iter().for_each(|case| tally.add(&case.outcome));
     let Tally { passed, skipped, wrong, unverified, .. } = tally;

@@ -17,11 +17,11 @@ const Z: f64 = 1.959_963_985;
 const RESAMPLES: usize = 2000;
 
 /// Runs of a side from which on their spread tells how processes differ; fewer need an assumption.
-pub const TELLING_RUNS: usize = 3;
+pub(crate) const TELLING_RUNS: usize = 3;
 
 /// The samples of one process, ready to be resampled.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub(crate) struct Run {
     sorted: Vec<f64>,
     median: f64,
     /// Standard deviation of the resampled median's rank, as a share of the number of samples.
@@ -33,7 +33,7 @@ pub struct Run {
 impl Run {
     /// From samples in the order they were taken; `None` when there are none, or a median that is not positive.
     #[must_use]
-    pub fn new(samples: &[f64]) -> Option<Self> {
+    pub(crate) fn new(samples: &[f64]) -> Option<Self> {
         let count = samples.len();
         let mut sorted = samples.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -47,21 +47,9 @@ impl Run {
         Some(Self { sorted, median: middle, rank_deviation, drift })
     }
 
-    /// The median.
-    #[must_use]
-    pub fn median(&self) -> f64 {
-        self.median
-    }
-
-    /// The number of samples.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.sorted.len()
-    }
-
     /// Logarithm of the median of the second half of the samples over that of the first.
     #[must_use]
-    pub fn drift(&self) -> f64 {
+    pub(crate) fn drift(&self) -> f64 {
         self.drift
     }
 
@@ -105,7 +93,7 @@ fn inflation(samples: &[f64], median: f64) -> f64 {
 /// The processes of one side, and how far the median of a process lies from that of another for reasons that its own
 /// samples do not show.
 #[derive(Clone, Copy, Debug)]
-pub struct Side<'a> {
+pub(crate) struct Side<'a> {
     /// At least one run.
     pub runs: &'a [Run],
     /// Standard deviation of the logarithm of a run's median between processes, beyond what the spread of `runs`
@@ -115,7 +103,7 @@ pub struct Side<'a> {
 
 /// A ratio of medians.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio {
+pub(crate) struct Ratio {
     /// The estimate.
     pub value: f64,
     /// Its 95 % confidence interval.
@@ -126,7 +114,7 @@ pub struct Ratio {
 
 impl Ratio {
     /// The ratio of a thing to itself.
-    pub const ONE: Self = Self { value: 1.0, interval: [1.0; 2], p: 1.0 };
+    pub(crate) const ONE: Self = Self { value: 1.0, interval: [1.0; 2], p: 1.0 };
 }
 
 /// The ratio of the candidate's median to the baseline's.
@@ -134,7 +122,7 @@ impl Ratio {
 /// With several runs it is that of the typical pair: the median over all pairs of runs (Hodges and Lehmann, *Annals of
 /// Mathematical Statistics* 34, 1963), which a few disturbed processes do not move. `generator` makes it repeatable.
 #[must_use]
-pub fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut impl Rng) -> Ratio {
+pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut impl Rng) -> Ratio {
     let logs = |side: Side<'_>| side.runs.iter().map(|run| run.median.ln()).collect::<Vec<_>>();
     let [baseline_logs, candidate_logs] = [logs(baseline), logs(candidate)];
     let mut scratch = Vec::new();
@@ -159,7 +147,7 @@ pub fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut impl Rng) 
 /// What drifts from round to round moves both and cancels. Rounds near one another are alike, so they are resampled in
 /// blocks as the samples of a run are. `None` when there are none, or when their median is not positive.
 #[must_use]
-pub fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
+pub(crate) fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
     let freedom = ratios.len().saturating_sub(1);
     let run = Run::new(ratios)?;
     let mut normal = Normal { generator, spare: None };

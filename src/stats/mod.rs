@@ -1,8 +1,8 @@
 //! Statistics of samples: pure functions of slices.
 
-pub mod bootstrap;
-pub mod noise;
-pub mod significance;
+pub(crate) mod bootstrap;
+pub(crate) mod noise;
+pub(crate) mod significance;
 
 use crate::basis::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Summary {
 
 /// The median of `samples`, in any order.
 #[must_use]
-pub fn median(samples: &[f64]) -> Option<f64> {
+pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     let mut parted = samples.to_vec();
     let above = parted.len() / 2;
     if parted.is_empty() {

@@ -7,16 +7,16 @@ const DETECTION: f64 = 2.8;
 /// How far the medians of two processes of the same program lie apart by chance on a GPU, in 95 of 100 cases: the
 /// precision that `bench` samples to by default, below which its medians claim nothing. An assumption, not a
 /// measurement: `bench --noise` and `scripts/compare-power` measure it on a device.
-pub const ASSUMED: f64 = 0.01;
+pub(crate) const ASSUMED: f64 = 0.01;
 
 /// The same for a device that runs on the host's processor, where every other program on the machine takes its part:
 /// medians of small products on the software device of a machine with two cores had a robust standard deviation of
 /// 3 to 7 % between processes, 1.96·√2 times which is 8 to 19 %.
-pub const ASSUMED_ON_HOST: f64 = 0.2;
+pub(crate) const ASSUMED_ON_HOST: f64 = 0.2;
 
 /// The relative standard deviation of the medians of several processes: of their logarithms, with n − 1.
 #[must_use]
-pub fn between(medians: &[f64]) -> Option<f64> {
+pub(crate) fn between(medians: &[f64]) -> Option<f64> {
     if medians.len() < 2 || medians.iter().any(|median| *median <= 0.0) {
         return None;
     }
@@ -29,7 +29,7 @@ pub fn between(medians: &[f64]) -> Option<f64> {
 /// The smallest effect that a comparison of `processes` a side finds in 80 of 100 cases, where processes differ by
 /// `between`: 2.8·s·√(2/r) (Kalibera and Jones 2013, section 5).
 #[must_use]
-pub fn resolved(between: f64, processes: usize) -> f64 {
+pub(crate) fn resolved(between: f64, processes: usize) -> f64 {
     DETECTION * between * (2.0 / processes as f64).sqrt()
 }
 

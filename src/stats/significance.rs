@@ -5,7 +5,7 @@
 /// The Chebyshev fit of erfc in *Numerical Recipes*, section 6.2: relative error below 1.2·10⁻⁷ everywhere, so that tails
 /// stay ordered far out.
 #[must_use]
-pub fn two_sided_normal(z: f64) -> f64 {
+pub(crate) fn two_sided_normal(z: f64) -> f64 {
     const COEFFICIENTS: [f64; 10] = [
         -1.265_512_23,
         1.000_023_68,
@@ -30,7 +30,7 @@ pub fn two_sided_normal(z: f64) -> f64 {
 /// Wallace's transformation to a normal deviate (*Annals of Mathematical Statistics* 30, 1959), whose inverse
 /// [`student_quantile`] uses: within 5 % of the exact quantile at 2 degrees of freedom and 0.5 % from 4 on.
 #[must_use]
-pub fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
+pub(crate) fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
     let Some(freedom) = freedom else { return two_sided_normal(t) };
     let v = freedom.max(1) as f64;
     two_sided_normal((8.0 * v + 1.0) / (8.0 * v + 3.0) * (v * (t * t / v).ln_1p()).sqrt())
@@ -38,7 +38,7 @@ pub fn two_sided_student(t: f64, freedom: Option<usize>) -> f64 {
 
 /// The value that Student's t stays below in absolute value as often as a normal variable stays below `z`.
 #[must_use]
-pub fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
+pub(crate) fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
     let Some(freedom) = freedom else { return z };
     let v = freedom.max(1) as f64;
     let scaled = z * (8.0 * v + 3.0) / (8.0 * v + 1.0);
@@ -48,7 +48,7 @@ pub fn student_quantile(z: f64, freedom: Option<usize>) -> f64 {
 /// Adjusts p-values for the number of tests (Benjamini and Hochberg, *Journal of the Royal Statistical Society* B 57,
 /// 1995): taking every test with an adjusted value of at most q keeps the expected share of false ones at q.
 #[must_use]
-pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
+pub(crate) fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*b].total_cmp(&p[*a]));
     let mut adjusted = vec![1.0; p.len()];

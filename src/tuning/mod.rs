@@ -1,4 +1,4 @@
 //! The search for tiles and what it found. Knows no device but its description.
 
-pub mod search;
-pub mod tuned;
+pub(crate) mod search;
+pub(crate) mod tuned;

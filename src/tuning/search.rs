@@ -13,7 +13,7 @@ const NEAR: u32 = 2;
 /// What is left to be tried of a space of tiles. It descends by coordinates: while the best has untried neighbours they
 /// are next. The same seed tries the same tiles in the same order, as long as the times agree.
 #[derive(Debug)]
-pub struct Search {
+pub(crate) struct Search {
     /// Reversed: the next at the end.
     first: Vec<Tile>,
     /// In random order, which breaks ties.
@@ -23,7 +23,7 @@ pub struct Search {
 impl Search {
     /// A search of `space` that begins with `first`, in this order.
     #[must_use]
-    pub fn new(first: &[Tile], space: Vec<Tile>, seed: u64) -> Self {
+    pub(crate) fn new(first: &[Tile], space: Vec<Tile>, seed: u64) -> Self {
         let mut unique: Vec<Tile> = vec![];
         for tile in first {
             if !unique.contains(tile) {
@@ -41,7 +41,7 @@ impl Search {
     }
 
     /// The next tile to try that is `affordable`, when `best` is the fastest so far; `None` when all are tried.
-    pub fn next(&mut self, best: Option<Tile>, affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
+    pub(crate) fn next(&mut self, best: Option<Tile>, affordable: impl Fn(&Tile) -> bool) -> Option<Tile> {
         let next = loop {
             match self.first.pop() {
                 Some(tile) if affordable(&tile) => break Some(tile),

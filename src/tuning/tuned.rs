@@ -120,7 +120,7 @@ impl Kept {
 
 /// The class of a size: each extent rounded to the nearest power of two, so that 1000 shares the results of 1024.
 #[must_use]
-pub fn class(size: Size) -> String {
+pub(crate) fn class(size: Size) -> String {
     let round = |n: u64| {
         let below = 1u64 << n.max(1).ilog2();
         // Nearest on a scale of ratios: √2 is half-way.
@@ -136,7 +136,7 @@ pub fn class(size: Size) -> String {
 
 /// The file of the user's: `gpukern/tuned.toml` in the configuration folder, where there is one.
 #[must_use]
-pub fn default_path() -> Option<PathBuf> {
+pub(crate) fn default_path() -> Option<PathBuf> {
     dirs::config_dir().map(|folder| folder.join("gpukern").join("tuned.toml"))
 }
 
@@ -270,7 +270,7 @@ fn unusable(path: &Path, reason: &str) -> Error {
 }
 
 /// A variant as a device runs it.
-pub struct Chosen {
+pub(crate) struct Chosen {
     /// The algorithm.
     pub algorithm: &'static Algorithm,
     /// The variant.
@@ -284,7 +284,7 @@ pub struct Chosen {
 /// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
 /// the one that `auto` stands for.
 #[must_use]
-pub fn choose(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen> {
+pub(crate) fn choose(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
     if group.pick == Pick::Auto
         && let Some((variant, reason)) = automatic(group, device, tuned)
@@ -352,7 +352,7 @@ fn automatic(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'sta
 /// The first choice of the built-in rule that `device` can run; where it can run none, the last, whose case then says
 /// why.
 #[must_use]
-pub fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'static Variant> {
+pub(crate) fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'static Variant> {
     let variants = favourites(algorithm, spec, device);
     let runs = |variant: &&&Variant| feasible(algorithm, variant, spec, device).is_ok();
     variants.iter().find(runs).or(variants.last()).copied()

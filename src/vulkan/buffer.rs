@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 /// What a buffer is for, which decides where its memory lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub(crate) enum Use {
     /// Kernels read and write it, by address, or read it through texel views.
     Kernel,
     /// The host writes it, the device copies from it.
@@ -20,7 +20,7 @@ pub enum Use {
 }
 
 /// A buffer and its memory.
-pub struct Buffer {
+pub(crate) struct Buffer {
     pub(super) handle: vk::Buffer,
     /// `None` only while being built or dropped.
     allocation: Option<Allocation>,
@@ -34,7 +34,7 @@ impl Buffer {
     ///
     /// # Errors
     /// When the memory cannot be allocated.
-    pub fn new(device: &Rc<Device>, name: &str, size: Bytes, what_for: Use) -> Result<Self, VulkanError> {
+    pub(crate) fn new(device: &Rc<Device>, name: &str, size: Bytes, what_for: Use) -> Result<Self, VulkanError> {
         let (usage, location) = match what_for {
             Use::Kernel => (
                 vk::BufferUsageFlags::STORAGE_BUFFER
@@ -77,7 +77,7 @@ impl Buffer {
 
     /// The address that kernels use. Only for [`Use::Kernel`].
     #[must_use]
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         let info = vk::BufferDeviceAddressInfo::default().buffer(self.handle);
         // SAFETY: the buffer has memory and was made with the usage that this call asks for.
         unsafe { self.device.handle.get_buffer_device_address(&info) }
@@ -85,12 +85,12 @@ impl Buffer {
 
     /// The memory as the host sees it. Empty for [`Use::Kernel`].
     #[must_use]
-    pub fn mapped(&self) -> &[u8] {
+    pub(crate) fn mapped(&self) -> &[u8] {
         self.allocation.as_ref().and_then(Allocation::mapped_slice).map_or(&[], |slice| &slice[..self.size.0 as usize])
     }
 
     /// The memory as the host sees it. Empty for [`Use::Kernel`].
-    pub fn mapped_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn mapped_mut(&mut self) -> &mut [u8] {
         let size = self.size.0 as usize;
         self.allocation.as_mut().and_then(Allocation::mapped_slice_mut).map_or(&mut [], |slice| &mut slice[..size])
     }

@@ -13,11 +13,11 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// A command buffer being recorded.
-pub struct Recorder(Commands);
+pub(crate) struct Recorder(Commands);
 
 /// The data of a buffer, without its red zones.
 #[derive(Clone, Copy)]
-pub struct Region<'a> {
+pub(crate) struct Region<'a> {
     /// The buffer.
     pub buffer: &'a Buffer,
     /// Bytes before the data.
@@ -27,7 +27,7 @@ pub struct Region<'a> {
 }
 
 /// A recorded command buffer that can be submitted again and again.
-pub struct Commands {
+pub(crate) struct Commands {
     handle: vk::CommandBuffer,
     pool: vk::CommandPool,
     fence: vk::Fence,
@@ -53,7 +53,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When the device has no memory for commands.
-    pub fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
+    pub(crate) fn new(device: &Rc<Device>) -> Result<Self, VulkanError> {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
         // SAFETY: the device is alive.
         let pool = unsafe { device.handle.create_command_pool(&info, None) }.call("vkCreateCommandPool")?;
@@ -82,7 +82,7 @@ impl Recorder {
     }
 
     /// Makes everything recorded later wait for, and see, everything recorded before.
-    pub fn barrier(&mut self) {
+    pub(crate) fn barrier(&mut self) {
         self.barrier_with(vk::PipelineStageFlags::empty(), vk::AccessFlags::empty());
     }
 
@@ -128,7 +128,7 @@ impl Recorder {
     }
 
     /// Fills the whole of `buffer` with a word.
-    pub fn fill(&mut self, buffer: &Buffer, word: u32) {
+    pub(crate) fn fill(&mut self, buffer: &Buffer, word: u32) {
         // SAFETY: the buffer outlives the submission (it is waited for) and allows transfers.
         unsafe { self.0.device.handle.cmd_fill_buffer(self.0.handle, buffer.handle, 0, vk::WHOLE_SIZE, word) };
     }
@@ -142,7 +142,7 @@ impl Recorder {
     }
 
     /// Copies `bytes` bytes.
-    pub fn copy(&mut self, from: (&Buffer, u64), to: (&Buffer, u64), bytes: u64) {
+    pub(crate) fn copy(&mut self, from: (&Buffer, u64), to: (&Buffer, u64), bytes: u64) {
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
         // SAFETY: both buffers outlive the submission and allow transfers; the ranges are the caller's.
         unsafe { self.0.device.handle.cmd_copy_buffer(self.0.handle, from.0.handle, to.0.handle, &[region]) };
@@ -153,7 +153,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When a pipeline cannot be made.
-    pub fn steps(
+    pub(crate) fn steps(
         &mut self,
         steps: &[Step],
         pipelines: &mut Pipelines,
@@ -240,7 +240,7 @@ impl Recorder {
     }
 
     /// Forgets earlier stamps. Record it once, before the first stamp.
-    pub fn reset(&mut self, timestamps: &Timestamps) {
+    pub(crate) fn reset(&mut self, timestamps: &Timestamps) {
         // SAFETY: the pool outlives the submission.
         unsafe {
             self.0.device.handle.cmd_reset_query_pool(self.0.handle, timestamps.pool, 0, 2 * timestamps.pairs);
@@ -248,7 +248,7 @@ impl Recorder {
     }
 
     /// Stamps the time when everything recorded before has finished: stamp 0 and 1 are the first pair, and so on.
-    pub fn stamp(&mut self, timestamps: &Timestamps, index: u32) {
+    pub(crate) fn stamp(&mut self, timestamps: &Timestamps, index: u32) {
         let stage = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
         // SAFETY: the pool outlives the submission and `index` was reset.
         unsafe { self.0.device.handle.cmd_write_timestamp(self.0.handle, stage, timestamps.pool, index) };
@@ -258,7 +258,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When the device has no memory for the commands.
-    pub fn finish(mut self) -> Result<Commands, VulkanError> {
+    pub(crate) fn finish(mut self) -> Result<Commands, VulkanError> {
         self.barrier_to_host();
         // SAFETY: the command buffer is being recorded.
         unsafe { self.0.device.handle.end_command_buffer(self.0.handle) }.call("vkEndCommandBuffer")?;
@@ -271,7 +271,7 @@ impl Commands {
     ///
     /// # Errors
     /// When the device is lost.
-    pub fn run(&self) -> Result<Nanos, VulkanError> {
+    pub(crate) fn run(&self) -> Result<Nanos, VulkanError> {
         let buffers = [self.handle];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
         let start = Instant::now();

@@ -13,10 +13,11 @@ mod query;
 mod timestamps;
 mod views;
 
-pub use buffer::{Buffer, Use};
-pub use command::{Commands, Recorder, Region};
+pub(crate) use buffer::{Buffer, Use};
+pub(crate) use command::{Commands, Recorder, Region};
 pub use device::Device;
-pub use error::VulkanError;
-pub use instance::{Instance, PhysicalDevice, Validation};
-pub use pipeline::{Pipeline, Pipelines};
-pub use timestamps::Timestamps;
+pub(crate) use error::VulkanError;
+pub(crate) use instance::PhysicalDevice;
+pub use instance::{Instance, Validation};
+pub(crate) use pipeline::Pipelines;
+pub(crate) use timestamps::Timestamps;

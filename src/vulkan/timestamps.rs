@@ -8,7 +8,7 @@ use ash::vk;
 use std::rc::Rc;
 
 /// Pairs of timestamps around pieces of work.
-pub struct Timestamps {
+pub(crate) struct Timestamps {
     pub(super) pool: vk::QueryPool,
     /// Number of pairs.
     pub(super) pairs: u32,
@@ -20,7 +20,7 @@ impl Timestamps {
     ///
     /// # Errors
     /// When the device cannot make it.
-    pub fn new(device: &Rc<Device>, pairs: u32) -> Result<Self, VulkanError> {
+    pub(crate) fn new(device: &Rc<Device>, pairs: u32) -> Result<Self, VulkanError> {
         let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(2 * pairs);
         // SAFETY: the device is alive.
         let pool = unsafe { device.handle.create_query_pool(&info, None) }.call("vkCreateQueryPool")?;
@@ -31,7 +31,7 @@ impl Timestamps {
     ///
     /// # Errors
     /// When the results cannot be read.
-    pub fn elapsed(&self) -> Result<Nanos, VulkanError> {
+    pub(crate) fn elapsed(&self) -> Result<Nanos, VulkanError> {
         let mut ticks = vec![0u64; 2 * self.pairs as usize];
         let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
         // SAFETY: every query of the pool was written by the submission that was just waited for.

@@ -1,8 +1,7 @@
 //! `ab`: two variants, SPIR-V files or drivers in turns.
 
 use super::{expect_exit, gpukern, run, stderr, stdout};
-use gpukern::basis::dtype::DType;
-use gpukern::kernel::shaders::Shader;
+use gpukern::{DType, Shader};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

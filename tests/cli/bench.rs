@@ -1,7 +1,7 @@
 //! `bench` and `verify` on the software device.
 
 use super::{expect_exit, gpukern, stderr, stdout};
-use gpukern::algorithms::{self, ALGORITHMS};
+use gpukern::{ALGORITHMS, find_algorithm};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -110,7 +110,7 @@ fn every_variant_conforms_at_awkward_sizes() {
     let others: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).filter(|name| *name != "matmul").collect();
     conforms(&others);
     // The slow variants on a product of 1000 in six types are nine tenths of the time of the test below.
-    let matmul = algorithms::find("matmul").expect("it is registered");
+    let matmul = find_algorithm("matmul").expect("it is registered");
     let (smaller, largest) = matmul.verify_size.cpu.rsplit_once(',').expect("several sizes");
     assert_eq!(largest, "1000");
     conforms(&["matmul", "--size", smaller]);

@@ -1,14 +1,9 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
-use gpukern::algorithms;
-use gpukern::basis::dtype::DType;
-use gpukern::device::cache::Cache;
-use gpukern::kernel::shaders::Shader;
-use gpukern::measure::runner::{Observer, Runner, Timing};
-use gpukern::plan::options::Selection;
-use gpukern::plan::{Purpose, Run};
-use gpukern::record::{Case, Outcome};
-use gpukern::vulkan::{Device, Instance, Validation};
+use gpukern::{
+    Cache, Case, DType, Device, Instance, Observer, Outcome, Purpose, Run, Runner, Selection, Shader, Timing,
+    Validation, find_algorithm,
+};
 use std::sync::atomic::AtomicBool;
 
 struct Silent;
@@ -62,7 +57,7 @@ fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, chang
     let mut runner = Runner::new(&device, Timing::VerifyOnly, &Cache::none(), &go_on).expect("it starts");
 
     // Those for matrix units have no software device to be broken on.
-    let variants = algorithms::find(algorithm).expect("it is registered").variants.iter().filter(|variant| {
+    let variants = find_algorithm(algorithm).expect("it is registered").variants.iter().filter(|variant| {
         let shaders = variant.shaders(DType::F32).unwrap_or_default();
         let matrices = |shader: &&Shader| shader.declares("CooperativeMatrixKHR");
         !shaders.is_empty() && !shaders.iter().any(matrices)

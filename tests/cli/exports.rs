@@ -1,7 +1,7 @@
 //! `export` and `report`: files from a record, without a device.
 
 use super::{expect_exit, gpukern, stderr, stdout};
-use gpukern::export::Format;
+use gpukern::Format;
 use std::path::Path;
 use std::process::Command;
 

@@ -1,8 +1,7 @@
 //! LU factorisations on the device against independent ones in f64.
 
 use super::{expect_exit, gpukern, stderr, stdout};
-use gpukern::algorithms::input::Input;
-use gpukern::algorithms::matrix::for_factorisation;
+use gpukern::{Input, for_factorisation};
 
 const N: usize = 100;
 

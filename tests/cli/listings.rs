@@ -1,7 +1,7 @@
 //! `devices`, `list` and help.
 
 use super::{expect_exit, gpukern, stdout};
-use gpukern::algorithms::ALGORITHMS;
+use gpukern::ALGORITHMS;
 
 /// Not a snapshot: a new variant must need no change here.
 #[test]

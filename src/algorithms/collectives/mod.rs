@@ -28,7 +28,7 @@ use crate::kernel::buffer::Role;
 use primitive::Primitive;
 
 /// Communication within sub-groups.
-pub static COLLECTIVES: Algorithm = Algorithm {
+pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     name: "collectives",
     summary: "what one collective operation costs: a chain of n dependent ones in one work-group of two sub-groups",
     work: "n operations; the time per operation is the kernel time divided by n: latency, with the launch's share in it",

@@ -11,7 +11,7 @@ use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
 
 /// One round of the eigenvector.
-pub static EIGENVECTOR: Algorithm = Algorithm {
+pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
     name: "eigenvector",
     summary: "one round of the eigenvector, e[i] ← e[i]·s[i]/max, in place",
     work: "2·n operations; s, max and e read once, e written once",

@@ -11,13 +11,13 @@ mod row_sum;
 mod stop_check;
 mod vector_max;
 
-pub use eigenvector::EIGENVECTOR;
-pub use next_matrix::NEXT_MATRIX;
-pub use pipeline::EIGEN;
-pub use row_sum::ROW_SUM;
+pub(crate) use eigenvector::EIGENVECTOR;
+pub(crate) use next_matrix::NEXT_MATRIX;
+pub(crate) use pipeline::EIGEN;
+pub(crate) use row_sum::ROW_SUM;
 pub(crate) use stop_check::EPS as STOP_CHECK_EPS;
-pub use stop_check::STOP_CHECK;
-pub use vector_max::VECTOR_MAX;
+pub(crate) use stop_check::STOP_CHECK;
+pub(crate) use vector_max::VECTOR_MAX;
 
 use super::error_bound::{self, Worst};
 use super::{CaseSpec, Check, MOST_ELEMENTS, Oracle, Sweeps};

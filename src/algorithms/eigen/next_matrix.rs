@@ -11,7 +11,7 @@ use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 
 /// The next matrix of the similarity transform.
-pub static NEXT_MATRIX: Algorithm = Algorithm {
+pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     name: "next-matrix",
     summary: "the next matrix of the similarity transform, M[r,c] ← M[r,c]·s[c]/s[r], in place",
     work: "2·n² operations; M and s read once, M written once",

@@ -34,7 +34,7 @@ use crate::kernel::program::{BufferId, Program, Repeat, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Dominant eigenvalue and eigenvector.
-pub static EIGEN: Algorithm = Algorithm {
+pub(crate) static EIGEN: Algorithm = Algorithm {
     name: "eigen",
     summary: "dominant eigenvalue and eigenvector of a positive matrix by similarity transform",
     work: "3·n² operations, those of one round, for the number of rounds depends on the data; A read once, v and λ written \

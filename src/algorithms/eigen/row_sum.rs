@@ -14,7 +14,7 @@ use crate::kernel::program::{BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
 
 /// Row sums.
-pub static ROW_SUM: Algorithm = Algorithm {
+pub(crate) static ROW_SUM: Algorithm = Algorithm {
     name: "row-sum",
     summary: "sums s[r] = Σ A[r,c] of the rows of an n×n matrix",
     work: "n² additions; A read once, s written once",

@@ -16,7 +16,7 @@ use crate::kernel::program::{BufferId, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// The stop criterion.
-pub static STOP_CHECK: Algorithm = Algorithm {
+pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     name: "stop-check",
     summary: "whether neighbouring elements of a vector, the last and the first too, differ by less than 0.001",
     work: "2·n operations (a difference and a comparison); s read once, the flag written once",

@@ -12,7 +12,7 @@ use crate::kernel::program::{BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
 
 /// Maximum of a vector.
-pub static VECTOR_MAX: Algorithm = Algorithm {
+pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
     name: "vector-max",
     summary: "largest of the n non-negative elements of a vector",
     work: "n comparisons; x read once, max written once",

@@ -15,7 +15,7 @@ use crate::kernel::buffer::Role;
 use crate::kernel::program::BufferId;
 
 /// LU factorisation.
-pub static LU: Algorithm = Algorithm {
+pub(crate) static LU: Algorithm = Algorithm {
     name: "lu",
     summary: "LU factorisation A = L·U without pivoting, n×n, row major",
     work: "2/3·n³ operations; A read once, L and U written once",

@@ -16,11 +16,11 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-pub use tile::Tile;
-pub use tuning::Tunable;
+pub(crate) use tile::Tile;
+pub(crate) use tuning::Tunable;
 
 /// Matrix product.
-pub static MATMUL: Algorithm = Algorithm {
+pub(crate) static MATMUL: Algorithm = Algorithm {
     name: "matmul",
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",

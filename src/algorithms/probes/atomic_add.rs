@@ -15,7 +15,7 @@ use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use rand::Rng;
 
 /// Atomic additions.
-pub static ATOMIC_ADD: Algorithm = Algorithm {
+pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     name: "atomic-add",
     summary: "rate of atomic additions: N invocations add 64 times each to C counters",
     work: "64·N operations; no bytes to speak of",

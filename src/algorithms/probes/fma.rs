@@ -23,7 +23,7 @@ use half::f16;
 use rand::Rng;
 
 /// Chains of multiply-adds.
-pub static FMA: Algorithm = Algorithm {
+pub(crate) static FMA: Algorithm = Algorithm {
     name: "fma",
     summary: "arithmetic rate: n invocations go through 16 sequences of 2048 multiply-adds each",
     work: "n·16·2048·2 operations; no bytes to speak of",

@@ -16,7 +16,7 @@ use crate::kernel::shaders::Shader;
 use rand::Rng;
 
 /// Chains of dispatches.
-pub static LAUNCH: Algorithm = Algorithm {
+pub(crate) static LAUNCH: Algorithm = Algorithm {
     name: "launch",
     summary: "what a dispatch costs: n of them in one command buffer",
     work: "no operations, no bytes; the time of one dispatch is the kernel time divided by n",

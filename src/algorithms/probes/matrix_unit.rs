@@ -21,7 +21,7 @@ use half::{bf16, f16};
 use rand::Rng;
 
 /// Products of cooperative matrices.
-pub static MATRIX_UNIT: Algorithm = Algorithm {
+pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     name: "matrix-unit",
     summary: "rate of the matrix units: products of one shape MxNxK of cooperative matrices, kept in registers",
     work: "16384 sub-groups · 4 accumulators · 1025 products · 2·M·N·K operations; no bytes to speak of",

@@ -23,7 +23,7 @@ const VERIFY: &str = "2^12x2^15,2^14x2^18,2^16x2^16";
 macro_rules! memory {
     ($($static:ident $name:literal $pattern:ident $summary:literal $shows:literal $source:literal $($more:expr)?;)*) => {$(
         #[doc = concat!("Bandwidth of memory: ", $summary, ".")]
-        pub static $static: Algorithm = Algorithm {
+        pub(crate) static $static: Algorithm = Algorithm {
             name: $name,
             summary: $summary,
             work: "4·T bytes for T words touched; no operations",

@@ -12,13 +12,13 @@ mod memory;
 mod quantity;
 mod shared_memory;
 
-pub use atomic_add::ATOMIC_ADD;
-pub use fma::FMA;
-pub use launch::LAUNCH;
-pub use matrix_unit::MATRIX_UNIT;
-pub use memory::{MEMORY_COPY, MEMORY_READ, MEMORY_WRITE};
-pub use quantity::{AtomicPattern, Bounds, Direction, Operation, Quantity, Unit};
-pub use shared_memory::SHARED_MEMORY;
+pub(crate) use atomic_add::ATOMIC_ADD;
+pub(crate) use fma::FMA;
+pub(crate) use launch::LAUNCH;
+pub(crate) use matrix_unit::MATRIX_UNIT;
+pub(crate) use memory::{MEMORY_COPY, MEMORY_READ, MEMORY_WRITE};
+pub(crate) use quantity::{AtomicPattern, Bounds, Direction, Operation, Quantity, Unit};
+pub(crate) use shared_memory::SHARED_MEMORY;
 
 use super::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::HostArray;

@@ -15,7 +15,7 @@ use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use rand::Rng;
 
 /// Reads of shared memory.
-pub static SHARED_MEMORY: Algorithm = Algorithm {
+pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     name: "shared-memory",
     summary: "shared-memory bandwidth: n work-groups of 256 invocations load 4096 vectors of 16 bytes each",
     work: "n·256·4096·16 bytes; no operations",

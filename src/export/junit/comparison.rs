@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// Every case that one side has.
 #[must_use]
-pub fn text(comparison: &Comparison, ruling: &Ruling) -> String {
+pub(crate) fn text(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut suites: Vec<Suite<'_>> = vec![];
     let mut add = |device, test| {
         let at = suites.iter().position(|suite| suite.name == device).unwrap_or_else(|| {

@@ -4,8 +4,8 @@
 mod comparison;
 mod run;
 
-pub use comparison::text as comparison;
-pub use run::text;
+pub(crate) use comparison::text as comparison;
+pub(crate) use run::text;
 
 use crate::basis::markup::escape;
 use crate::basis::units::Nanos;

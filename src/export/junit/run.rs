@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 /// Every case.
 #[must_use]
-pub fn text(record: &Record) -> String {
+pub(crate) fn text(record: &Record) -> String {
     let all = named(record);
     let suites = record.devices.iter().map(|device| Suite {
         name: &device.name,

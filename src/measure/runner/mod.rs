@@ -2,7 +2,7 @@
 
 mod duel;
 mod limits;
-pub mod tune;
+pub(crate) mod tune;
 
 use crate::algorithms::Problem;
 use crate::basis::units::Nanos;
@@ -19,7 +19,7 @@ use crate::record::{Case, Conditions, Measured, Outcome, Sample, Verification};
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
-pub use duel::Entrant;
+pub(crate) use duel::Entrant;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
@@ -36,7 +36,7 @@ pub trait Observer {
 }
 
 /// Tells nobody.
-pub struct Silent;
+pub(crate) struct Silent;
 
 impl Observer for Silent {}
 

@@ -19,7 +19,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// Largest record that is read: some ten times the largest that `bench` can write.
-pub const MOST_BYTES: u64 = 256 << 20;
+pub(crate) const MOST_BYTES: u64 = 256 << 20;
 
 /// Bytes of cases from which on they are parsed on all cores.
 const PARALLEL: usize = 1 << 20;
@@ -42,7 +42,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// When it cannot be read, is too large, or is no record that can be believed.
-pub fn read(path: &Path) -> Result<Loaded, Error> {
+pub(crate) fn read(path: &Path) -> Result<Loaded, Error> {
     if path == Path::new("-") {
         let bytes = take(std::io::stdin().lock(), "standard input")?;
         return parse(&bytes, "standard input");
