@@ -153,7 +153,7 @@ fn use_it(record: Record, other: &Record) {
     }
     let _ = (tables::compact(&record), tables::long(&record), tables::notes(&record));
     let _ = compare(std::slice::from_ref(other), std::slice::from_ref(&record), &Settings::default());
-    let _ = html::report(&[html::Run { name: "fuzz".into(), record }]);
+    let _ = html::report(&[html::NamedRecord { name: "fuzz".into(), record }]);
 }
 
 fn main() -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! The eigenvalue kernels on a device: forms that the device at hand would not choose, and broken programs.
 
 use gpukern::{
-    Cache, CaseSpec, Check, DType, Device, DeviceKind, Feature, Input, Instance, Program, Size, Step, StopRule,
+    CacheFolder, CaseSpec, Check, DType, Device, DeviceKind, Feature, Input, Instance, Program, Size, Step, StopRule,
     StopTest, Validation, Workbench, find_algorithm,
 };
 use std::rc::Rc;
@@ -21,7 +21,7 @@ fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
 
 /// Runs `program` on the problem of `case`.
 fn verify(device: &Rc<Device>, algorithm: &str, case: &CaseSpec, program: &Program) -> Result<Check, String> {
-    let mut workbench = Workbench::new(device, &Cache::none()).expect("a workbench");
+    let mut workbench = Workbench::new(device, &CacheFolder::none()).expect("a workbench");
     let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
     let loaded = workbench.load(problem.as_ref()).expect("room for it");
     workbench.verify(&loaded, program).expect("it runs").check

@@ -84,24 +84,24 @@ impl Combinations {
     }
 }
 
-/// Whether products are taken of values or of their magnitudes.
+/// Whether a product is of values or of their magnitudes.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Of {
-    Values,
-    Magnitudes,
+pub(super) enum Sign {
+    Kept,
+    Dropped,
 }
 
-impl Of {
+impl Sign {
     pub(super) fn apply(self, value: f64) -> f64 {
         match self {
-            Self::Values => value,
-            Self::Magnitudes => value.abs(),
+            Self::Kept => value,
+            Self::Dropped => value.abs(),
         }
     }
 }
 
 /// A·(B·X), or the same of magnitudes, in f64; M×S row major.
-pub(super) fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &HostArray, of: Of) -> Vec<f64> {
+pub(super) fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &HostArray, of: Sign) -> Vec<f64> {
     let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
     let s = x.columns.len();
     let mut result = vec![0.0; m * s];

@@ -17,7 +17,7 @@ use crate::measure::runner::{Entrant, Timing};
 use crate::measure::session::{Session, Setup};
 use crate::plan::options;
 use crate::plan::options::Selection;
-use crate::plan::{Group, Purpose, Run};
+use crate::plan::{CaseGroup, PlannedRun, Purpose};
 use crate::record::{Outcome, Record};
 use crate::report;
 use crate::stats;
@@ -57,7 +57,7 @@ struct Played {
 struct Match<'a> {
     labels: [String; 2],
     contest: Contest<'a>,
-    run: Run,
+    run: PlannedRun,
     selection: Selection,
     min_effect: f64,
     max_time: Duration,
@@ -139,7 +139,7 @@ impl<'a> Match<'a> {
             subgroup_size: args.subgroup_size.iter().cloned().collect(),
             ..Selection::default()
         };
-        let run = Run::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
+        let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
         let [group] = &run.groups[..] else {
             return Err(Error::Usage(format!(
                 "ab judges one case, these are {}; give one --size, --dtype and --subgroup-size",
@@ -364,7 +364,7 @@ fn drivers(args: &AbArgs) -> Result<([String; 2], Contest<'_>), Error> {
 fn substitutes<'a>(
     args: &AbArgs,
     variant: &'static Variant,
-    group: &Group,
+    group: &CaseGroup,
 ) -> Result<([String; 2], Contest<'a>), Error> {
     let kernel = only_kernel(variant, group)?;
     let enter = |file: Option<&Path>| {
@@ -394,7 +394,7 @@ fn contestant(record: Record, label: &str, name: &str) -> Result<Contestant, Err
 }
 
 /// The kernel that a file of the user's takes the place of.
-fn only_kernel(variant: &'static Variant, group: &Group) -> Result<&'static Shader, Error> {
+fn only_kernel(variant: &'static Variant, group: &CaseGroup) -> Result<&'static Shader, Error> {
     let shaders = variant.shaders(group.spec.dtype).unwrap_or_default();
     match shaders[..] {
         [kernel] => Ok(kernel),

@@ -8,7 +8,7 @@ use crate::basis::printable::printable;
 use crate::commands::cli::{BenchArgs, TableForm};
 use crate::device::capability::DeviceKind;
 use crate::measure::runner::Timing;
-use crate::measure::session::{Job, Limits, Measured, Setup};
+use crate::measure::session::{Job, LimitPolicy, MeasuredPlan, Setup};
 use crate::plan::Plan;
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
@@ -26,10 +26,10 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let mut notes = String::new();
     let request = Request::new(args, &mut notes)?;
     let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
-    let limits = if args.no_peak { Limits::Ignore } else { Limits::Hold };
+    let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
     let job = Job::new(Timing::Sample, limits, &tuned, command_line());
-    let Measured { record, validated } = measure(&plan, setup, job)?;
+    let MeasuredPlan { record, validated } = measure(&plan, setup, job)?;
     notes.push_str(&report::bench::notes(&record));
     let exit = beside(exit(&record), validated, &mut notes);
 

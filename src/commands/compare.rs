@@ -6,7 +6,7 @@ use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::commands::cli::CompareArgs;
 use crate::compare;
-use crate::compare::gate::{self, Limit};
+use crate::compare::gate::{self, GateLimit};
 use crate::export::junit;
 use crate::report;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let exit = judging::exit(&comparison, &ruling);
     let mut output = report::compare::text(&comparison, &ruling);
     if let Some(target) = json {
-        let document = compare::Document::new(&comparison, &ruling.violations, exit);
+        let document = compare::ComparisonDocument::new(&comparison, &ruling.violations, exit);
         output = target.deliver_json(&document)?.unwrap_or(output);
     }
     if let Some(target) = junit {
@@ -57,7 +57,7 @@ fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
     first.into_iter().chain(more).map(PathBuf::as_path).collect()
 }
 
-fn read_limits(path: &Path) -> Result<Vec<Limit>, Error> {
+fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
     let shown = printable(&path.display().to_string()).into_owned();
     let text = std::fs::read_to_string(path)
         .map_err(|e| Error::Usage(format!("cannot read limits '{shown}': {e}; docs/compare.md shows a file")))?;

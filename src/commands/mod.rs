@@ -21,10 +21,10 @@ mod verify;
 
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::{Cli, Command};
-use crate::device::cache::Cache;
-use crate::measure::session::{Agenda, Job, Measured, Setup};
+use crate::device::cache::CacheFolder;
+use crate::measure::session::{Agenda, Job, MeasuredPlan, Setup};
 use crate::plan::Plan;
-use crate::record::reader::{self, Loaded};
+use crate::record::reader::{self, LoadedRecord};
 use crate::vulkan::Validation;
 use progress::Progress;
 use std::fmt::Write;
@@ -53,7 +53,7 @@ impl Answer {
 /// What ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
-    let cache = Cache::new(cli.cache_dir.as_deref());
+    let cache = CacheFolder::new(cli.cache_dir.as_deref());
     let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &setup),
@@ -70,7 +70,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
 }
 
 /// The record in a file; what is odd about it goes to `notes`.
-fn read(path: &Path, notes: &mut String) -> Result<Loaded, Error> {
+fn read(path: &Path, notes: &mut String) -> Result<LoadedRecord, Error> {
     let loaded = reader::read(path)?;
     for note in &loaded.notes {
         let _ = writeln!(notes, "note: {note}");
@@ -92,7 +92,7 @@ fn command_line() -> Vec<String> {
 }
 
 /// Takes `plan` through its devices, with progress on standard error.
-fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<Measured, Error> {
+fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Error> {
     let session = Agenda::session(plan, setup)?;
     let agenda = Agenda::new(plan, setup, session.as_ref())?;
     let interrupted = interrupt::listen()?;

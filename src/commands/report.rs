@@ -4,7 +4,7 @@ use super::document::Document;
 use super::{Answer, read};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::ReportArgs;
-use crate::report::html::{Run, report};
+use crate::report::html::{NamedRecord, report};
 use std::fmt::Write;
 
 const REPORT: Document = Document { name: "a report", option: "--output" };
@@ -14,7 +14,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
     let (mut runs, mut notes) = (vec![], String::new());
     for path in &args.run {
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
-        runs.push(Run { name, record: read(path, &mut notes)?.record });
+        runs.push(NamedRecord { name, record: read(path, &mut notes)?.record });
     }
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(

@@ -13,7 +13,7 @@ use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Observer, Runner, Timing};
 use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
-use crate::plan::{Group, Purpose, Run};
+use crate::plan::{CaseGroup, PlannedRun, Purpose};
 use crate::report::tune::{self as report, Row};
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
@@ -109,7 +109,7 @@ impl Tuning {
         &mut self,
         runner: &mut Runner<'_>,
         device: &DeviceInfo,
-        group: &Group,
+        group: &CaseGroup,
         tunable: &'static Tunable,
     ) -> Option<Row> {
         let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
@@ -186,7 +186,7 @@ impl Tuning {
 }
 
 /// The algorithm and the problems to search.
-fn plan(args: TuneArgs) -> Result<(&'static Algorithm, Run), Error> {
+fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     let TuneArgs { algorithm: name, mut variant, size, dtype, device, seed, .. } = args;
     let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
     let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
@@ -199,7 +199,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, Run), Error> {
         variant = known.iter().map(ToString::to_string).collect();
     }
     let selection = Selection { algorithm: vec![name], variant, size, dtype, device, seed, ..Selection::default() };
-    let run = Run::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
+    let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| variant.name).find(|name| !known.contains(name));
     let auto = run.groups.iter().any(|group| group.cases() > group.variants.len());
@@ -210,7 +210,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, Run), Error> {
 }
 
 /// A line for each variant that has none of the element types: there is nothing to search for it.
-fn without_type(run: &Run) -> String {
+fn without_type(run: &PlannedRun) -> String {
     let mut notes = String::new();
     let dtypes: BTreeSet<_> = run.groups.iter().map(|group| group.spec.dtype).collect();
     for variant in run.groups.first().map_or(&[][..], |group| &group.variants) {
@@ -232,9 +232,9 @@ fn without_type(run: &Run) -> String {
 /// Each problem with each variant that has its element type.
 fn searches<'a>(
     algorithm: &'static Algorithm,
-    run: &'a Run,
+    run: &'a PlannedRun,
     device: &DeviceInfo,
-) -> impl Iterator<Item = (&'a Group, &'static Tunable)> {
+) -> impl Iterator<Item = (&'a CaseGroup, &'static Tunable)> {
     run.groups_on(device.kind).flat_map(move |group| {
         let variants = group.variants.iter().filter(|variant| variant.supports(group.spec.dtype));
         variants.filter_map(move |variant| Some((group, algorithm.tunable(variant)?)))
@@ -246,7 +246,7 @@ fn results(
     device: &DeviceInfo,
     algorithm: &Algorithm,
     tunable: &Tunable,
-    group: &Group,
+    group: &CaseGroup,
     found: &Found,
     work: Work,
 ) -> Vec<Kept> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// What `compare --json` writes.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Document<'a> {
+pub(crate) struct ComparisonDocument<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
     /// Limits of `--gate` that the candidate does not keep.
@@ -18,7 +18,7 @@ pub(crate) struct Document<'a> {
     exit: u8,
 }
 
-impl<'a> Document<'a> {
+impl<'a> ComparisonDocument<'a> {
     /// Of a finished comparison.
     #[must_use]
     pub(crate) fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn the_committed_schema_is_that_of_the_types() {
         let settings = schemars::generate::SchemaSettings::default().for_serialize();
-        let schema = settings.into_generator().into_root_schema_for::<Document<'_>>();
+        let schema = settings.into_generator().into_root_schema_for::<ComparisonDocument<'_>>();
         crate::record::schema::assert_committed("docs/compare.schema.json", &schema);
     }
 }

@@ -26,7 +26,7 @@ struct Table {
 
 /// Limits for the cases whose id matches a pattern.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Limit {
+pub(crate) struct GateLimit {
     /// The pattern: `*` stands for any text.
     case: String,
     /// Largest ratio less 1.
@@ -57,15 +57,15 @@ pub(crate) struct Violation {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn parse(text: &str) -> Result<Vec<Limit>, String> {
+pub(crate) fn parse(text: &str) -> Result<Vec<GateLimit>, String> {
     let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
     if file.limit.is_empty() {
         return Err("it limits nothing; add a [[limit]] table".into());
     }
-    file.limit.into_iter().map(Limit::try_from).collect()
+    file.limit.into_iter().map(GateLimit::try_from).collect()
 }
 
-impl TryFrom<Table> for Limit {
+impl TryFrom<Table> for GateLimit {
     type Error = String;
 
     fn try_from(table: Table) -> Result<Self, String> {
@@ -152,7 +152,7 @@ pub(crate) struct Ruling {
 ///
 /// # Errors
 /// When a pattern matches no case of either side: a limit that is never looked at protects nothing.
-pub(crate) fn rule(limits: &[Limit], comparison: &Comparison) -> Result<Ruling, String> {
+pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, String> {
     let mut ruling = Ruling::default();
     let mut kept: BTreeMap<usize, bool> = BTreeMap::new();
     for limit in limits {
@@ -179,7 +179,7 @@ pub(crate) fn rule(limits: &[Limit], comparison: &Comparison) -> Result<Ruling, 
     Ok(ruling)
 }
 
-impl Limit {
+impl GateLimit {
     fn broken(&self, case: &Compared) -> Vec<String> {
         let mut broken = vec![];
         let percent = |share: f64| format!("{} %", significant(100.0 * share));

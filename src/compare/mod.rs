@@ -10,7 +10,7 @@ mod side;
 mod why;
 
 pub(crate) use differences::Difference;
-pub(crate) use document::Document;
+pub(crate) use document::ComparisonDocument;
 
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, Work};

@@ -4,7 +4,7 @@ use super::side::{FAILED, INTERRUPTED, MEASURED, REJECTED, Seen, state};
 use super::{Compared, FEW_PROCESSES, LEAST_SAMPLES, Settings, Sighting, Unmatched, Verdict, judge, why};
 use crate::basis::units::Nanos;
 use crate::record::Measured;
-use crate::stats::bootstrap::{self, Run, Side, TELLING_RUNS};
+use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
 use crate::stats::noise;
 use std::collections::BTreeSet;
 
@@ -35,9 +35,9 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
     }))
 }
 
-pub(super) fn runs(side: &[Seen<'_>]) -> Vec<Run> {
+pub(super) fn runs(side: &[Seen<'_>]) -> Vec<ProcessSamples> {
     let times = |seen: &Seen<'_>| seen.samples().iter().map(|sample| sample.device.0).collect::<Vec<_>>();
-    side.iter().filter_map(|seen| Run::new(&times(seen))).collect()
+    side.iter().filter_map(|seen| ProcessSamples::new(&times(seen))).collect()
 }
 
 impl Pair<'_> {
@@ -95,7 +95,7 @@ impl Pair<'_> {
         let [baseline, candidate] = [runs(&self.baseline), runs(&self.candidate)];
         // From "two processes differ by less than this in 95 of 100 cases" to the standard deviation of one.
         let floor = self.assumed_noise(settings).ln_1p() / (1.959_964 * std::f64::consts::SQRT_2);
-        let noise = |runs: &[Run], side: &[Seen<'_>]| {
+        let noise = |runs: &[ProcessSamples], side: &[Seen<'_>]| {
             if self.shared() {
                 return 0.0;
             }

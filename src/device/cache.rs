@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 /// The folder of what is kept, if there is one.
 #[derive(Clone, Debug, Default)]
-pub struct Cache {
+pub struct CacheFolder {
     folder: Option<PathBuf>,
 }
 
 /// Bytes of the checksum before the contents of a file.
 const CHECKSUM: usize = 32;
 
-impl Cache {
+impl CacheFolder {
     /// Keeps things in `folder`, or in `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
     #[must_use]
     pub fn new(folder: Option<&Path>) -> Self {
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn what_was_kept_comes_back_for_the_same_device_and_driver_only() {
         let folder = tempfile::tempdir().expect("a folder");
-        let cache = Cache::new(Some(&folder.path().join("below")));
+        let cache = CacheFolder::new(Some(&folder.path().join("below")));
         let device = software_device();
         assert_eq!(cache.get("pipelines", &device), None);
         cache.put("pipelines", &device, b"compiled");
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_damaged_file_is_as_good_as_none() {
         let folder = tempfile::tempdir().expect("a folder");
-        let cache = Cache::new(Some(folder.path()));
+        let cache = CacheFolder::new(Some(folder.path()));
         let device = software_device();
         cache.put("pipelines", &device, b"compiled");
         let path = cache.file("pipelines", &device).expect("a folder was given");
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_made_is_no_failure() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let cache = Cache::new(Some(&file.path().join("below")));
+        let cache = CacheFolder::new(Some(&file.path().join("below")));
         cache.put("peak", &software_device(), b"figures");
         assert_eq!(cache.get("peak", &software_device()), None);
     }

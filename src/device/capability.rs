@@ -80,7 +80,7 @@ pub struct DeviceInfo {
     /// Sub-groups.
     pub subgroup: Subgroup,
     /// Limits that programs are checked against.
-    pub limits: Limits,
+    pub limits: DeviceLimits,
     /// Timestamps.
     pub timestamps: Timestamps,
     /// Features that kernels may need.
@@ -134,8 +134,8 @@ pub struct Subgroup {
 
 /// Limits of a device, in the units of Vulkan's limits of the same names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Limits {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Limits"))]
+pub struct DeviceLimits {
     /// Work-groups of one dispatch along x, y, z.
     pub group_count: [u32; 3],
     /// Invocations of a work-group along x, y, z.
@@ -477,7 +477,7 @@ pub(crate) mod tests {
                     .map(String::from)
                     .to_vec(),
             },
-            limits: Limits {
+            limits: DeviceLimits {
                 group_count: [65535; 3],
                 group_size: [1024; 3],
                 group_invocations: 1024,

@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
-struct Document {
+struct GoogleBenchmark {
     context: Context,
     benchmarks: Vec<Row>,
 }
@@ -97,7 +97,7 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
         benchmarks.extend(repetitions(&row, named.case, m, &device, &host));
         benchmarks.extend(aggregates(&row, named.case, m, &device, &host));
     }
-    json(&Document { context: context(record), benchmarks })
+    json(&GoogleBenchmark { context: context(record), benchmarks })
 }
 
 /// What all rows of a case have in common.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
-struct Document {
+struct Hyperfine {
     results: Vec<Entry>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
             command: named.name,
         }
     });
-    json(&Document { results: results.collect() })
+    json(&Hyperfine { results: results.collect() })
 }
 
 #[cfg(test)]

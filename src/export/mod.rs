@@ -409,7 +409,7 @@ pub(crate) mod tests {
             table.contains("convolve f32") && table.contains("3x3x64x64") && table.contains("naive-shared"),
             "{table}"
         );
-        let run = crate::report::html::Run { name: "run.json".into(), record: read };
+        let run = crate::report::html::NamedRecord { name: "run.json".into(), record: read };
         let page = crate::report::html::report(&[run]).html;
         assert!(page.contains("naive-shared") && page.contains("3x3x64x64"));
     }

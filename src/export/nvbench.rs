@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 #[derive(Serialize)]
-struct Document {
+struct NvBench {
     meta: Value,
     devices: Vec<Value>,
     benchmarks: Vec<Benchmark>,
@@ -91,7 +91,7 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
             "gpukern": { "string": record.version },
         },
     });
-    json(&Document { meta, devices: devices.collect(), benchmarks })
+    json(&NvBench { meta, devices: devices.collect(), benchmarks })
 }
 
 /// The values of a case along [`AXES`].

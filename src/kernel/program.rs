@@ -102,7 +102,7 @@ pub struct Dispatch {
     pub values: Vec<Value>,
     /// The buffers behind the shader's texel views, in their order.
     pub views: Vec<BufferId>,
-    /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::device::capability::Limits`]).
+    /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::device::capability::DeviceLimits`]).
     pub loop_iterations: u64,
     /// A buffer whose first three words are the numbers of work-groups, in place of `groups`.
     pub indirect: Option<BufferId>,

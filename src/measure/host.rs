@@ -3,11 +3,11 @@
 use crate::algorithms::Problem;
 use crate::basis::dtype::HostArray;
 use crate::basis::units::{Bytes, Nanos};
-use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Limits, Subgroup, Timestamps};
+use crate::device::capability::{DeviceInfo, DeviceKind, DeviceLimits, Driver, Subgroup, Timestamps};
 use crate::host::{HostProgram, baseline, check, program, threads};
 use crate::measure::sampling;
 use crate::measure::timekeeper::{State, Timed, Timekeeper, Verified};
-use crate::plan::{Group, Sampling};
+use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Outcome, Phases, Sample, Verification};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -48,7 +48,7 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
             full_subgroups: false,
             operations: vec![],
         },
-        limits: Limits {
+        limits: DeviceLimits {
             group_count: [0; 3],
             group_size: [0; 3],
             group_invocations: 0,
@@ -78,7 +78,7 @@ fn processor() -> String {
 /// # Panics
 /// When the group's size makes no sense: plans refuse such.
 #[must_use]
-pub(crate) fn measure(group: &Group, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
+pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
     let Some(baseline) = baseline(group.algorithm, &group.spec) else {
         let reason = format!("no baseline for {} in {}", group.algorithm.name, group.spec.dtype);
@@ -145,14 +145,21 @@ mod tests {
     use crate::algorithms::{CaseSpec, find};
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::plan::{On, Pick};
+    use crate::plan::{DeviceClass, VariantChoice};
     use std::time::Duration;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
         let algorithm = find(algorithm).expect("it is in the registry");
         let dtype = algorithm.dtypes().next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
-        let group = Group { algorithm, spec, variants: vec![], on: On::Any, pick: Pick::Named, on_host: true };
+        let group = CaseGroup {
+            algorithm,
+            spec,
+            variants: vec![],
+            on: DeviceClass::Any,
+            pick: VariantChoice::Named,
+            on_host: true,
+        };
         let sampling = Sampling { max_time: Duration::from_millis(5), ..Sampling::default() };
         let sampling = Sampling { patience: Some(Duration::from_millis(1)), ..sampling };
         measure(&group, 3, &sampling, &AtomicBool::new(interrupted))

@@ -106,7 +106,7 @@ impl WarmUp {
 
 /// What to do after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SamplingDecision {
     /// Take another.
     Continue,
     /// The median is as precise as asked for.
@@ -117,19 +117,19 @@ pub(crate) enum Verdict {
 
 /// Judges the samples taken so far, in `elapsed` host time.
 #[must_use]
-pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> Verdict {
+pub(crate) fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> SamplingDecision {
     let count = samples.len();
     let precise =
         || Summary::of(samples).and_then(|summary| summary.relative_error()).is_some_and(|e| e <= sampling.precision);
     // The interval needs sorted samples: look at it after every tenth of them more, not after each.
     let due = count >= LEAST_SAMPLES && count.is_multiple_of((count / 10).max(1));
     if due && precise() {
-        return Verdict::Precise;
+        return SamplingDecision::Precise;
     }
     if count >= MOST_SAMPLES || (elapsed >= sampling.max_time && count >= LEAST_SLOW_SAMPLES) {
-        return if count >= LEAST_SAMPLES && precise() { Verdict::Precise } else { Verdict::TimeUp };
+        return if count >= LEAST_SAMPLES && precise() { SamplingDecision::Precise } else { SamplingDecision::TimeUp };
     }
-    Verdict::Continue
+    SamplingDecision::Continue
 }
 
 #[cfg(test)]
@@ -180,8 +180,8 @@ mod tests {
     fn sampling_stops_when_precise_and_not_before_ten_samples() {
         let same = [Nanos(100.0); 10];
         let sampling = Sampling::default();
-        assert_eq!(judge(&same[..9], Duration::ZERO, &sampling), Verdict::Continue);
-        assert_eq!(judge(&same, Duration::ZERO, &sampling), Verdict::Precise);
+        assert_eq!(judge(&same[..9], Duration::ZERO, &sampling), SamplingDecision::Continue);
+        assert_eq!(judge(&same, Duration::ZERO, &sampling), SamplingDecision::Precise);
     }
 
     #[test]
@@ -189,9 +189,9 @@ mod tests {
         let spread: Vec<_> = (0..12).map(|i| Nanos(f64::from(100 + 10 * i))).collect();
         let sampling = Sampling::default();
         let late = Duration::from_secs(60);
-        assert_eq!(judge(&spread, Duration::ZERO, &sampling), Verdict::Continue);
-        assert_eq!(judge(&spread[..2], late, &sampling), Verdict::Continue);
-        assert_eq!(judge(&spread[..3], late, &sampling), Verdict::TimeUp);
-        assert_eq!(judge(&spread, late, &sampling), Verdict::TimeUp);
+        assert_eq!(judge(&spread, Duration::ZERO, &sampling), SamplingDecision::Continue);
+        assert_eq!(judge(&spread[..2], late, &sampling), SamplingDecision::Continue);
+        assert_eq!(judge(&spread[..3], late, &sampling), SamplingDecision::TimeUp);
+        assert_eq!(judge(&spread, late, &sampling), SamplingDecision::TimeUp);
     }
 }

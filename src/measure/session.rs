@@ -4,11 +4,11 @@ use super::host;
 use super::runner::{Observer, Runner, Silent, Timing};
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
-use crate::device::cache::Cache;
+use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
-use crate::plan::{Group, HOST, Plan, Run, Sampling};
+use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
 use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
@@ -25,7 +25,7 @@ pub(crate) struct Setup {
     /// The loader library, where it is not the system's.
     pub loader: Option<PathBuf>,
     /// What is kept between runs.
-    pub cache: Cache,
+    pub cache: CacheFolder,
     /// Where, if that was said.
     pub cache_dir: Option<PathBuf>,
 }
@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
 
 /// Whether cases are held against the limits of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limits {
+pub(crate) enum LimitPolicy {
     /// They are.
     Hold,
     /// They are not.
@@ -114,7 +114,7 @@ pub(crate) enum Limits {
 /// How a plan is measured.
 pub(crate) struct Job<'a> {
     timing: Timing,
-    limits: Limits,
+    limits: LimitPolicy,
     tuned: &'a Tuned,
     /// The command line, as the record shows it.
     command: Vec<String>,
@@ -125,13 +125,13 @@ pub(crate) struct Job<'a> {
 impl<'a> Job<'a> {
     /// A job that begins now.
     #[must_use]
-    pub(crate) fn new(timing: Timing, limits: Limits, tuned: &'a Tuned, command: Vec<String>) -> Self {
+    pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
         Self { timing, limits, tuned, command, begun: Instant::now(), started: jiff::Timestamp::now() }
     }
 }
 
 /// What came of a plan.
-pub(crate) struct Measured {
+pub(crate) struct MeasuredPlan {
     /// The cases, the devices and their limits.
     pub record: Record,
     /// What the validation layer said. It makes no case wrong, and loses none.
@@ -142,7 +142,7 @@ pub(crate) struct Measured {
 struct Errand<'a> {
     session: &'a Session<'a>,
     physical: &'a PhysicalDevice,
-    run: Run,
+    run: PlannedRun,
 }
 
 /// What a plan comes to on the devices that it names. A case that several runs name is measured once.
@@ -151,7 +151,7 @@ pub(crate) struct Agenda<'a> {
     setup: &'a Setup,
     session: Option<&'a Session<'a>>,
     errands: Vec<Errand<'a>>,
-    on_host: Vec<(&'a Group, &'a Sampling)>,
+    on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
 }
 
 /// What has been measured so far.
@@ -163,7 +163,7 @@ struct Gathered {
 }
 
 /// Whether a run names more than the device `host`, which alone needs no Vulkan.
-fn needs_vulkan(run: &Run) -> bool {
+fn needs_vulkan(run: &PlannedRun) -> bool {
     run.devices.is_empty() || run.devices.iter().any(|device| device != HOST)
 }
 
@@ -200,12 +200,12 @@ impl<'a> Agenda<'a> {
     }
 
     /// Adds the host's groups of `run`: of the sizes that the devices beside it take, or its own.
-    fn add_host(&mut self, run: &'a Run, kinds: &[DeviceKind]) {
-        let suits = |group: &&Group| match kinds {
+    fn add_host(&mut self, run: &'a PlannedRun, kinds: &[DeviceKind]) {
+        let suits = |group: &&CaseGroup| match kinds {
             [] => group.on.suits(DeviceKind::Host),
             _ => kinds.iter().any(|kind| group.on.suits(*kind)),
         };
-        let id = |group: &Group| group.id_of("host");
+        let id = |group: &CaseGroup| group.id_of("host");
         for group in run.groups.iter().filter(|group| group.on_host).filter(suits) {
             if !self.on_host.iter().any(|(known, _)| id(known) == id(group)) {
                 self.on_host.push((group, &run.sampling));
@@ -216,7 +216,7 @@ impl<'a> Agenda<'a> {
     /// The cases to measure.
     #[must_use]
     pub(crate) fn cases(&self) -> usize {
-        let on_devices = self.errands.iter().flat_map(|errand| &errand.run.groups).map(Group::cases);
+        let on_devices = self.errands.iter().flat_map(|errand| &errand.run.groups).map(CaseGroup::cases);
         on_devices.sum::<usize>() + self.on_host.len()
     }
 
@@ -229,7 +229,7 @@ impl<'a> Agenda<'a> {
         job: Job<'_>,
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
-    ) -> Result<Measured, Error> {
+    ) -> Result<MeasuredPlan, Error> {
         let mut gathered = Gathered::default();
         for errand in &self.errands {
             let cases = self.run(errand, &job, interrupted, observer, &mut gathered)?;
@@ -247,7 +247,7 @@ impl<'a> Agenda<'a> {
                 "nothing to measure: the device can run none of these cases (reasons above)".into(),
             ));
         }
-        Ok(Measured { record: self.record(job, gathered), validated })
+        Ok(MeasuredPlan { record: self.record(job, gathered), validated })
     }
 
     /// The cases of one run on one device.
@@ -277,7 +277,7 @@ impl<'a> Agenda<'a> {
         runner.use_tuned(job.tuned.clone());
         observer.skipped(&runner.skipped(run));
         let mut cases = runner.run(run, observer);
-        if job.limits == Limits::Hold && !interrupted.load(Ordering::Relaxed) {
+        if job.limits == LimitPolicy::Hold && !interrupted.load(Ordering::Relaxed) {
             let peak = hold(&mut runner, &mut cases);
             if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) {
                 gathered.peaks.push(peak);
@@ -324,7 +324,7 @@ impl<'a> Agenda<'a> {
 }
 
 /// The cases of `run` on a device that measured none of them.
-fn unmeasured(run: &Run, device: &DeviceInfo, tuned: &Tuned, outcome: &Outcome) -> Vec<Case> {
+fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, outcome: &Outcome) -> Vec<Case> {
     let cases = run.groups.iter().flat_map(|group| {
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         let chosen = tuned::choose(group, device, tuned).into_iter();
@@ -412,19 +412,19 @@ mod tests {
                 max_time: Some("5ms".into()),
                 ..Selection::default()
             };
-            Run::new(&selection, Purpose::Bench).expect("a plan")
+            PlannedRun::new(&selection, Purpose::Bench).expect("a plan")
         };
         Plan { runs: sizes.iter().map(run).collect() }
     }
 
-    fn measure(plan: &Plan, interrupted: bool) -> (Result<Measured, Error>, Vec<String>) {
-        let (validation, cache) = (Validation::Off, Cache::none());
+    fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
+        let (validation, cache) = (Validation::Off, CacheFolder::none());
         // No Vulkan is to be loaded from here.
         let setup = Setup { validation, cache, loader: Some("/nonexistent".into()), cache_dir: None };
         let session = Agenda::session(plan, &setup).expect("none is needed");
         let agenda = Agenda::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());
-        let job = Job::new(Timing::Sample, Limits::Ignore, &tuned, vec!["gpukern".into()]);
+        let job = Job::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
         let measured = agenda.measure(job, &AtomicBool::new(interrupted), &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
         assert_eq!(agenda.cases(), ended, "{:?}", notes.0);
@@ -435,7 +435,7 @@ mod tests {
     fn the_host_alone_needs_no_vulkan_and_what_two_runs_name_is_measured_once() {
         let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
         let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
-        let Measured { record, validated } = measured.expect("measured");
+        let MeasuredPlan { record, validated } = measured.expect("measured");
         assert!(validated.is_ok());
         assert_eq!(record.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ids);
         assert!(record.cases.iter().all(|case| case.measured().is_some()));

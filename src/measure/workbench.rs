@@ -14,7 +14,7 @@ use crate::plan::Sampling;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use crate::record::{Phases, Sample};
-use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, Timestamps, Use, VulkanError};
+use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -38,12 +38,12 @@ pub struct Workbench {
 
 /// A read of more memory than caches hold, and its buffers.
 struct Evictor {
-    loaded: Loaded,
+    loaded: LoadedProblem,
     program: Program,
 }
 
 /// A problem on a device.
-pub struct Loaded {
+pub struct LoadedProblem {
     specs: Vec<BufferSpec>,
     buffers: Vec<Buffer>,
     /// The first contents of the buffers that programs change in place.
@@ -66,7 +66,7 @@ pub struct Verified {
 /// A recorded program that yields samples.
 pub struct Sampler {
     commands: Commands,
-    timestamps: Timestamps,
+    timestamps: TimestampPool,
     rounds: Option<Rounds>,
     clock: Clock,
     /// Runs of the program in one sample.
@@ -80,13 +80,13 @@ pub struct Sampler {
 /// The recorded round of a program that repeats until the device says stop.
 struct Rounds {
     commands: Commands,
-    timestamps: Timestamps,
+    timestamps: TimestampPool,
     /// Where a round's commands copy the stop flag to.
     flag: Buffer,
     bound: u32,
 }
 
-impl Loaded {
+impl LoadedProblem {
     /// The data of the buffers, as programs number them.
     fn regions(&self) -> Vec<Region<'_>> {
         self.buffers.iter().zip(&self.specs).map(|(buffer, spec)| region(buffer, spec)).collect()
@@ -117,7 +117,7 @@ impl Workbench {
     ///
     /// # Errors
     /// When it cannot make the staging buffers.
-    pub fn new(device: &Rc<Device>, cache: &cache::Cache) -> Result<Self, VulkanError> {
+    pub fn new(device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
         Ok(Self {
             evictor: None,
             pipelines: Pipelines::new(device, cache)?,
@@ -137,7 +137,7 @@ impl Workbench {
     ///
     /// # Errors
     /// When the device has no room for it.
-    pub fn load(&mut self, problem: &dyn Problem) -> Result<Loaded, VulkanError> {
+    pub fn load(&mut self, problem: &dyn Problem) -> Result<LoadedProblem, VulkanError> {
         let mut phases = Phases::default();
         let specs = problem.buffers();
         let make = |spec: &BufferSpec| Buffer::new(&self.device, spec.name, spec.allocation(), Use::Kernel);
@@ -164,14 +164,14 @@ impl Workbench {
         let start = Instant::now();
         let oracle = problem.oracle(&inputs);
         phases.oracle = start.elapsed().into();
-        Ok(Loaded { specs, buffers, pristine, oracle, phases })
+        Ok(LoadedProblem { specs, buffers, pristine, oracle, phases })
     }
 
     /// Poisons what the program writes, runs it once and compares the outputs with the oracle.
     ///
     /// # Errors
     /// When the device fails.
-    pub fn verify(&mut self, loaded: &Loaded, program: &Program) -> Result<Verified, VulkanError> {
+    pub fn verify(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Verified, VulkanError> {
         let start = Instant::now();
         let mut phases = loaded.phases;
         let mut recorder = Recorder::new(&self.device)?;
@@ -207,7 +207,7 @@ impl Workbench {
     }
 
     /// Where a kernel wrote outside its buffers, if it did.
-    fn trespass(&mut self, loaded: &Loaded, sampler: &Sampler) -> Result<Option<String>, VulkanError> {
+    fn trespass(&mut self, loaded: &LoadedProblem, sampler: &Sampler) -> Result<Option<String>, VulkanError> {
         let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers).chain(own) {
             let end = RED_ZONE + spec.bytes().0;
@@ -229,7 +229,7 @@ impl Workbench {
     /// When the device cannot record it, or has no room for what empties its caches.
     pub fn sampler(
         &mut self,
-        loaded: &Loaded,
+        loaded: &LoadedProblem,
         program: &Program,
         one_run: Nanos,
         how: &Sampling,
@@ -252,7 +252,7 @@ impl Workbench {
     ///
     /// # Errors
     /// A pipeline or buffer that cannot be made.
-    pub fn sampler_of_one(&mut self, loaded: &Loaded, program: &Program) -> Result<Sampler, VulkanError> {
+    pub fn sampler_of_one(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Sampler, VulkanError> {
         self.record(loaded, program, 1, Clock::default(), None)
     }
 
@@ -280,7 +280,7 @@ impl Workbench {
 
     fn record(
         &mut self,
-        loaded: &Loaded,
+        loaded: &LoadedProblem,
         program: &Program,
         repeats: u32,
         clock: Clock,
@@ -301,7 +301,7 @@ impl Workbench {
         // What changes its input needs it restored before each repetition, outside the stamps: a pair for each.
         // Anything else is stamped once around all repetitions.
         let restore = loaded.changes_in_place() || evictor.is_some();
-        let timestamps = Timestamps::new(&self.device, if restore { repeats } else { 1 })?;
+        let timestamps = TimestampPool::new(&self.device, if restore { repeats } else { 1 })?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
         recorder.barrier();
@@ -332,7 +332,7 @@ impl Workbench {
     }
 
     fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {
-        let timestamps = Timestamps::new(&self.device, 1)?;
+        let timestamps = TimestampPool::new(&self.device, 1)?;
         let flag = Buffer::new(&self.device, "stop flag", Bytes(4), Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);

@@ -5,7 +5,7 @@ use crate::algorithms::{self, Algorithm, CaseSpec, Variant, probes};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, Sweep};
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::plan::{Group, On, Pick, Run, Sampling};
+use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling, VariantChoice};
 use std::time::Duration;
 
 /// The smallest working set in words: 16 KiB.
@@ -16,7 +16,7 @@ const MOST_SET: u64 = 1 << 28;
 /// The probes of `device`, in the order of the registry: the default sweep of each, but for those whose cases depend on
 /// what the device has.
 #[must_use]
-pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> Run {
+pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> PlannedRun {
     let mut groups = vec![];
     for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
         let wanted = wanted(algorithm, extent);
@@ -27,10 +27,17 @@ pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> Run {
             let named = |name| variant.is_none_or(|own| own == name);
             let variants = wanted.iter().copied().filter(|v| named(v.name) && v.supports(dtype)).collect();
             let spec = CaseSpec::new(algorithm, size, dtype);
-            groups.push(Group { algorithm, spec, variants, on: On::Any, pick: Pick::Named, on_host: false });
+            groups.push(CaseGroup {
+                algorithm,
+                spec,
+                variants,
+                on: DeviceClass::Any,
+                pick: VariantChoice::Named,
+                on_host: false,
+            });
         }
     }
-    Run { devices: vec![], groups, sampling: sampling(extent), published: vec![] }
+    PlannedRun { devices: vec![], groups, sampling: sampling(extent), published: vec![] }
 }
 
 /// A problem that finds a limit.
@@ -77,7 +84,7 @@ fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent)
 
 /// The probes that a share of more than 100 % puts in doubt, sampled longer.
 #[must_use]
-pub(crate) fn again(device: &DeviceInfo, doubted: impl Fn(&Group) -> bool) -> Run {
+pub(crate) fn again(device: &DeviceInfo, doubted: impl Fn(&CaseGroup) -> bool) -> PlannedRun {
     let mut run = run(device, Extent::Full);
     run.groups.retain(doubted);
     run.sampling = Sampling { precision: 0.002, max_time: Duration::from_secs(1), ..Sampling::default() };

@@ -22,16 +22,16 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PlannedRun>,
 }
 
 /// Cases that share a choice of devices and a precision.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct PlannedRun {
     /// Devices as they were asked for; empty for the default device.
     pub devices: Vec<String>,
     /// The cases: for each algorithm, element type and size, the variants side by side.
-    pub groups: Vec<Group>,
+    pub groups: Vec<CaseGroup>,
     /// When to stop sampling.
     pub sampling: Sampling,
     /// Published figures to print beside the measured ones.
@@ -40,7 +40,7 @@ pub struct Run {
 
 /// The variants of one problem: they share inputs, buffers and oracle.
 #[derive(Clone)]
-pub struct Group {
+pub struct CaseGroup {
     /// The algorithm.
     pub algorithm: &'static Algorithm,
     /// The problem.
@@ -48,9 +48,9 @@ pub struct Group {
     /// The variants to run on it.
     pub variants: Vec<&'static Variant>,
     /// The devices that it is for.
-    pub on: On,
+    pub on: DeviceClass,
     /// Whether a device adds a variant of its own choice.
-    pub pick: Pick,
+    pub pick: VariantChoice,
     /// Whether the host's cores take it too.
     pub on_host: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) const HOST: &str = "host";
 
 /// Who chooses the variants of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pick {
+pub enum VariantChoice {
     /// They are named.
     Named,
     /// The best one for the device joins those that are named: `--variant auto`.
@@ -72,7 +72,7 @@ pub enum Pick {
 
 /// The devices that a group is for: default sizes differ between kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
+pub enum DeviceClass {
     /// Every device.
     Any,
     /// Devices that compute on the host's cores.
@@ -81,7 +81,7 @@ pub enum On {
     Gpu,
 }
 
-impl On {
+impl DeviceClass {
     /// Whether a device of this kind is one of them.
     #[must_use]
     pub fn suits(self, kind: DeviceKind) -> bool {
@@ -162,11 +162,11 @@ impl fmt::Display for CaseId {
     }
 }
 
-impl Group {
+impl CaseGroup {
     /// Cases that it has on a device, at most.
     #[must_use]
     pub fn cases(&self) -> usize {
-        self.variants.len() + usize::from(self.pick == Pick::Auto)
+        self.variants.len() + usize::from(self.pick == VariantChoice::Auto)
     }
 
     /// The id of a variant's case.
@@ -191,12 +191,12 @@ impl Group {
     }
 }
 
-impl Group {
+impl CaseGroup {
     /// The variants that it may have on some device.
     fn candidates(&self) -> Vec<&'static Variant> {
         match self.pick {
-            Pick::Named => self.variants.clone(),
-            Pick::Auto => self.algorithm.variants.iter().collect(),
+            VariantChoice::Named => self.variants.clone(),
+            VariantChoice::Auto => self.algorithm.variants.iter().collect(),
         }
     }
 
@@ -207,7 +207,7 @@ impl Group {
     }
 }
 
-impl fmt::Debug for Group {
+impl fmt::Debug for CaseGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.variants.iter().map(|variant| self.id(variant).to_string())).finish()
     }
@@ -223,11 +223,11 @@ impl Plan {
             Some(path) => read_config(path)?.into_iter().map(|table| typed.clone().or(table)).collect(),
             None => vec![typed.clone()],
         };
-        let runs = selections.iter().map(|selection| Run::new(selection, Purpose::Bench));
+        let runs = selections.iter().map(|selection| PlannedRun::new(selection, Purpose::Bench));
         let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|message| {
             Error::Usage(config.map_or(message.clone(), |path| format!("{}: {message}", path.display())))
         })?;
-        let method = |run: &Run| (run.sampling.clock, run.sampling.cache);
+        let method = |run: &PlannedRun| (run.sampling.clock, run.sampling.cache);
         if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
@@ -238,7 +238,7 @@ impl Plan {
     #[must_use]
     pub(crate) fn ids(&self) -> Vec<String> {
         let groups = self.runs.iter().flat_map(|run| &run.groups);
-        let ids = |group: &Group| {
+        let ids = |group: &CaseGroup| {
             let variants = group.candidates().into_iter().map(|variant| group.id(variant).to_string());
             variants.chain(group.host_id()).collect::<Vec<_>>()
         };
@@ -270,7 +270,7 @@ impl Plan {
             for group in &mut run.groups {
                 let mut variants = group.candidates();
                 // What a device would choose is among them, if it is wanted.
-                group.pick = Pick::Named;
+                group.pick = VariantChoice::Named;
                 variants.retain(|variant| {
                     let id = group.id(variant).to_string();
                     let wanted = ids.contains(&id);
@@ -309,7 +309,7 @@ pub enum Purpose {
     Verify,
 }
 
-impl Run {
+impl PlannedRun {
     /// This run on a device of this kind, without the cases that `known` says are there already.
     #[must_use]
     pub fn anew(&self, kind: DeviceKind, mut known: impl FnMut(String) -> bool) -> Self {
@@ -319,8 +319,8 @@ impl Run {
             let mut variants = std::mem::take(&mut group.variants);
             variants.retain(|variant| !known(group.id(variant).to_string()));
             group.variants = variants;
-            if group.pick == Pick::Auto && known(group.id_of(AUTO).to_string()) {
-                group.pick = Pick::Named;
+            if group.pick == VariantChoice::Auto && known(group.id_of(AUTO).to_string()) {
+                group.pick = VariantChoice::Named;
             }
         }
         run.groups.retain(|group| group.cases() > 0);
@@ -328,7 +328,7 @@ impl Run {
     }
 
     /// The groups for a device of this kind.
-    pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &Group> {
+    pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &CaseGroup> {
         self.groups.iter().filter(move |group| group.on.suits(kind))
     }
 
@@ -356,7 +356,7 @@ impl Run {
 struct Axes {
     algorithm: &'static Algorithm,
     variants: Vec<&'static Variant>,
-    pick: Pick,
+    pick: VariantChoice,
     /// Whether variants were left to choose: then those without a type are left out of it.
     any_variant: bool,
     dtypes: Vec<DType>,
@@ -364,7 +364,7 @@ struct Axes {
     /// Whether kinds of input were left to choose: then those other than the default are for cheap problems that make
     /// sense.
     any_input: bool,
-    sizes: Vec<(Size, On)>,
+    sizes: Vec<(Size, DeviceClass)>,
     subgroup_sizes: Vec<Option<u32>>,
     seed: u64,
     stop: StopRule,
@@ -382,7 +382,7 @@ impl Axes {
         let (variants, pick) = chosen_variants(algorithm, &selection.variant)?;
         // The choice may fall on any variant, so it has every type that one of them has.
         let all: Vec<_> = algorithm.variants.iter().collect();
-        let candidates = if pick == Pick::Auto { &all } else { &variants };
+        let candidates = if pick == VariantChoice::Auto { &all } else { &variants };
         Ok(Self {
             algorithm,
             dtypes: chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)?,
@@ -400,7 +400,7 @@ impl Axes {
     }
 
     /// The problems: the product of the axes but for the variants, each with the devices that it is for.
-    fn problems(&self) -> impl Iterator<Item = (CaseSpec, On)> {
+    fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
         let types = self.dtypes.iter().flat_map(|dtype| self.inputs.iter().map(move |input| (*dtype, *input)));
         let sized = types.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
         let required = sized.flat_map(|(kind, size)| self.subgroup_sizes.iter().map(move |width| (kind, size, *width)));
@@ -410,12 +410,12 @@ impl Axes {
     }
 
     /// The variants side by side on each problem.
-    fn groups(&self) -> Result<Vec<Group>, String> {
+    fn groups(&self) -> Result<Vec<CaseGroup>, String> {
         let mut groups = vec![];
         for (spec, on) in self.problems() {
             if self.makes_sense(&spec)? {
                 let Self { algorithm, pick, on_host, .. } = *self;
-                groups.push(Group { algorithm, spec, variants: self.variants_for(spec.dtype), on, pick, on_host });
+                groups.push(CaseGroup { algorithm, spec, variants: self.variants_for(spec.dtype), on, pick, on_host });
             }
         }
         Ok(groups)
@@ -551,15 +551,18 @@ fn is_everything(names: &[String]) -> bool {
     names.is_empty() || names == ["all"]
 }
 
-fn chosen_variants(algorithm: &'static Algorithm, names: &[String]) -> Result<(Vec<&'static Variant>, Pick), String> {
+fn chosen_variants(
+    algorithm: &'static Algorithm,
+    names: &[String],
+) -> Result<(Vec<&'static Variant>, VariantChoice), String> {
     if is_everything(names) {
-        return Ok((algorithm.variants.iter().collect(), Pick::Named));
+        return Ok((algorithm.variants.iter().collect(), VariantChoice::Named));
     }
     if names.iter().any(|name| name == "all") {
         return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
     }
-    let pick = if names.iter().any(|name| name == AUTO) { Pick::Auto } else { Pick::Named };
-    if pick == Pick::Auto && algorithm.favourites.is_none() {
+    let pick = if names.iter().any(|name| name == AUTO) { VariantChoice::Auto } else { VariantChoice::Named };
+    if pick == VariantChoice::Auto && algorithm.favourites.is_none() {
         let known: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
         return Err(format!(
             "variant 'auto' has no rule for {}; name one of: {}, all",
@@ -638,16 +641,20 @@ fn chosen_stop(selection: &Selection) -> Result<StopRule, String> {
     Ok(rule)
 }
 
-fn chosen_sizes(algorithm: &Algorithm, texts: &[String], purpose: Purpose) -> Result<Vec<(Size, On)>, String> {
+fn chosen_sizes(algorithm: &Algorithm, texts: &[String], purpose: Purpose) -> Result<Vec<(Size, DeviceClass)>, String> {
     let sizes = |text: &str, on| -> Result<Vec<_>, String> {
         Ok(text.parse::<Sweep>()?.0.into_iter().map(|size| (size, on)).collect())
     };
     let Sweeps { gpu, cpu } = match purpose {
-        _ if !texts.is_empty() => return sizes(&texts.join(","), On::Any),
+        _ if !texts.is_empty() => return sizes(&texts.join(","), DeviceClass::Any),
         Purpose::Verify => algorithm.verify_size,
         Purpose::Bench => algorithm.default_size,
     };
-    if gpu == cpu { sizes(gpu, On::Any) } else { Ok([sizes(gpu, On::Gpu)?, sizes(cpu, On::Cpu)?].concat()) }
+    if gpu == cpu {
+        sizes(gpu, DeviceClass::Any)
+    } else {
+        Ok([sizes(gpu, DeviceClass::Gpu)?, sizes(cpu, DeviceClass::Cpu)?].concat())
+    }
 }
 
 /// The items, each once.
@@ -676,7 +683,7 @@ mod tests {
     }
 
     fn error(selection: &Selection) -> String {
-        Run::new(selection, Purpose::Bench).expect_err("a mistake").clone()
+        PlannedRun::new(selection, Purpose::Bench).expect_err("a mistake").clone()
     }
 
     #[test]
@@ -689,7 +696,7 @@ mod tests {
                 variant,
                 ..Selection::default()
             };
-            let plan = Run::new(&selection, Purpose::Bench).expect("a plan");
+            let plan = PlannedRun::new(&selection, Purpose::Bench).expect("a plan");
             plan.groups[0].variants.iter().map(|variant| variant.name).collect::<Vec<_>>()
         };
         for all in [of(&[]), of(&["all"])] {
@@ -700,11 +707,11 @@ mod tests {
 
     #[test]
     fn case_ids_are_stable_text() {
-        let plan = Run::new(&selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
+        let plan = PlannedRun::new(&selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
         let group = &plan.groups[0];
         assert_eq!(group.id(group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
         let signed = Selection { input: Some("signed".into()), ..selection("v0", "8") };
-        let plan = Run::new(&signed, Purpose::Bench).expect("a plan");
+        let plan = PlannedRun::new(&signed, Purpose::Bench).expect("a plan");
         assert_eq!(plan.groups[0].id(plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
     }
 
@@ -739,23 +746,24 @@ mod tests {
 
     #[test]
     fn a_case_that_is_known_is_left_out_of_a_run_and_so_is_what_is_for_other_devices() {
-        let run = Run::new(&selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
+        let run = PlannedRun::new(&selection("naive", "8,8x8x8,16"), Purpose::Bench).expect("a plan");
         let mut known = std::collections::BTreeSet::new();
-        let mut anew = |run: &Run| run.anew(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
+        let mut anew = |run: &PlannedRun| run.anew(DeviceKind::Cpu, |id| !known.insert(id)).groups.len();
         assert_eq!((anew(&run), anew(&run)), (2, 0));
-        let both = Run::new(&Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench).expect("a plan");
+        let both =
+            PlannedRun::new(&Selection { size: vec![], ..selection("naive", "") }, Purpose::Bench).expect("a plan");
         assert_eq!(anew(&both), 2, "the sizes of software devices");
     }
 
     #[test]
     fn a_variant_named_twice_is_measured_once() {
         let twice = Selection { variant: vec!["naive".into(), "v0".into()], ..selection("", "64") };
-        assert_eq!(Run::new(&twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
+        assert_eq!(PlannedRun::new(&twice, Purpose::Bench).expect("a plan").groups[0].variants.len(), 1);
     }
 
     #[test]
     fn verify_covers_every_dtype_and_input_at_awkward_sizes() {
-        let plan = Run::new(&Selection::default(), Purpose::Verify).expect("a plan");
+        let plan = PlannedRun::new(&Selection::default(), Purpose::Verify).expect("a plan");
         for algorithm in algorithms::ALGORITHMS {
             let groups = || plan.groups.iter().filter(|group| std::ptr::eq(group.algorithm, *algorithm));
             for dtype in algorithm.dtypes() {

@@ -15,7 +15,7 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
 use crate::peak::Peak;
-use crate::plan::Group;
+use crate::plan::CaseGroup;
 use crate::plan::method::{CacheState, Clock};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
@@ -471,7 +471,7 @@ impl Case {
 
     /// The record of the variant, or the baseline, of this name in `group` on device `device`.
     #[must_use]
-    pub fn new(group: &Group, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Self {
+    pub fn new(group: &CaseGroup, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Self {
         Self {
             id: group.id_of(variant).to_string(),
             algorithm: group.algorithm.name.into(),

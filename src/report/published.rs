@@ -5,14 +5,14 @@ use super::table;
 use crate::algorithms::Variant;
 use crate::basis::units::{Nanos, significant};
 use crate::plan::options::{Contains, Published};
-use crate::plan::{Figures, Pick, Run};
+use crate::plan::{Figures, PlannedRun, VariantChoice};
 use crate::record::{Case, Record};
 use std::fmt::Write;
 
 /// A table for each algorithm that `run` measured: our kernel and upload times, and for each source what it published
 /// of the same size and variant. All in milliseconds, as the documents print them.
 #[must_use]
-pub(crate) fn text(record: &Record, run: &Run) -> String {
+pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
     let mut out = String::from("published figures beside ours, in ms\n");
     for (number, Figures { source, .. }) in run.published.iter().enumerate() {
         let Published { source, device, contains, .. } = source;
@@ -26,7 +26,7 @@ pub(crate) fn text(record: &Record, run: &Run) -> String {
     let of_run = |case: &&Case| {
         run.groups.iter().any(|group| {
             let named = |variant: &Variant| *case.id == group.id(variant).to_string();
-            let any = group.pick == Pick::Auto && group.algorithm.variants.iter().any(&named);
+            let any = group.pick == VariantChoice::Auto && group.algorithm.variants.iter().any(&named);
             any || group.variants.iter().copied().any(named)
         })
     };
@@ -82,7 +82,7 @@ mod tests {
         )
         .expect("a configuration");
         let [selection]: [Selection; 1] = config.bench.try_into().expect("one table");
-        let run = Run::new(&selection, Purpose::Bench).expect("a plan");
+        let run = PlannedRun::new(&selection, Purpose::Bench).expect("a plan");
         insta::assert_snapshot!(text(&record(), &run));
     }
 
@@ -91,7 +91,7 @@ mod tests {
         let run = |text: &str| {
             let config: Config = toml::from_str(text).expect("a configuration");
             let [selection]: [Selection; 1] = config.bench.try_into().expect("one table");
-            Run::new(&selection, Purpose::Bench)
+            PlannedRun::new(&selection, Purpose::Bench)
         };
         let table = |axes: &str, of: &str| {
             run(&format!(

@@ -21,7 +21,7 @@ pub(crate) const TELLING_RUNS: usize = 3;
 
 /// The samples of one process, ready to be resampled.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct ProcessSamples {
     sorted: Vec<f64>,
     median: f64,
     /// Standard deviation of the resampled median's rank, as a share of the number of samples.
@@ -30,7 +30,7 @@ pub(crate) struct Run {
     drift: f64,
 }
 
-impl Run {
+impl ProcessSamples {
     /// From samples in the order they were taken; `None` when there are none, or a median that is not positive.
     #[must_use]
     pub(crate) fn new(samples: &[f64]) -> Option<Self> {
@@ -95,7 +95,7 @@ fn inflation(samples: &[f64], median: f64) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side<'a> {
     /// At least one run.
-    pub runs: &'a [Run],
+    pub runs: &'a [ProcessSamples],
     /// Standard deviation of the logarithm of a run's median between processes, beyond what the spread of `runs`
     /// shows.
     pub noise: f64,
@@ -149,7 +149,7 @@ pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut imp
 #[must_use]
 pub(crate) fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
     let freedom = ratios.len().saturating_sub(1);
-    let run = Run::new(ratios)?;
+    let run = ProcessSamples::new(ratios)?;
     let mut normal = Normal { generator, spare: None };
     let shifts = (0..RESAMPLES).map(|_| run.resampled(normal.next())).collect();
     Some(conclude(run.median.ln(), shifts, Some(freedom)))
@@ -273,8 +273,8 @@ mod tests {
         std::iter::repeat_with(&mut next).take(count).collect()
     }
 
-    fn run(samples: &[f64]) -> Run {
-        Run::new(samples).expect("positive samples")
+    fn run(samples: &[f64]) -> ProcessSamples {
+        ProcessSamples::new(samples).expect("positive samples")
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
     fn coverage(runs: usize) -> f64 {
         let trials = 400;
         let covered = (0..trials).filter(|trial| {
-            let side = |offset: u64| -> Vec<Run> {
+            let side = |offset: u64| -> Vec<ProcessSamples> {
                 let centres = series(1e6, 0.03, 0.0, runs, 1000 + 2 * trial + offset);
                 let samples = centres
                     .iter()
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn one_disturbed_process_of_six_does_not_move_the_ratio() {
-        let side = |seed: u64, disturbed: f64| -> Vec<Run> {
+        let side = |seed: u64, disturbed: f64| -> Vec<ProcessSamples> {
             let mut centres = series(1e6, 0.005, 0.0, 6, seed);
             centres[2] *= disturbed;
             centres.into_iter().map(|centre| run(&[centre; 20])).collect()
@@ -422,6 +422,6 @@ mod tests {
 
     #[test]
     fn samples_without_a_positive_median_make_no_run() {
-        assert!(Run::new(&[]).is_none() && Run::new(&[0.0; 10]).is_none());
+        assert!(ProcessSamples::new(&[]).is_none() && ProcessSamples::new(&[0.0; 10]).is_none());
     }
 }

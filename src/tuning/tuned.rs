@@ -9,7 +9,7 @@ use crate::basis::error::Error;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
-use crate::plan::{Group, Pick};
+use crate::plan::{CaseGroup, VariantChoice};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -284,9 +284,9 @@ pub(crate) struct Chosen {
 /// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
 /// the one that `auto` stands for.
 #[must_use]
-pub(crate) fn choose(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen> {
+pub(crate) fn choose(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
-    if group.pick == Pick::Auto
+    if group.pick == VariantChoice::Auto
         && let Some((variant, reason)) = automatic(group, device, tuned)
     {
         let index = chosen.iter().position(|other| other.variant.name == variant.name).unwrap_or_else(|| {
@@ -299,8 +299,8 @@ pub(crate) fn choose(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<C
 }
 
 /// A variant of `group` with the tile that was kept for it.
-pub(crate) fn with_tile(group: &Group, variant: &'static Variant, device: &DeviceInfo, tuned: &Tuned) -> Chosen {
-    let Group { algorithm, mut spec, .. } = *group;
+pub(crate) fn with_tile(group: &CaseGroup, variant: &'static Variant, device: &DeviceInfo, tuned: &Tuned) -> Chosen {
+    let CaseGroup { algorithm, mut spec, .. } = *group;
     let mut notes = vec![];
     if let Some(tunable) = algorithm.tunable(variant) {
         let built_in = tunable.built_in(&spec, device);
@@ -330,8 +330,8 @@ pub(crate) fn with_tile(group: &Group, variant: &'static Variant, device: &Devic
 /// The variant that `auto` stands for, and why. Kept rates decide where they include that of the built-in rule's
 /// choice: a search that never measured it cannot have found something better. They decide among the variants that the
 /// rule knows, for the others compute in an arithmetic that a person has to ask for by name.
-fn automatic(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'static Variant, String)> {
-    let Group { algorithm, spec, .. } = group;
+fn automatic(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'static Variant, String)> {
+    let CaseGroup { algorithm, spec, .. } = group;
     let rule = favourite(algorithm, spec, device)?;
     let results: Vec<_> = tuned.results(device, algorithm, spec).collect();
     if results.iter().any(|kept| kept.variant == rule.name) {
@@ -376,7 +376,7 @@ mod tests {
     use crate::basis::units::Bytes;
     use crate::device::capability::DeviceKind;
     use crate::device::capability::tests::software_device;
-    use crate::plan::On;
+    use crate::plan::DeviceClass;
 
     const TILE: &str = "64x128x16/64x32/16x16";
 
@@ -405,13 +405,17 @@ mod tests {
         tuned
     }
 
-    fn group(variants: &[&str], pick: Pick, n: u64) -> Group {
+    fn group(variants: &[&str], pick: VariantChoice, n: u64) -> CaseGroup {
         let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table")).collect();
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
-        Group { algorithm: &MATMUL, spec, variants, on: On::Any, pick, on_host: false }
+        CaseGroup { algorithm: &MATMUL, spec, variants, on: DeviceClass::Any, pick, on_host: false }
     }
 
-    fn chosen(group: &Group, device: &DeviceInfo, tuned: &Tuned) -> Vec<(&'static str, Option<String>, Vec<String>)> {
+    fn chosen(
+        group: &CaseGroup,
+        device: &DeviceInfo,
+        tuned: &Tuned,
+    ) -> Vec<(&'static str, Option<String>, Vec<String>)> {
         let chosen = choose(group, device, tuned).into_iter();
         chosen.map(|chosen| (chosen.variant.name, chosen.spec.tile.map(String::from), chosen.notes)).collect()
     }
@@ -499,7 +503,8 @@ mod tests {
     fn a_kept_tile_is_used_for_its_device_type_and_class_alone_and_named() {
         let device = software_device();
         let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
-        let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], Pick::Named, n), device, &tuned);
+        let notes =
+            |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], VariantChoice::Named, n), device, &tuned);
         let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
         let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
         assert_eq!(tiled, &("tiled", Some(TILE.into()), vec![note.into()]));
@@ -517,7 +522,7 @@ mod tests {
     #[test]
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
-        let auto = |tuned: &Tuned| chosen(&group(&[], Pick::Auto, 1024), &device, tuned);
+        let auto = |tuned: &Tuned| chosen(&group(&[], VariantChoice::Auto, 1024), &device, tuned);
         let rule = "texel chosen by auto, by the built-in rule";
         assert_eq!(auto(&Tuned::none()), [("texel", None, vec![rule.into()])]);
         // A rate that was never held against the rule's choice says nothing.
@@ -539,7 +544,7 @@ mod tests {
         let mut device = software_device();
         device.limits.texel_buffer_elements = 1;
         let auto = |variants: &[&str], device: &DeviceInfo| {
-            let chosen = chosen(&group(variants, Pick::Auto, 1024), device, &Tuned::none());
+            let chosen = chosen(&group(variants, VariantChoice::Auto, 1024), device, &Tuned::none());
             chosen.into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
         };
         assert_eq!(auto(&[], &device), ["tiled"]);
@@ -588,7 +593,7 @@ mod tests {
                 let rates = rates.map(|(variant, rate)| kept(&device, variant, "1024", rate));
                 for (tuned, n) in [Tuned::none(), tuned(&rates)].iter().flat_map(|t| [(t, 64), (t, 1024), (t, 2048)]) {
                     for dtype in MATMUL.dtypes() {
-                        let mut group = group(&[], Pick::Auto, n);
+                        let mut group = group(&[], VariantChoice::Auto, n);
                         group.spec.dtype = dtype;
                         let [Chosen { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
                             panic!("one variant")

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
-use super::timestamps::Timestamps;
+use super::timestamps::TimestampPool;
 use super::views::TexelViews;
 use crate::basis::units::Nanos;
 use crate::kernel::program::{Dispatch, Step, waits};
@@ -240,7 +240,7 @@ impl Recorder {
     }
 
     /// Forgets earlier stamps. Record it once, before the first stamp.
-    pub(crate) fn reset(&mut self, timestamps: &Timestamps) {
+    pub(crate) fn reset(&mut self, timestamps: &TimestampPool) {
         // SAFETY: the pool outlives the submission.
         unsafe {
             self.0.device.handle.cmd_reset_query_pool(self.0.handle, timestamps.pool, 0, 2 * timestamps.pairs);
@@ -248,7 +248,7 @@ impl Recorder {
     }
 
     /// Stamps the time when everything recorded before has finished: stamp 0 and 1 are the first pair, and so on.
-    pub(crate) fn stamp(&mut self, timestamps: &Timestamps, index: u32) {
+    pub(crate) fn stamp(&mut self, timestamps: &TimestampPool, index: u32) {
         let stage = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
         // SAFETY: the pool outlives the submission and `index` was reset.
         unsafe { self.0.device.handle.cmd_write_timestamp(self.0.handle, stage, timestamps.pool, index) };

@@ -20,4 +20,4 @@ pub(crate) use error::VulkanError;
 pub(crate) use instance::PhysicalDevice;
 pub use instance::{Instance, Validation};
 pub(crate) use pipeline::Pipelines;
-pub(crate) use timestamps::Timestamps;
+pub(crate) use timestamps::TimestampPool;

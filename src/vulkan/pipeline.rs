@@ -3,7 +3,7 @@
 use super::device::Device;
 use super::error::{Context, VulkanError};
 use crate::basis::metric::Metric;
-use crate::device::cache::{Cache, fingerprint};
+use crate::device::cache::{CacheFolder, fingerprint};
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::{Shader, SpecValues};
@@ -101,7 +101,7 @@ pub struct Pipelines {
     layouts: HashMap<usize, Rc<Layout>>,
     /// What the driver keeps of compiled kernels, between runs on disk.
     kept: vk::PipelineCache,
-    disk: Cache,
+    disk: CacheFolder,
     made: HashMap<Key, Rc<Pipeline>>,
     substitutes: HashMap<String, Vec<u8>>,
     device: Rc<Device>,
@@ -112,7 +112,7 @@ impl Pipelines {
     ///
     /// # Errors
     /// When the driver cannot keep any.
-    pub fn new(device: &Rc<Device>, disk: &Cache) -> Result<Self, VulkanError> {
+    pub fn new(device: &Rc<Device>, disk: &CacheFolder) -> Result<Self, VulkanError> {
         let data = disk.get(KEPT, &device.info).unwrap_or_default();
         let info = vk::PipelineCacheCreateInfo::default().initial_data(&data);
         // SAFETY: the device is alive; the data is whole, as its checksum says, and drivers refuse that of others.

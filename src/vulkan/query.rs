@@ -4,7 +4,7 @@ use super::error::{Context, VulkanError};
 use super::instance::Instance;
 use crate::basis::units::Bytes;
 use crate::device::capability::{
-    CooperativeMatrix, DeviceInfo, DeviceKind, Driver, Feature, FlexibleMatrices, FlexibleMatrix, Heap, Limits,
+    CooperativeMatrix, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices, FlexibleMatrix, Heap,
     Subgroup, Timestamps,
 };
 use ash::{ext, khr, vk};
@@ -345,11 +345,11 @@ impl Properties {
         }
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> DeviceLimits {
         let limits = self.core.limits;
         let buffer = [self.allocation.max_memory_allocation_size, self.buffer.max_buffer_size].into_iter();
         let is_llvmpipe = self.driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
-        Limits {
+        DeviceLimits {
             group_count: limits.max_compute_work_group_count,
             group_size: limits.max_compute_work_group_size,
             group_invocations: limits.max_compute_work_group_invocations,

@@ -8,14 +8,14 @@ use ash::vk;
 use std::rc::Rc;
 
 /// Pairs of timestamps around pieces of work.
-pub(crate) struct Timestamps {
+pub(crate) struct TimestampPool {
     pub(super) pool: vk::QueryPool,
     /// Number of pairs.
     pub(super) pairs: u32,
     device: Rc<Device>,
 }
 
-impl Timestamps {
+impl TimestampPool {
     /// A pool for `pairs` pairs.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Timestamps {
     }
 }
 
-impl Drop for Timestamps {
+impl Drop for TimestampPool {
     fn drop(&mut self) {
         // SAFETY: submissions are waited for before their queries are dropped.
         unsafe { self.device.handle.destroy_query_pool(self.pool, None) };

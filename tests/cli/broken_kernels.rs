@@ -1,8 +1,8 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
 use gpukern::{
-    Cache, Case, DType, Device, Instance, Observer, Outcome, Purpose, Run, Runner, Selection, Shader, Timing,
-    Validation, find_algorithm,
+    CacheFolder, Case, DType, Device, Instance, Observer, Outcome, PlannedRun, Purpose, Runner, Selection, Shader,
+    Timing, Validation, find_algorithm,
 };
 use std::sync::atomic::AtomicBool;
 
@@ -54,7 +54,7 @@ fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, chang
     let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
     let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
     let go_on = AtomicBool::new(false);
-    let mut runner = Runner::new(&device, Timing::VerifyOnly, &Cache::none(), &go_on).expect("it starts");
+    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &go_on).expect("it starts");
 
     // Those for matrix units have no software device to be broken on.
     let variants = find_algorithm(algorithm).expect("it is registered").variants.iter().filter(|variant| {
@@ -72,8 +72,8 @@ fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, chang
             ..Selection::default()
         };
         let runs: Vec<_> =
-            sizes.iter().map(|size| Run::new(&selection(size), Purpose::Verify).expect("a plan")).collect();
-        let outcome = |runner: &mut Runner<'_>, run: &Run| runner.run(run, &mut Silent).remove(0).outcome;
+            sizes.iter().map(|size| PlannedRun::new(&selection(size), Purpose::Verify).expect("a plan")).collect();
+        let outcome = |runner: &mut Runner<'_>, run: &PlannedRun| runner.run(run, &mut Silent).remove(0).outcome;
         for run in &runs {
             let outcome = outcome(&mut runner, run);
             assert!(matches!(outcome, Outcome::Measured(_)), "{} is right as it is: {outcome:?}", variant.name);

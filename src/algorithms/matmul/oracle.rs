@@ -10,7 +10,7 @@
 
 use super::{CaseSpec, Dims};
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::product::{BLOCK, Combinations, Of, combined_product};
+use crate::algorithms::product::{BLOCK, Combinations, Sign, combined_product};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::{DType, HostArray};
 
@@ -41,8 +41,8 @@ impl Expected {
         let non_negative = |array: &HostArray| (0..array.len()).all(|i| array.get(i) >= 0.0);
         let same = dtype.is_integer()
             || (combinations.method == CheckMethod::Elementwise && non_negative(a) && non_negative(b));
-        let magnitude = (!same).then(|| product(Of::Magnitudes));
-        Self { dims, dtype, reference: product(Of::Values), magnitude, combinations }
+        let magnitude = (!same).then(|| product(Sign::Dropped));
+        Self { dims, dtype, reference: product(Sign::Kept), magnitude, combinations }
     }
 }
 

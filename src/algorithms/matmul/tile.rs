@@ -127,7 +127,7 @@ impl TryFrom<String> for Tile {
 
 /// How a kernel divides a block among its invocations, and what that demands of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum BlockDivision {
     /// Each invocation has a column of `tm` elements.
     Columns,
     /// Each invocation has quads of elements.
@@ -142,7 +142,7 @@ pub(super) enum Cut {
     Block(Accumulator),
 }
 
-impl Cut {
+impl BlockDivision {
     /// Invocations of a work-group.
     pub(super) fn invocations(self, tile: &Tile, lanes: u32) -> u32 {
         match self {
@@ -287,7 +287,7 @@ pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, i
 /// The tiles of a variant, the largest first.
 pub(super) struct Choice {
     /// How its kernel uses them.
-    pub(super) cut: Cut,
+    pub(super) cut: BlockDivision,
     /// For GPUs.
     pub(super) gpu: &'static [Tile],
     /// For software devices, whose shared memory is ordinary memory: the larger the tile of an invocation, the better,
@@ -346,7 +346,7 @@ mod tests {
 
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 };
     const CHOICE: Choice = Choice {
-        cut: Cut::Warps,
+        cut: BlockDivision::Warps,
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
         software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
         bytes: &[],
@@ -426,10 +426,10 @@ mod tests {
     #[test]
     fn a_tile_that_does_not_divide_or_fit_says_why() {
         let mut device = software_device();
-        let legal = |tile: Tile, device: &DeviceInfo| Cut::Warps.legal(&tile, &case(64), device);
+        let legal = |tile: Tile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
         assert_eq!(legal(LARGE, &device), Ok(()));
-        assert_eq!(Cut::Warps.invocations(&LARGE, 8), 256);
-        assert_eq!(Cut::Warps.shared_bytes(&LARGE, DType::F32), Bytes(16 * (132 + 128) * 4));
+        assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
+        assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, DType::F32), Bytes(16 * (132 + 128) * 4));
         let error = |tile: Tile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
         let message = error(Tile { wm: 48, ..LARGE }, &device);
         assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");

@@ -1,6 +1,6 @@
 //! What a search for the best tile of a variant goes through, and which variant is best without one.
 
-use super::tile::{Choice, Cut, Tile, matrix_shape};
+use super::tile::{BlockDivision, Choice, Tile, matrix_shape};
 use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
 use super::{Dims, MATMUL};
@@ -85,8 +85,8 @@ impl Tunable {
         let lanes = case.subgroup_size(device);
         let fits = |[wm, wn]: &[u32; 2]| bm.is_multiple_of(*wm) && bn.is_multiple_of(*wn);
         match self.choice.cut {
-            Cut::Columns => vec![],
-            Cut::Quads | Cut::Warps => {
+            BlockDivision::Columns => vec![],
+            BlockDivision::Quads | BlockDivision::Warps => {
                 // A lane's sums are registers, and its multiply-adds of a slab are unrolled code. A software device
                 // spills sums for less than it saves on reads.
                 let software = device.kind == DeviceKind::Cpu;
@@ -95,7 +95,9 @@ impl Tunable {
                 let affordable =
                     |[tm, tn]: &[u32; 2]| tm * tn <= most_sums && tm * tn * bk <= most_code && bk.is_power_of_two();
                 let warps = |[tm, tn]: [u32; 2]| match self.choice.cut {
-                    Cut::Warps => (0..=lanes.ilog2()).map(|power| [tm << power, tn * (lanes >> power)]).collect(),
+                    BlockDivision::Warps => {
+                        (0..=lanes.ilog2()).map(|power| [tm << power, tn * (lanes >> power)]).collect()
+                    }
                     _ => vec![[bm, bn]],
                 };
                 let lanes = pairs(&LANES).filter(affordable);
@@ -104,7 +106,7 @@ impl Tunable {
                 });
                 tiles.collect()
             }
-            Cut::Matrices(_) | Cut::Halves => {
+            BlockDivision::Matrices(_) | BlockDivision::Halves => {
                 let (dtype, accumulator) = self.choice.cut.matrices(case.dtype).expect("it has matrices");
                 // Sums of 32 bits take a register each.
                 let most = if accumulator == Accumulator::Narrow { 128 * 128 } else { 64 * 128 };
@@ -113,7 +115,7 @@ impl Tunable {
                 warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n }).collect()
             }
             // Only how many invocations there are is ours to say: as many warps as these.
-            Cut::Block(_) => {
+            BlockDivision::Block(_) => {
                 let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
                 warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }).collect()
             }
@@ -128,14 +130,14 @@ fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
 
 /// Multiply-adds up to which a GPU gets a kernel of many small work-groups: larger tiles leave most cores idle, and each
 /// slab waits for memory. On one H100 `subgroup` was the fastest of the small kernels up to 256³.
-const FEW: u64 = 1 << 24;
+const FEW_MULTIPLY_ADDS: u64 = 1 << 24;
 
 /// The rule of `--variant auto`: the best variant for a case that nothing was measured for, then those to fall back on
 /// where the device, or the element type, lacks it; measured, the fastest of them is taken. `split` is not among them:
 /// whether its arithmetic will do is for a person to say, and so it is for sums in 16 bits.
 pub(super) fn favourites(case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
     let Dims { m, n, k } = Dims::from(case.size);
-    let few = m.saturating_mul(n).saturating_mul(k) <= FEW;
+    let few = m.saturating_mul(n).saturating_mul(k) <= FEW_MULTIPLY_ADDS;
     match (device.kind, case.dtype) {
         (DeviceKind::Cpu, DType::F32) => &["texel", "tiled", "vectorised", "tile-2d", "local-2d", "naive"],
         (DeviceKind::Cpu, _) => &["tile-2d", "local-2d", "naive"],
@@ -251,8 +253,8 @@ mod tests {
         let [small, large] = [&device, &gpu()].map(|device| TUNABLE[0].space(&case(1024), device));
         assert!(!small.is_empty() && small.len() < large.len(), "{} of {}", small.len(), large.len());
         let [invocations, shared] = [
-            small.iter().map(|tile| u64::from(Cut::Warps.invocations(tile, 32))).max(),
-            small.iter().map(|tile| Cut::Warps.shared_bytes(tile, DType::F32).0).max(),
+            small.iter().map(|tile| u64::from(BlockDivision::Warps.invocations(tile, 32))).max(),
+            small.iter().map(|tile| BlockDivision::Warps.shared_bytes(tile, DType::F32).0).max(),
         ];
         assert!(invocations <= Some(128) && shared <= Some(16 << 10), "{invocations:?} {shared:?}");
     }
@@ -303,7 +305,10 @@ mod tests {
     #[test]
     fn the_shared_memory_of_a_tile_is_what_its_kernel_takes() {
         let device = gpu();
-        for tunable in TUNABLE.iter().filter(|tunable| !matches!(tunable.choice.cut, Cut::Quads | Cut::Columns)) {
+        for tunable in TUNABLE
+            .iter()
+            .filter(|tunable| !matches!(tunable.choice.cut, BlockDivision::Quads | BlockDivision::Columns))
+        {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
             for dtype in dtypes_of(tunable) {
                 let case = CaseSpec { dtype, ..case(1001) };

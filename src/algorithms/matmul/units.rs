@@ -1,7 +1,7 @@
 //! Products on matrix units.
 
 use super::Dims;
-use super::tile::{Choice, Cut, Tile, block_shape, by_columns, matrix_shape, piece};
+use super::tile::{BlockDivision, Choice, Tile, block_shape, by_columns, matrix_shape, piece};
 use super::variants::{block_of, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
@@ -16,19 +16,19 @@ const HALF: f64 = 1.0 / 2048.0;
 
 /// Tiles of `coopmat`, whose sums of 32 bits are 128 registers of an invocation at 64×64 a sub-group.
 pub(super) static STAGED_WIDE: Choice =
-    Choice { cut: Cut::Matrices(Accumulator::Wide), gpu: WIDE, software: WIDE, bytes: BYTES };
+    Choice { cut: BlockDivision::Matrices(Accumulator::Wide), gpu: WIDE, software: WIDE, bytes: BYTES };
 
 /// Tiles of `coopmat-narrow`.
 pub(super) static STAGED_NARROW: Choice =
-    Choice { cut: Cut::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
+    Choice { cut: BlockDivision::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
 /// Tiles of `coopmat2`.
 pub(super) static WHOLE_WIDE: Choice =
-    Choice { cut: Cut::Block(Accumulator::Wide), gpu: WHOLE, software: WHOLE, bytes: &[] };
+    Choice { cut: BlockDivision::Block(Accumulator::Wide), gpu: WHOLE, software: WHOLE, bytes: &[] };
 
 /// Tiles of `coopmat2-narrow`.
 pub(super) static WHOLE_NARROW: Choice =
-    Choice { cut: Cut::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
+    Choice { cut: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
 const WIDE: &[Tile] = &[
     matrices([128, 256, 48], [64, 64]),
@@ -93,7 +93,7 @@ pub(super) fn staged(
 }
 
 /// What the kernels share that give each sub-group cooperative matrices: how the block is cut up, and the grid.
-fn in_matrices(dispatch: Dispatch, cut: Cut, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+fn in_matrices(dispatch: Dispatch, cut: BlockDivision, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let (dtype, accumulator) = cut.matrices(case.dtype).expect("such kernels have matrices");
     let shape = matrix_shape(dtype, accumulator, device);
     let dims = Dims::from(case.size);
@@ -138,7 +138,7 @@ pub(super) fn whole(
 }
 
 /// Tiles of `split`: two slabs of each operand are in shared memory.
-pub(super) static SPLIT: Choice = Choice { cut: Cut::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
+pub(super) static SPLIT: Choice = Choice { cut: BlockDivision::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
 
 const HALVES: &[Tile] = &[
     matrices([128, 128, 16], [64, 64]),
@@ -167,7 +167,7 @@ const PREPARING: u32 = 256;
 const SPAN: u32 = 1 << 14;
 /// What leaving out the products of low halves (2^−22), and rounding these (2^−21 for each operand, in whatever direction
 /// the device rounds), costs at most beside |A|·|B|.
-const LOST: f64 = 1.25 / (1 << 20) as f64;
+const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
 
 /// An operand of `split`, and what becomes of it.
 struct Operand {
@@ -286,7 +286,7 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
             scratch("sums of chunks", DType::F32, between),
         ],
         computes: Some(Computes { dtype: DType::F16, operations: 3 }),
-        ..Program::default().allowing(LOST)
+        ..Program::default().allowing(SPLIT_LOSS)
     };
     let arguments = [
         ("A_HIGH", Value::Buffer(a_high)),

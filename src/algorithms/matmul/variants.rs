@@ -1,7 +1,7 @@
 //! The variants of matmul. To add one: a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
 use super::Dims;
-use super::tile::{Choice, Cut, Tile};
+use super::tile::{BlockDivision, Choice, Tile};
 use super::units;
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
@@ -208,7 +208,7 @@ pub(super) static VARIANTS: &[Variant] = &[
 
 /// Tiles of `tile-1d`. Its invocations compute one column each.
 static TILE_1D: Choice = Choice {
-    cut: Cut::Columns,
+    cut: BlockDivision::Columns,
     gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
     software: &[Tile::flat([32, 32, 8], [16, 1])],
     bytes: &[],
@@ -216,7 +216,7 @@ static TILE_1D: Choice = Choice {
 
 /// Tiles of `tile-2d` and `vectorised`.
 pub(super) static TILE_2D: Choice = Choice {
-    cut: Cut::Quads,
+    cut: BlockDivision::Quads,
     gpu: &[
         Tile::flat([128, 128, 8], [8, 8]),
         Tile::flat([64, 64, 8], [8, 8]),
@@ -229,7 +229,7 @@ pub(super) static TILE_2D: Choice = Choice {
 
 /// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
 pub(super) static TILED: Choice = Choice {
-    cut: Cut::Warps,
+    cut: BlockDivision::Warps,
     gpu: &[
         Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
         Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },

@@ -6,8 +6,8 @@ use crate::compare::paired::Round;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 use crate::measure::timekeeper::State;
-use crate::measure::workbench::Loaded;
-use crate::plan::{Group, Sampling};
+use crate::measure::workbench::LoadedProblem;
+use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
@@ -28,7 +28,7 @@ impl Runner<'_> {
     /// When `group` has a size that its algorithm refuses, which no plan has.
     pub fn duel(
         &mut self,
-        group: &Group,
+        group: &CaseGroup,
         entrants: &[Entrant; 2],
         sampling: &Sampling,
         decided: &mut dyn FnMut(&[Round]) -> bool,
@@ -53,7 +53,7 @@ impl Runner<'_> {
 
     fn prepare_entrant(
         &mut self,
-        loaded: &Loaded,
+        loaded: &LoadedProblem,
         program: &Program,
         entrant: &Entrant,
         sampling: &Sampling,

@@ -4,7 +4,7 @@ use super::{Observer, Runner};
 use crate::algorithms::CaseSpec;
 use crate::basis::units::{Bytes, Nanos};
 use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, may_limit, plan};
-use crate::plan::Group;
+use crate::plan::CaseGroup;
 use crate::record::{Case, Outcome};
 use crate::stats::Summary;
 use crate::vulkan::VulkanError;
@@ -49,7 +49,7 @@ impl Runner<'_> {
 
     /// Measures again, longer, what bounds cases that were faster than `peak` says is possible.
     pub fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case], observer: &mut dyn Observer) {
-        let bounds = |group: &Group| {
+        let bounds = |group: &CaseGroup| {
             let CaseSpec { size, dtype, .. } = group.spec;
             let found = || group.variants.iter().filter_map(move |variant| variant.limit(size, dtype));
             let limits = doubted.iter().filter_map(|case| Some((case.share?.limit, case.computed_in().dtype)));

@@ -6,15 +6,15 @@ pub(crate) mod tune;
 
 use crate::algorithms::Problem;
 use crate::basis::units::Nanos;
-use crate::device::cache::Cache;
+use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::clock::ClockSource;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified};
-use crate::measure::workbench::{Loaded, Sampler, Workbench};
-use crate::plan::{CaseId, Group, Run, Sampling};
+use crate::measure::workbench::{LoadedProblem, Sampler, Workbench};
+use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
 use crate::record::{Case, Conditions, Measured, Outcome, Sample, Verification};
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
@@ -54,7 +54,7 @@ pub struct Runner<'a> {
     device: Rc<Device>,
     workbench: Workbench,
     timing: Timing,
-    cache: Cache,
+    cache: CacheFolder,
     keeper: Timekeeper<'a>,
     tuned: Tuned,
     /// Whether the device has run a case: the first one has to bring its clock up.
@@ -105,19 +105,19 @@ impl Entry {
 
 /// A group's problem, on the device once a case of it can run: a group without one makes no inputs.
 struct Desk<'a> {
-    group: &'a Group,
+    group: &'a CaseGroup,
     problem: Box<dyn Problem>,
-    loaded: Option<Result<Loaded, String>>,
+    loaded: Option<Result<LoadedProblem, String>>,
 }
 
 impl<'a> Desk<'a> {
-    fn new(group: &'a Group) -> Self {
+    fn new(group: &'a CaseGroup) -> Self {
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         Self { group, problem, loaded: None }
     }
 
     /// The problem on the device.
-    fn load(&mut self, workbench: &mut Workbench) -> Result<&Loaded, String> {
+    fn load(&mut self, workbench: &mut Workbench) -> Result<&LoadedProblem, String> {
         let load = || workbench.load(self.problem.as_ref()).map_err(|error| error.to_string());
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
     }
@@ -131,7 +131,7 @@ impl<'a> Runner<'a> {
     pub fn new(
         device: &Rc<Device>,
         timing: Timing,
-        cache: &Cache,
+        cache: &CacheFolder,
         interrupted: &'a AtomicBool,
     ) -> Result<Self, VulkanError> {
         let mut keeper = Timekeeper::new(interrupted);
@@ -160,7 +160,7 @@ impl<'a> Runner<'a> {
 
     /// Why each case of `run` that this device cannot run cannot, in plan order.
     #[must_use]
-    pub fn skipped(&self, run: &Run) -> Vec<(CaseId, String)> {
+    pub fn skipped(&self, run: &PlannedRun) -> Vec<(CaseId, String)> {
         run.groups_on(self.device.info.kind)
             .flat_map(|group| self.choose(group).into_iter().map(move |chosen| (group, chosen)))
             .filter_map(|(group, chosen)| {
@@ -171,7 +171,7 @@ impl<'a> Runner<'a> {
             .collect()
     }
 
-    fn choose(&self, group: &Group) -> Vec<Chosen> {
+    fn choose(&self, group: &CaseGroup) -> Vec<Chosen> {
         tuned::choose(group, &self.device.info, &self.tuned)
     }
 
@@ -180,7 +180,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs every case of `run`.
-    pub fn run(&mut self, run: &Run, observer: &mut dyn Observer) -> Vec<Case> {
+    pub fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
         self.compile(run);
         self.wake_canary();
         let groups = run.groups_on(self.device.info.kind);
@@ -196,7 +196,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Compiles first what is measured after: a device that waits for a compiler drops its clock.
-    fn compile(&mut self, run: &Run) {
+    fn compile(&mut self, run: &PlannedRun) {
         for group in run.groups_on(self.device.info.kind) {
             let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
             for chosen in self.choose(group) {
@@ -218,7 +218,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn run_group(&mut self, group: &Group, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
+    fn run_group(&mut self, group: &CaseGroup, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
         let mut desk = Desk::new(group);
         let mut entries: Vec<Entry> = vec![];
         for chosen in self.choose(group) {
@@ -239,7 +239,7 @@ impl<'a> Runner<'a> {
         &mut self,
         desk: &mut Desk<'_>,
         chosen: Chosen,
-        prepare: impl FnOnce(&mut Self, &Loaded, &Program) -> Result<State<Recorded>, VulkanError>,
+        prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> Result<State<Recorded>, VulkanError>,
     ) -> Entry {
         let planned = self.plan(&chosen, desk.problem.as_ref());
         let (group, index) = (desk.group, self.device.info.index);
@@ -261,7 +261,7 @@ impl<'a> Runner<'a> {
     /// Verifies a variant and warms it up.
     fn prepare(
         &mut self,
-        loaded: &Loaded,
+        loaded: &LoadedProblem,
         program: &Program,
         sampling: &Sampling,
     ) -> Result<State<Recorded>, VulkanError> {
@@ -293,7 +293,7 @@ impl<'a> Runner<'a> {
     /// `program` with as many repetitions as a sample needs, judging by the time of one run.
     fn recorded(
         &mut self,
-        loaded: &Loaded,
+        loaded: &LoadedProblem,
         program: &Program,
         one_run: Nanos,
         sampling: &Sampling,

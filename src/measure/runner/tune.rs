@@ -8,7 +8,7 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
 use crate::measure::timekeeper::State;
-use crate::measure::workbench::Loaded;
+use crate::measure::workbench::LoadedProblem;
 use crate::plan::Sampling;
 use crate::tuning::search::{Found, Fruitless, Refusal, Search};
 use crate::tuning::tuned;
@@ -52,7 +52,7 @@ struct Hunt<'a> {
     variant: &'static Variant,
     info: DeviceInfo,
     problem: Box<dyn Problem>,
-    loaded: Loaded,
+    loaded: LoadedProblem,
     built_in: Tile,
     search: Search,
     /// Tiles that there are.
@@ -110,7 +110,7 @@ impl Runner<'_> {
     }
 
     /// The device time of the first run of a candidate, if its answer is right.
-    fn verify_tile(&mut self, loaded: &Loaded, program: &Program) -> Result<Nanos, Refusal> {
+    fn verify_tile(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Nanos, Refusal> {
         let prepared = self.workbench.pipelines.prepare(program);
         let verified = prepared.and_then(|()| self.workbench.verify(loaded, program));
         let verified = verified.map_err(|error| Refusal::Failed(error.to_string()))?;
@@ -124,7 +124,7 @@ impl Runner<'_> {
     /// The median of a candidate, timed as long as it may win; `None` once it cannot.
     fn time_tile(
         &mut self,
-        loaded: &Loaded,
+        loaded: &LoadedProblem,
         Candidate { program, first_run, .. }: &Candidate,
         best: Option<Nanos>,
         until: Duration,
@@ -139,7 +139,7 @@ impl Runner<'_> {
     }
 
     /// Takes the medians of `finalists`, sampled in turns for about `time`; none of one that fails.
-    fn run_off(&mut self, loaded: &Loaded, finalists: &mut [Finalist], time: Duration) {
+    fn run_off(&mut self, loaded: &LoadedProblem, finalists: &mut [Finalist], time: Duration) {
         // Half of each one's share for its warm-up; a few samples even when the time is up.
         let share = (time / (2 * finalists.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };

@@ -7,9 +7,9 @@ use crate::algorithms::{CaseSpec, Problem};
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Nanos;
-use crate::device::cache::Cache;
+use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::measure::workbench::{Loaded, Sampler, Workbench};
+use crate::measure::workbench::{LoadedProblem, Sampler, Workbench};
 use crate::record::Sample;
 use crate::vulkan::VulkanError;
 
@@ -50,7 +50,7 @@ pub(super) enum Place {
 struct Chains {
     sampler: Sampler,
     /// Keeps the buffers alive that the sampler's commands refer to.
-    _loaded: Loaded,
+    _loaded: LoadedProblem,
 }
 
 impl Timed for Chains {
@@ -77,7 +77,7 @@ impl Canary {
     ///
     /// # Errors
     /// Why the device has no room for it, or failed.
-    pub(crate) fn new(workbench: &mut Workbench, cache: &Cache) -> Result<Option<Self>, String> {
+    pub(crate) fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
         let place = if workbench.info().kind.is_host() { Place::Host } else { Place::Device };
         let (invocations, steps) = match place {
             Place::Host => (ON_THE_HOST, STEPS),
@@ -113,7 +113,7 @@ impl Canary {
     }
 
     /// Keeps the best reading for later processes.
-    pub(crate) fn keep(&self, cache: &Cache, device: &DeviceInfo) {
+    pub(crate) fn keep(&self, cache: &CacheFolder, device: &DeviceInfo) {
         cache.put(&kept_as(self.steps), device, &self.best.0.to_le_bytes());
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Reading, Time, Timed};
 use crate::basis::units::Nanos;
-use crate::measure::sampling::{self, Verdict};
+use crate::measure::sampling::{self, SamplingDecision};
 use crate::plan::Sampling;
 use crate::record::{Conditions, Measured, Outcome, Phases, Sample, Verification, Warning};
 use crate::stats::Summary;
@@ -95,9 +95,9 @@ impl<T: Timed> Contender<T> {
             }
             self.take()?;
             match sampling::judge(&self.times, self.spent + time.since(start), sampling) {
-                Verdict::Continue => {}
-                Verdict::Precise => self.done = true,
-                Verdict::TimeUp => {
+                SamplingDecision::Continue => {}
+                SamplingDecision::Precise => self.done = true,
+                SamplingDecision::TimeUp => {
                     self.measured.warnings.push(Warning::TimeLimit);
                     self.done = true;
                 }

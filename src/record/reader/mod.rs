@@ -29,7 +29,7 @@ const NEWEST: u32 = 2;
 
 /// A record that was read.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedRecord {
     /// Where it came from, fit for printing.
     pub name: String,
     /// The record. Its summaries are those of its samples.
@@ -42,7 +42,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// When it cannot be read, is too large, or is no record that can be believed.
-pub(crate) fn read(path: &Path) -> Result<Loaded, Error> {
+pub(crate) fn read(path: &Path) -> Result<LoadedRecord, Error> {
     if path == Path::new("-") {
         let bytes = take(std::io::stdin().lock(), "standard input")?;
         return parse(&bytes, "standard input");
@@ -76,9 +76,9 @@ fn take(source: impl Read, name: &str) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// When it is no record that can be believed.
-pub fn parse(bytes: &[u8], name: &str) -> Result<Loaded, Error> {
+pub fn parse(bytes: &[u8], name: &str) -> Result<LoadedRecord, Error> {
     let text = decode(bytes, name)?;
-    let document = Document { text, name };
+    let document = RawRecord { text, name };
     let frame = document.frame()?;
     let version = document.version(&frame)?;
     let mut record = document.record(&frame)?;
@@ -93,7 +93,7 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Loaded, Error> {
         document.error(place, &problem.message)
     };
     notes.extend(check::check(&mut record).map_err(refuse)?.into_iter().map(|note| format!("'{name}': {note}")));
-    Ok(Loaded { name: name.into(), record, notes })
+    Ok(LoadedRecord { name: name.into(), record, notes })
 }
 
 fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {
@@ -127,7 +127,7 @@ fn offset_of(text: &str, line: usize, column: usize) -> usize {
     (start + column.saturating_sub(1)).min(text.len())
 }
 
-struct Document<'a> {
+struct RawRecord<'a> {
     text: &'a str,
     name: &'a str,
 }
@@ -150,7 +150,7 @@ struct Named {
     id: String,
 }
 
-impl<'a> Document<'a> {
+impl<'a> RawRecord<'a> {
     /// An error at a byte of the text.
     fn error(&self, offset: Option<usize>, message: &str) -> Error {
         let place = offset.map_or_else(String::new, |offset| {

@@ -8,7 +8,7 @@ mod chart;
 mod model;
 mod theme;
 
-pub use model::Run;
+pub use model::NamedRecord;
 
 use crate::basis::markup::escape;
 use crate::basis::units::significant;
@@ -17,7 +17,7 @@ use crate::plan::method::Clock;
 use crate::record::{Case, CaseSize, Measured, Outcome, Record};
 use crate::report::bench::status;
 use chart::{Draw, Width};
-use model::{Group, Source, limit, percent, series};
+use model::{ChartGroup, Source, limit, percent, series};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
@@ -36,9 +36,9 @@ pub struct Report {
 
 /// The report of `runs`, side by side where there are several.
 #[must_use]
-pub fn report(runs: &[Run]) -> Report {
+pub fn report(runs: &[NamedRecord]) -> Report {
     let sources = Source::all(runs);
-    let groups = Group::all(&sources);
+    let groups = ChartGroup::all(&sources);
     let mut page = Page { out: String::new(), charts: vec![] };
     page.head(runs, &groups);
     page.facts(&sources);
@@ -63,7 +63,7 @@ impl Page {
         self.out.push('\n');
     }
 
-    fn head(&mut self, runs: &[Run], groups: &[Group<'_>]) {
+    fn head(&mut self, runs: &[NamedRecord], groups: &[ChartGroup<'_>]) {
         let title = match runs {
             [run] => format!("gpukern: {}", run.name),
             runs => format!("gpukern: {} runs", runs.len()),
@@ -124,7 +124,7 @@ impl Page {
         self.close_table();
     }
 
-    fn rooflines(&mut self, sources: &[Source<'_>], groups: &[Group<'_>]) {
+    fn rooflines(&mut self, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
         let sources = sources.iter().enumerate();
         let charts: Vec<_> = sources.filter_map(|(at, source)| model::roofline(source, at, groups)).collect();
         if !charts.is_empty() {
@@ -137,7 +137,7 @@ impl Page {
         }
     }
 
-    fn group(&mut self, at: usize, group: &Group<'_>, sources: &[Source<'_>]) {
+    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>]) {
         let first = if at == 0 { r#" tabindex="-1"><span id="results"></span>"# } else { ">" };
         let _ = writeln!(self.out, r#"<section aria-labelledby="group-{at}">"#);
         let _ = writeln!(self.out, r#"<h2 id="group-{at}"{first}{}</h2>"#, escape(&group.title()));
@@ -197,7 +197,7 @@ impl Page {
     }
 
     /// The sources beside one another, as far as they have cases in common.
-    fn comparison(&mut self, group: &Group<'_>, sources: &[Source<'_>]) {
+    fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[Source<'_>]) {
         let having = |key: &(&CaseSize, String)| {
             group.cases.iter().filter(|cases| cases.iter().any(|c| name(c) == *key)).count()
         };
@@ -475,8 +475,8 @@ mod tests {
         assert!(!page(record()).contains("unverified"));
     }
 
-    fn run(record: Record) -> Run {
-        Run { name: "run.json".into(), record }
+    fn run(record: Record) -> NamedRecord {
+        NamedRecord { name: "run.json".into(), record }
     }
 
     fn document(text: &str) -> roxmltree::Document<'_> {
@@ -598,8 +598,10 @@ mod tests {
         let mut other = hostile.clone();
         other.cases.truncate(2);
         other.cases[0].size = "8".into();
-        let report =
-            report(&[Run { name: HOSTILE.into(), record: hostile }, Run { name: HOSTILE.into(), record: other }]);
+        let report = report(&[
+            NamedRecord { name: HOSTILE.into(), record: hostile },
+            NamedRecord { name: HOSTILE.into(), record: other },
+        ]);
         let page = document(&report.html);
         let scripts: Vec<_> =
             page.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", "script"))).collect();

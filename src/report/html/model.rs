@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// A device in a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
-    pub(super) run: &'a Run,
+    pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
     /// Whether its name alone tells it from the others.
     alone: bool,
@@ -21,7 +21,7 @@ pub(super) struct Source<'a> {
 
 /// A record with the name of its file.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct NamedRecord {
     /// Name of the file, without its folder.
     pub name: String,
     /// What it holds.
@@ -30,7 +30,7 @@ pub struct Run {
 
 impl<'a> Source<'a> {
     /// Every device of every run.
-    pub(super) fn all(runs: &'a [Run]) -> Vec<Self> {
+    pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
         let alone = |name: &str| devices().filter(|(_, device)| device.name == name).count() == 1;
         devices().map(|(run, device)| Self { run, device, alone: alone(&device.name) }).collect()
@@ -48,13 +48,13 @@ impl<'a> Source<'a> {
 
 /// Cases that share charts: one algorithm, element type and kind of input.
 #[derive(Debug)]
-pub(super) struct Group<'a> {
+pub(super) struct ChartGroup<'a> {
     first: &'a Case,
     /// The cases of each source, in the order of the sources.
     pub(super) cases: Vec<Vec<&'a Case>>,
 }
 
-impl<'a> Group<'a> {
+impl<'a> ChartGroup<'a> {
     pub(super) fn all(sources: &[Source<'a>]) -> Vec<Self> {
         let mut groups: Vec<Self> = vec![];
         for (at, source) in sources.iter().enumerate() {
@@ -336,7 +336,7 @@ impl Shown {
 /// The roofline of the source at `at`: every case by its operations a byte, under the measured limits. The cases of one
 /// group look as they do in its other charts; of several, each group has a mark of its own. `None` without measured
 /// limits, or without a case that has both operations and bytes.
-pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[Group<'_>]) -> Option<Chart> {
+pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[ChartGroup<'_>]) -> Option<Chart> {
     let peaks = source.run.record.peaks.iter().filter(|peak| peak.uuid == source.device.uuid);
     let figures: Vec<&Figure> = peaks.flat_map(|peak| &peak.figures).filter(|figure| figure.best > 0.0).collect();
     let both = |case: &&Case| has_intensity(case);
