@@ -241,19 +241,14 @@ fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
     [groups.min(ROW_OF_GROUPS), y, z]
 }
 
-/// The program of `split`: the largest magnitudes, the halves, the product.
-pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let dims = Dims::from(case.size);
-    let tile = SPLIT.for_case(case, device);
-    let padded_k = dims.k.next_multiple_of(u64::from(tile.bk));
-    let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
-    let [a, b, c, largest_a, largest_b, a_high, a_low, b_high, b_low, sums] =
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(BufferId);
+/// A and B of a product whose extents are padded to whole slabs and blocks: buffers 0 and 1, and of the scratch from 3 on
+/// their largest magnitudes, then their halves.
+fn operands(dims: Dims, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
     let left = Operand {
-        matrix: a,
-        largest: largest_a,
-        high: a_high,
-        low: a_low,
+        matrix: BufferId(0),
+        largest: BufferId(3),
+        high: BufferId(5),
+        low: BufferId(6),
         rows: dims.m,
         columns: dims.k,
         padded_rows: dims.m,
@@ -261,16 +256,27 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         panel_columns: u64::from(tile.bk),
     };
     let right = Operand {
-        matrix: b,
-        largest: largest_b,
-        high: b_high,
-        low: b_low,
+        matrix: BufferId(1),
+        largest: BufferId(4),
+        high: BufferId(7),
+        low: BufferId(8),
         rows: dims.k,
         columns: dims.n,
         padded_rows: padded_k,
         padded_columns: padded_n,
         panel_columns: padded_n,
     };
+    [left, right]
+}
+
+/// The program of `split`: the largest magnitudes, the halves, the product.
+pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let dims = Dims::from(case.size);
+    let tile = SPLIT.for_case(case, device);
+    let padded_k = dims.k.next_multiple_of(u64::from(tile.bk));
+    let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
+    let (c, sums) = (BufferId(2), BufferId(9));
+    let [left, right] = operands(dims, tile, padded_k, padded_n);
     let chunk = chunk_of(dims.k, u64::from(tile.bk));
     // One chunk needs no memory between chunks; a buffer has an element at least.
     let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * padded_n };
@@ -289,12 +295,12 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ..Program::default().allowing(SPLIT_LOSS)
     };
     let arguments = [
-        ("A_HIGH", Value::Buffer(a_high)),
-        ("A_LOW", Value::Buffer(a_low)),
-        ("B_HIGH", Value::Buffer(b_high)),
-        ("B_LOW", Value::Buffer(b_low)),
-        ("LARGEST_A", Value::Buffer(largest_a)),
-        ("LARGEST_B", Value::Buffer(largest_b)),
+        ("A_HIGH", Value::Buffer(left.high)),
+        ("A_LOW", Value::Buffer(left.low)),
+        ("B_HIGH", Value::Buffer(right.high)),
+        ("B_LOW", Value::Buffer(right.low)),
+        ("LARGEST_A", Value::Buffer(left.largest)),
+        ("LARGEST_B", Value::Buffer(right.largest)),
         ("SUMS", Value::Buffer(sums)),
         ("C", Value::Buffer(c)),
         ("M", number(dims.m)),
