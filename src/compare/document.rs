@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// What `compare --json` writes.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Document"))]
 pub(crate) struct ComparisonDocument<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
