@@ -72,7 +72,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     problem: |case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
 };
 
-/// Longer command buffers than this tell nothing more.
+/// The most dispatches in a command buffer: longer ones tell nothing more.
 const MOST_DISPATCHES: u64 = 1 << 16;
 
 fn dispatches(case: &CaseSpec) -> Result<u64, String> {

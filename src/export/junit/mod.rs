@@ -20,7 +20,7 @@ struct Suite<'a> {
     tests: Vec<Test>,
 }
 
-/// A case.
+/// The test of a case.
 struct Test {
     name: String,
     class: String,
