@@ -37,7 +37,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Every kind.
+    /// Every kind, in the order that messages list them.
     pub const ALL: [Self; 10] = [
         Self::Uniform,
         Self::Signed,

@@ -147,7 +147,7 @@ pub struct Form {
 pub struct CaseSpec {
     /// The size as it was asked for.
     pub size: Size,
-    /// The element type.
+    /// The element type that its kernels are compiled for.
     pub dtype: DType,
     /// The kind of input data.
     pub input: Input,
@@ -193,7 +193,7 @@ pub enum StopTest {
 }
 
 impl StopTest {
-    /// Every stop test.
+    /// Every stop test, in the order that messages list them.
     pub const ALL: [Self; 2] = [Self::Neighbour, Self::Bracket];
 
     /// The name on the command line and in records.

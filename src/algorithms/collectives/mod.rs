@@ -30,7 +30,7 @@ use primitive::Primitive;
 /// Communication within sub-groups.
 pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     name: "collectives",
-    summary: "what one collective operation costs: a chain of n dependent ones in one work-group of two sub-groups",
+    summary: "cost of one collective operation: a chain of n dependent ones in one work-group of two sub-groups",
     work: "n operations; the time per operation is the kernel time divided by n: latency, with the launch's share in it",
     default_size: Sweeps::same("8192"),
     verify_size: Sweeps::same("1,2,3,33,1000"),

@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// The tests of a device.
 struct Suite<'a> {
     name: &'a str,
-    /// When they were run, where that is one time.
+    /// When they ran; `None` where that was not one time.
     timestamp: Option<&'a str>,
     properties: Vec<(&'a str, String)>,
     tests: Vec<Test>,

@@ -68,7 +68,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 /// `10 µs`.
 pub(super) fn time(nanos: f64) -> String {
     let nanos = Nanos(nanos);
-    // 1000 ns less a rounding error are a microsecond.
+    // 1000 ns less a rounding error is a microsecond.
     let unit = TimeUnit::for_value(Nanos(nanos.0 * (1.0 + 1e-9)));
     format!("{} {unit}", trimmed(&unit.number(nanos)))
 }

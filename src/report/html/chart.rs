@@ -263,7 +263,7 @@ fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A mark of a style: hues and shapes each take turns; marks of styles beyond the hues are hollow.
+/// A mark of a style: hues and shapes take turns; beyond the hues marks are hollow.
 fn mark(style: usize, x: i32, y: i32) -> String {
     let path = match style % 4 {
         0 => format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", f64::from(x) - 4.5),
