@@ -32,7 +32,7 @@ fn program(device: &Device, algorithm: &str, variant: &str, case: &CaseSpec) -> 
     variant.program(case, &device.info).expect("a program")
 }
 
-/// Leaves the dispatches of kernels out whose name contains `name`.
+/// Removes the dispatches of kernels whose name contains `name`.
 fn without(steps: &mut Vec<Step>, name: &str) {
     steps.retain(|step| !matches!(step, Step::Dispatch(dispatch) if dispatch.shader.name.contains(name)));
 }

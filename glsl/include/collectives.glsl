@@ -21,7 +21,7 @@ layout(push_constant, scalar) uniform Arguments {
     Result Y;        // the values at the end of the chain
     Result F;        // what the host must know to check them: sub-group size, sub-groups, invocations, PRIMITIVE
     uint N;          // operations
-    uint PRIMITIVE;  // which operation the host believes this to be
+    uint PRIMITIVE;  // the operation that the host expects
 };
 
 uint lanes = gl_SubgroupSize;
@@ -61,7 +61,7 @@ void main() {
 bool rare(int value) { return uint(value) < 0xffffffffu / lanes; }
 
 // A value that keeps the outcome of a vote. The addition does not commute with the exclusive or of the chain, so the
-// end tells every vote of it, not only how many went which way.
+// end value depends on every vote, not only on how many went which way.
 int voted(int value, bool yes) { return yes ? value + int(0xc2b2ae3du) : value; }
 
 // A ballot as one word that depends on every bit of it.

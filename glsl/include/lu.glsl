@@ -14,7 +14,7 @@ layout(push_constant, scalar) uniform Arguments {
     uint n, i;
 };
 
-// Reports a bad pivot; for one invocation of a dispatch. The exponent is looked at as an integer, because a Vulkan
+// Reports a bad pivot; one invocation of a dispatch calls it. The exponent is looked at as an integer, because a Vulkan
 // compiler may assume that floats are finite.
 void check_pivot(float pivot) {
     bool finite = (floatBitsToUint(pivot) & 0x7f800000u) != 0x7f800000u;

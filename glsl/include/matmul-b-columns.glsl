@@ -1,7 +1,7 @@
 // A slab of bytes of B in shared memory by columns: matrix units want four neighbours of a column in one register, and
-// GPUs that load matrices transposed do so with 16 bits at least. What matmul-coopmat.glsl moves at a time, a parcel, is
-// four columns of 16 rows, transposed on their way. Parcels of the same columns are neighbours, so that with BK = 64 eight
-// invocations write to all banks.
+// GPUs that load matrices transposed do so with 16 bits at least. What matmul-coopmat.glsl moves at a time, a parcel,
+// is four columns of 16 rows, transposed on their way. Parcels of the same columns are neighbours, so that with BK = 64
+// eight invocations write to all banks.
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Quads { uint at[]; };
 
 struct Parcel {

@@ -1,5 +1,5 @@
-// A slab of B in shared memory by rows, as it is in global memory. What matmul-coopmat.glsl moves at a time, a parcel, is
-// a piece.
+// A slab of B in shared memory by rows, as it is in global memory. What matmul-coopmat.glsl moves at a time, a parcel,
+// is a piece.
 #define PARCEL_OF_B uvec4
 const uint PARCELS_OF_B = PIECES_OF_B;
 

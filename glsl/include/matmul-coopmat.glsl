@@ -40,9 +40,9 @@ const uint MEANWHILE = 1;
 
 // Macros that follow take arrays whose length is a specialization constant, which GLSL passes to no function.
 
-// Reads this invocation's pieces and parcels of the slab from column, or row, `k` on into next_a and next_b. Those of the first
-// slab are at from_a in A and from_b in B; the block's first column of B is `first_column`, and the invocation is number
-// `lane` of the work-group.
+// Reads this invocation's pieces and parcels of the slab from column, or row, `k` on into next_a and next_b. Those of
+// the first slab are at from_a in A and from_b in B; the block's first column of B is `first_column`, and the
+// invocation is number `lane` of the work-group.
 #define FETCH(next_a, next_b, k, from_a, from_b, first_column, lane)                                        \
     [[unroll]] for (uint i = 0; i < PIECES_OF_A; ++i) {                                                     \
         next_a[i] = piece_of_a(from_a[i] + (k), (k) + (i * LANES + lane) % PIECES_IN_ROW_A * PIECE);        \
@@ -92,8 +92,8 @@ void main() {
     uvec4 next_a[PIECES_OF_A];
     PARCEL_OF_B next_b[PARCELS_OF_B];
 
-    // The last matrices of a slab are multiplied when the next slab is on its way into shared memory, so that matrix units
-    // have work while sub-groups wait for each other. Before the first slab they are zero.
+    // The last matrices of a slab are multiplied when the next slab is on its way into shared memory, so that matrix
+    // units have work while sub-groups wait for each other. Before the first slab they are zero.
     coopmat<IN, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA> last_a[ROWS];
     coopmat<IN, gl_ScopeSubgroup, TK, TN, gl_MatrixUseB> last_b[COLUMNS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) last_a[r] = coopmat<IN, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA>(IN(0));
@@ -115,8 +115,8 @@ void main() {
         FETCH(next_a, next_b, k + BK, from_a, from_b, first_column, lane)
 
         [[unroll]] for (uint i = 0; i < BK - TK; i += TK) {
-            // Not last_a and last_b: matrices that live both in this loop and across it took an H100's driver (580.159.04)
-            // more than a minute to compile.
+            // Not last_a and last_b: matrices that live both in this loop and across it took an H100's driver
+            // (580.159.04) more than a minute to compile.
             coopmat<IN, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA> a[ROWS];
             LOAD_A(a, warp_row, i)
             [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {

@@ -1,4 +1,4 @@
-// Products by cooperative matrices of work-group scope: the driver cuts them up, and stages and prefetches as it sees fit.
+// Products by cooperative matrices of work-group scope: the driver cuts them up, stages and prefetches as it sees fit.
 #extension GL_NV_cooperative_matrix2 : require
 #include "matmul-matrix.glsl"
 

@@ -1,16 +1,16 @@
-// How a sub-group's matrices of sums leave for C. A matrix stored to C directly would be written in bits of a few bytes a row,
-// and at C's edges beyond it. So each sub-group puts a row of its matrices into shared memory, and writes it as pieces of 16
-// bytes.
+// How a sub-group's matrices of sums leave for C. A matrix stored to C directly would be written in bits of a few bytes
+// a row, and at C's edges beyond it. So each sub-group puts a row of its matrices into shared memory, and writes it as
+// pieces of 16 bytes.
 //
-// A macro, for GLSL passes no arrays whose length is a specialization constant. It stands at the end of main(), where all
-// invocations of the work-group come by, and takes
+// A macro, for GLSL passes no arrays whose length is a specialization constant. It stands at the end of main(), where
+// all invocations of the work-group come by, and takes
 //
-//   sums                   ROWS·COLUMNS accumulators of TM×TN, row by row: the warp tile. It rounds them to what OUT can hold
+//   sums                   ROWS·COLUMNS accumulators of TM×TN, row by row: the warp tile; rounded to what OUT can hold
 //   first_row, first_column  where in C the warp tile begins; what lies beyond M and N is not stored
 //   warp                   the number of the sub-group in its work-group, which says where in `tiles` it may write
 //
 // The including kernel has `tiles` in shared memory, at least STAGED_C pieces, in which sub-group `warp` has TM rows of
-// STRIDE_C pieces from warp·TM·STRIDE_C on; and M, N, C, and what matmul-warps.glsl names. The slabs in `tiles` are lost.
+// STRIDE_C pieces from warp·TM·STRIDE_C on; and M, N, C, and what matmul-warps.glsl names. It overwrites `tiles`.
 #define STORE_WARP_TILE(sums, first_row, first_column, warp)                                                \
     {                                                                                                       \
         barrier();                                                                                          \

@@ -1,6 +1,6 @@
-// A work-group's block of C in equal warp tiles, one for each sub-group (a "warp"), and a warp tile in cooperative matrices.
-// An including kernel defines PIECE, and OUT, OUT_BITS and OUT_RAW, as matmul-matrix.glsl does, and ends its main() with
-// STORE_WARP_TILE of matmul-store.glsl.
+// A work-group's block of C in equal warp tiles, one for each sub-group (a "warp"), and a warp tile in cooperative
+// matrices. An including kernel defines PIECE, and OUT, OUT_BITS and OUT_RAW, as matmul-matrix.glsl does, and ends its
+// main() with STORE_WARP_TILE of matmul-store.glsl.
 #extension GL_KHR_shader_subgroup_basic : require
 
 layout(constant_id = 6) const uint WM = 32;  // the warp tile: what a sub-group computes
@@ -21,8 +21,8 @@ const uint WARPS = BM / WM * WARPS_ACROSS;
 const uint LANES = gl_WorkGroupSize.x;
 const uint LANES_PER_WARP = LANES / WARPS;
 
-// Operands are moved in pieces of 16 bytes. In shared memory a row of a slab (of B_BY_COLUMNS a column) is a piece longer
-// than it need be, so that the same columns of 8 neighbouring rows lie in different banks.
+// Operands are moved in pieces of 16 bytes. In shared memory a row of a slab (of B_BY_COLUMNS a column) is a piece
+// longer than its data, so that the same columns of 8 neighbouring rows lie in different banks.
 const uint PIECES_IN_ROW_A = BK / PIECE;
 const uint STRIDE_A = PIECES_IN_ROW_A + 1;
 const uint SLAB_A = BM * STRIDE_A;

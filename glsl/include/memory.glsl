@@ -1,14 +1,14 @@
-// Traffic to a working set: a power of two of 16-byte elements, gone over by work-groups of a power of two of invocations.
+// Traffic to a working set, a power of two of 16-byte elements, by work-groups of a power of two of invocations.
 //
-// Neighbouring invocations touch neighbouring elements; every element is touched equally often. What is touched again was
-// last touched a whole working set ago, so that caches help only if they hold it.
+// Neighbouring invocations touch neighbouring elements; every element is touched equally often. What is touched again
+// was last touched a whole working set ago, so that caches help only if they hold it.
 //
-// Working sets that a cache may hold: few work-groups (a power of two) of many steps. In each step they touch pieces next
-// to one another, so that together they go through the working set, pass after pass. With each pass groups change places,
-// by a number that shares no factor with theirs: a core does not find in its own cache what it touched before.
+// Working sets that a cache may hold: few work-groups (a power of two) of many steps. In each step they touch pieces
+// next to one another, so that together they go through the working set, pass after pass. With each pass groups change
+// places, by a number that shares no factor with theirs: a core does not find in its own cache what it touched before.
 //
-// Larger ones (STREAM): many groups of few steps, each at a place of its own. Devices start groups in their order, so that
-// they too go through the working set pass after pass, but whichever core is free goes on.
+// Larger ones (STREAM): many groups of few steps, each at a place of its own. Devices start groups in their order, so
+// that they too go through the working set pass after pass, but whichever core is free goes on.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_control_flow_attributes : require

@@ -5,5 +5,5 @@
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_control_flow_attributes : require
 
-// The exponent e with largest = m·2^e, 1 ≤ m < 2, from its bits; bounded, so that no scale of ours over- or underflows.
+// The exponent e with largest = m·2^e, 1 ≤ m < 2, from its bits; bounded, so that no scale of it over- or underflows.
 int exponent_of(uint bits) { return clamp(int(bits >> 23) - 127, -100, 100); }

@@ -1,4 +1,4 @@
-//! The extents of whatever has the shape of a product: products themselves, their baselines, factorisations.
+//! The extents of everything that has the shape of a product: products, their baselines, factorisations.
 
 use crate::basis::size::Size;
 

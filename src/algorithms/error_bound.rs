@@ -1,4 +1,4 @@
-//! What oracles share: the bound of many roundings, and the element that errs by most.
+//! What oracles share: the bound of many roundings, and the element that errs most.
 
 use super::{Check, CheckMethod};
 

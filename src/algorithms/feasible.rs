@@ -1,5 +1,5 @@
-//! Whether a device can run a case: everything that decides it is asked here, so that what chooses a variant and what
-//! skips one agree.
+//! Whether a device can run a case: everything that decides it is asked here, so that choosing a variant and skipping
+//! one agree.
 
 use super::{Algorithm, CaseSpec, Problem, Variant};
 use crate::device::capability::DeviceInfo;
@@ -20,7 +20,7 @@ impl Algorithm {
         device: &DeviceInfo,
     ) -> Result<Program, String> {
         if let (Some(tile), Some(tunable)) = (&case.tile, self.tunable(variant))
-            // Of the built-in tile the program says what the device lacks.
+            // What the device lacks for the built-in tile, the program says itself.
             && *tile != tunable.built_in(case, device)
         {
             tunable.legal(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;

@@ -37,7 +37,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Every kind.
+    /// Every kind, in the order that messages list them.
     pub const ALL: [Self; 10] = [
         Self::Uniform,
         Self::Signed,
@@ -51,7 +51,7 @@ impl Input {
         Self::Wrap,
     ];
 
-    /// Whether problems of this kind have an answer, so that a conformance run can ask for it.
+    /// Whether problems of this kind have an answer, which a conformance run can then ask for.
     #[must_use]
     pub fn has_answer(self) -> bool {
         self != Self::Singular
@@ -104,7 +104,7 @@ pub(crate) fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
 }
 
 /// `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
-/// 2⁻⁸ (bf16). Kinds other than `Signed` are made from `Uniform` draws, if any.
+/// 2⁻⁸ (bf16). Kinds other than `Signed` are made from `Uniform` draws, if from any.
 #[must_use]
 pub(crate) fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
     // A uniform integer of `bits` bits, shifted to be signed where asked for; exact in f64 up to 53 bits.

@@ -3,18 +3,18 @@
 use super::input::{generator, random};
 use super::{DType, HostArray, Input};
 
-/// The Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant eigenvalue that
-/// tends to π and others that fall off fast.
+/// The Hilbert matrix a\[r,c\] = 1 / (r + c + 1), r and c from 0: symmetric and positive, with a dominant eigenvalue
+/// that tends to π and others that fall off fast.
 #[must_use]
 pub(crate) fn hilbert(n: usize) -> Vec<f32> {
     let diagonals: Vec<f32> = (0..2 * n).map(|sum| (1.0 / (sum as f64 + 1.0)) as f32).collect();
     (0..n).flat_map(|row| diagonals[row..row + n].iter().copied()).collect()
 }
 
-/// An n×n matrix for factorisations, of a kind of input: `uniform`; `diagonally-dominant`, uniform + n·I rounded, both its
-/// rows and its columns strictly dominated by their diagonals, so that elimination without pivoting is stable (Higham,
-/// *Accuracy and Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for n > 1 has
-/// no factorisation L·U.
+/// An n×n matrix for factorisations, by kind of input: `uniform`; `diagonally-dominant`, uniform + n·I rounded, both
+/// its rows and its columns strictly dominated by their diagonals, so that elimination without pivoting is stable
+/// (Higham, *Accuracy and Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for
+/// n > 1 has no factorisation L·U.
 #[must_use]
 pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
     if input == Input::Hilbert {
@@ -43,15 +43,15 @@ pub(crate) fn positive(len: usize, seed: u64, stream: u64) -> Vec<f32> {
     }
 }
 
-/// What the elements of [`slow`] that couple its two blocks are, where those within a block are 1.
+/// δ, the elements of B in [`slow`] that couple its two blocks; those within a block are 1.
 pub(crate) const COUPLING: f64 = 0.02;
 
 /// A positive matrix on which power iteration converges slowly: D⁻¹·B·D, where B is 1 within two diagonal blocks of
-/// ⌈n/2⌉ and ⌊n/2⌋ rows and [`COUPLING`] δ between them.
+/// ⌈n/2⌉ and ⌊n/2⌋ rows and δ, [`COUPLING`], between them.
 ///
-/// For even n the eigenvalues of B are n/2·(1 + δ), n/2·(1 − δ) and zeros, so the error falls by (1 − δ)/(1 + δ) = 0.961 a
-/// round. D is random, in \[1, 2) on the first block and in \[2, 4) on the second: it changes no eigenvalue, but without
-/// it all row sums would be equal from the start.
+/// For even n the eigenvalues of B are n/2·(1 + δ), n/2·(1 − δ) and zeros, so the error falls by (1 − δ)/(1 + δ),
+/// 0.961, a round. D is random, in \[1, 2) on the first block and in \[2, 4) on the second: it changes no eigenvalue,
+/// but without it all row sums would be equal from the start.
 #[must_use]
 pub(crate) fn slow(n: usize, seed: u64) -> Vec<f32> {
     let half = n.div_ceil(2);
@@ -62,8 +62,8 @@ pub(crate) fn slow(n: usize, seed: u64) -> Vec<f32> {
     (0..n).flat_map(|r| (0..n).map(|c| (element(r, c) * d[c] / d[r]) as f32).collect::<Vec<_>>()).collect()
 }
 
-/// The small example of the post's author: eigenvalue (7 + √65)/2 = 7.531129 (published as 7.53114, where the post's stop
-/// rule ends) and eigenvector (0.394074, 0.578844, 0.997451).
+/// The small example of the post's author: eigenvalue (7 + √65)/2 = 7.531129 (published as 7.53114, where the post's
+/// stop rule ends) and eigenvector (0.394074, 0.578844, 0.997451).
 pub(crate) const EXAMPLE: [f32; 9] = [1.0, 1.0, 2.0, 2.0, 1.0, 3.0, 2.0, 3.0, 5.0];
 
 #[cfg(test)]

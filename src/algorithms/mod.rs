@@ -50,26 +50,26 @@ pub static ALGORITHMS: &[&Algorithm] = &[
 
 /// A computation with several implementations.
 pub struct Algorithm {
-    /// Canonical name: in tables, records and case ids.
+    /// Canonical name, as tables, records and case ids have it.
     pub name: &'static str,
     /// What it computes, in one sentence.
     pub summary: &'static str,
-    /// The formula of nominal work, for documentation.
+    /// Formula of the nominal work, for documentation.
     pub work: &'static str,
     /// The sweeps of `bench` when none is given.
     pub default_size: Sweeps,
-    /// The sizes of `verify`: awkward ones.
+    /// The sizes that `verify` takes: awkward ones.
     pub verify_size: Sweeps,
     /// Whether it runs in rounds until a [`StopRule`] is met.
     pub iterative: bool,
     /// Kinds of input data, the default first.
     pub inputs: &'static [Input],
-    /// The implementations.
+    /// The implementations, in the order that lists show them.
     pub variants: &'static [Variant],
     /// The variants whose tile can be searched for, the one that is searched by default first.
     pub tunable: &'static [Tunable],
-    /// The built-in rule of `--variant auto`: variants by name, the best for a case on a device first; `None` without a
-    /// rule.
+    /// The built-in rule of `--variant auto`: names of variants, the best for a case on a device first; `None` where
+    /// there is no rule.
     pub favourites: Option<fn(&CaseSpec, &DeviceInfo) -> &'static [&'static str]>,
     /// The problem that a case poses, or why its size makes no sense.
     pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
@@ -78,7 +78,7 @@ pub struct Algorithm {
 /// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
 const MOST_ELEMENTS: u64 = 1 << 31;
 
-/// What is swept over where no size is given.
+/// The sweeps of an algorithm where no size is given, as they are typed: `256..2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweeps {
     /// On a GPU.
@@ -88,13 +88,13 @@ pub struct Sweeps {
 }
 
 impl Sweeps {
-    /// The same on every device.
+    /// One sweep for every device.
     #[must_use]
     pub const fn same(sweep: &'static str) -> Self {
         Self { gpu: sweep, cpu: sweep }
     }
 
-    /// The sweep on a device of this kind.
+    /// The sweep for devices of this kind.
     #[must_use]
     pub fn on(&self, kind: DeviceKind) -> &'static str {
         match kind {
@@ -112,9 +112,9 @@ pub struct Variant {
     pub aliases: &'static [&'static str],
     /// What it shows, in one sentence.
     pub summary: &'static str,
-    /// Where it comes from.
+    /// The document, paper or program that it comes from.
     pub source: &'static str,
-    /// What its time says.
+    /// What its time measures.
     pub measures: Measures,
     /// The kernels it runs; `program` gets them compiled for the case's element type, in this order.
     pub kernels: &'static [&'static str],
@@ -122,14 +122,14 @@ pub struct Variant {
     pub program: fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program,
 }
 
-/// What the time of a variant says.
+/// What the time of a variant measures.
 #[derive(Clone, Copy)]
 pub enum Measures {
     /// How fast it solves the problem.
     Problem,
-    /// What an operation costs in one of its forms.
+    /// The cost of an operation in one of its forms.
     Form(Form),
-    /// What a device can do at most; `None` for a size that is no problem of the algorithm.
+    /// A limit of the device; `None` for a size that the algorithm has no problem of.
     Limit(fn(Size, DType) -> Option<Quantity>),
 }
 
@@ -142,12 +142,12 @@ pub struct Form {
     pub name: &'static str,
 }
 
-/// What one case of a plan asks for, apart from the variant.
+/// One case of a plan, apart from its variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CaseSpec {
     /// The size as it was asked for.
     pub size: Size,
-    /// The element type.
+    /// The element type that its kernels are compiled for.
     pub dtype: DType,
     /// The kind of input data.
     pub input: Input,
@@ -157,8 +157,8 @@ pub struct CaseSpec {
     pub subgroup_size: Option<u32>,
     /// How iterative algorithms stop.
     pub stop: StopRule,
-    /// The tile that a tunable variant takes in place of its built-in one. No part of the case's name: it says how,
-    /// not what.
+    /// The tile that a tunable variant takes in place of its built-in one. Not part of the case's name: it says
+    /// how, not what.
     pub tile: Option<Tile>,
 }
 
@@ -193,7 +193,7 @@ pub enum StopTest {
 }
 
 impl StopTest {
-    /// Every test.
+    /// Every stop test, in the order that messages list them.
     pub const ALL: [Self; 2] = [Self::Neighbour, Self::Bracket];
 
     /// The name on the command line and in records.
@@ -216,7 +216,7 @@ impl std::str::FromStr for StopTest {
 }
 
 impl CaseSpec {
-    /// A case with the defaults for everything but its size and element type, on the algorithm's default input.
+    /// A case of this size and element type on the algorithm's default input, with defaults for everything else.
     #[must_use]
     pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
         let (input, stop) = (algorithm.inputs[0], StopRule::default());
@@ -238,8 +238,8 @@ pub trait Problem {
     fn buffers(&self) -> Vec<BufferSpec>;
     /// Nominal work of one run.
     fn work(&self) -> Work;
-    /// The operations of a chain in which each waits for the one before, where the problem is such a chain: its
-    /// tables then show the time of one operation.
+    /// The number of operations, where the problem is a chain in which each waits for the one before: tables then
+    /// show the time of one operation.
     fn chain(&self) -> Option<u64> {
         None
     }
@@ -247,7 +247,7 @@ pub trait Problem {
     fn inputs(&self) -> Vec<HostArray>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle>;
-    /// What is doubtful about the case although it can be run.
+    /// What is doubtful about a case that can run all the same.
     fn warnings(&self) -> Vec<String> {
         vec![]
     }
@@ -255,7 +255,7 @@ pub trait Problem {
 
 /// The right answer of a problem.
 pub trait Oracle {
-    /// Compares the output buffers (in place ones too), in their order, with the right answer.
+    /// Compares the output buffers (those updated in place too), in their order, with the right answer.
     ///
     /// # Errors
     /// Why the outputs are no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
@@ -299,7 +299,7 @@ pub enum CheckMethod {
 /// Finds an algorithm by name.
 ///
 /// # Errors
-/// A message with the nearest name when there is none of this name.
+/// A message with the nearest name when no algorithm has this one.
 pub fn find(name: &str) -> Result<&'static Algorithm, String> {
     ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name).ok_or_else(|| {
         let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
@@ -319,7 +319,7 @@ impl Algorithm {
     /// Finds a variant by name or alias.
     ///
     /// # Errors
-    /// A message with the nearest name when there is none of this name.
+    /// A message with the nearest name when no variant has this one.
     pub fn variant(&self, name: &str) -> Result<&'static Variant, String> {
         let found = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
         found.ok_or_else(|| {
@@ -328,19 +328,19 @@ impl Algorithm {
         })
     }
 
-    /// Whether it is there to find limits of a device.
+    /// Whether its variants find limits of a device.
     #[must_use]
     pub fn finds_limits(&self) -> bool {
         self.variants.iter().any(|variant| matches!(variant.measures, Measures::Limit(_)))
     }
 
-    /// The search for the tile of `variant`, where it has one that can be searched for.
+    /// The tile search of `variant`, where it has a tile to search for.
     #[must_use]
     pub fn tunable(&self, variant: &Variant) -> Option<&'static Tunable> {
         self.tunable.iter().find(|tunable| tunable.variant == variant.name)
     }
 
-    /// The element types that at least one variant has.
+    /// The element types that at least one variant supports.
     pub fn dtypes(&self) -> impl Iterator<Item = DType> {
         DType::ALL.into_iter().filter(|dtype| self.variants.iter().any(|variant| variant.supports(*dtype)))
     }
@@ -359,7 +359,7 @@ impl Variant {
         self.kernels.iter().map(|name| Shader::find(name, dtype)).collect()
     }
 
-    /// The operation that it is a form of, and which.
+    /// The operation that it is a form of, and the name of the form.
     #[must_use]
     pub fn form(&self) -> Option<Form> {
         match self.measures {
@@ -377,8 +377,8 @@ impl Variant {
         }
     }
 
-    /// Its program for a case on a device that has the features and limits for it. Whether there is room for its
-    /// buffers, [`Algorithm::feasible`] says.
+    /// Builds its program for a case, where the device has the features and limits for it. [`Algorithm::feasible`] asks
+    /// whether there is room for the buffers as well.
     ///
     /// # Errors
     /// Why it cannot run there.

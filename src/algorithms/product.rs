@@ -1,10 +1,11 @@
 //! Products in f64 for the oracles, whole or combined.
 //!
 //! Above [`MOST_ELEMENTWISE_WORK`] the columns of a product C = A·B are checked in random ±1 combinations of [`BLOCK`]
-//! neighbours (Freivalds 1977): the reference is then A·(B·X) with X of N/BLOCK columns, [`REPEATS`] times. A block of a
-//! row that is wrong by more than the bounds of its elements together escapes one combination with probability at most
-//! 1/2, and all of them with at most 2^−REPEATS, independently of blocks of other columns. Errors cancel in a combination,
-//! so that it says little of how large those of elements are: [`SAMPLE`] columns are therefore checked whole, one by one.
+//! neighbours (Freivalds 1977): the reference is then A·(B·X) with X of N/BLOCK columns, [`REPEATS`] times. A block of
+//! a row that is wrong by more than the bounds of its elements together escapes one combination with probability at
+//! most 1/2, and all of them with at most 2^−REPEATS, independently of blocks of other columns. Errors cancel in a
+//! combination, so that it says little of how large those of elements are: [`SAMPLE`] columns are therefore checked
+//! whole, one by one.
 
 use super::CheckMethod;
 use super::dims::Dims;
@@ -27,7 +28,7 @@ const PANEL: usize = 256;
 /// The stream of the random signs, beyond those of the inputs.
 const SIGN_STREAM: u64 = 1000;
 
-/// The columns of X: each sums `signs.len()` ±1 multiples of neighbouring columns of C, which may be one.
+/// The columns of X. Each combines neighbouring columns of C, perhaps only one, with a sign for each.
 pub(super) struct Combinations {
     pub(super) columns: Vec<Combination>,
     pub(super) method: CheckMethod,
@@ -44,7 +45,7 @@ impl Combination {
         row[self.first..].iter().zip(&self.signs).map(|(value, sign)| value * sign).sum()
     }
 
-    /// What it is of, in a row of `matrix`: for a message.
+    /// Names the elements that it combines in a row of `matrix`, for messages.
     pub(super) fn place(&self, matrix: &str, row: usize) -> String {
         match (self.first, self.signs.len()) {
             (column, 1) => format!("{matrix}[{row}][{column}]"),
@@ -57,7 +58,7 @@ impl Combinations {
     pub(super) fn new(dims: Dims, seed: u64) -> Self {
         let n = dims.n as usize;
         let work = u128::from(dims.m) * u128::from(dims.n) * u128::from(dims.k);
-        // Of few columns there would be more combinations than columns.
+        // Few columns would have more combinations than columns.
         if work <= MOST_ELEMENTWISE_WORK || n <= 2 * SAMPLE {
             return Self::elementwise(n);
         }
@@ -76,7 +77,7 @@ impl Combinations {
         let mut columns: Vec<_> = blocks
             .map(|first| Combination { first, signs: (first..n.min(first + BLOCK)).map(|_| sign()).collect() })
             .collect();
-        // One of each of as many stretches.
+        // One column of each of `most` stretches.
         let most = SAMPLE.min(n);
         let sampled = (0..most).map(|i| i * n / most + rng.next_u32() as usize % (n / most));
         columns.extend(sampled.map(|first| Combination { first, signs: vec![1.0] }));

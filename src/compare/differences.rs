@@ -64,7 +64,7 @@ fn whole(fact: &str) -> Vec<(String, String)> {
 }
 
 fn per_device(record: &Record, fact: impl Fn(&DeviceInfo) -> String) -> Vec<(String, String)> {
-    // Of several with one name each is itself, whose driver may be another.
+    // Devices that share a name are told apart by number, for their drivers may differ.
     let number = |at: usize, name: &str| record.devices[..at].iter().filter(|other| other.name == *name).count();
     let devices = record.devices.iter().enumerate();
     devices.map(|(at, device)| (format!("{} {}", device.name, number(at, &device.name)), fact(device))).collect()

@@ -5,14 +5,14 @@ use crate::basis::units::{Nanos, significant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The file.
+/// A file of limits.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     limit: Vec<Table>,
 }
 
-/// A limit as it is written.
+/// A limit as the file has it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Table {
@@ -144,7 +144,7 @@ pub(crate) struct Ruling {
     pub violations: Vec<Violation>,
     /// Indices of cases whose `max-slowdown`s are all kept for certain, whatever the verdict.
     pub settled: Vec<usize>,
-    /// Patterns of limits whose every case the candidate does not have measured.
+    /// Patterns of limits none of whose cases the candidate has measured.
     pub unheld: Vec<String>,
 }
 
@@ -183,7 +183,7 @@ impl GateLimit {
     fn broken(&self, case: &Compared) -> Vec<String> {
         let mut broken = vec![];
         let percent = |share: f64| format!("{} %", significant(100.0 * share));
-        // A slow-down counts when it is one beyond doubt; in doubt the verdict is `undecided`, which has its own exit code.
+        // A slow-down counts when it is one beyond doubt; in doubt the verdict is `undecided`, with its own exit code.
         if let (Some(most), Some(ratio), Some([low, _])) = (self.max_slowdown, case.ratio, case.interval)
             && ratio > 1.0 + most
             && (low > 1.0 + most || case.verdict == Verdict::Slower)

@@ -34,10 +34,10 @@ pub(crate) const FALSE_DISCOVERIES: f64 = 0.01;
 /// Samples that a side needs at least: fewer cannot give a median with an interval of 95 %.
 const LEAST_SAMPLES: usize = 6;
 
-/// Why an interval is wide because of an assumption.
+/// The reason for an interval that is wide because of an assumption.
 pub(crate) const FEW_PROCESSES: &str = "few processes";
 
-/// What the verdicts depend on.
+/// What the verdicts depend on, beside the records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// The smallest change that matters, as a ratio less 1.
@@ -63,7 +63,7 @@ pub(crate) enum Looks {
 }
 
 impl Looks {
-    /// What the p of a case is multiplied with after `processes` of the candidate. Who looks until something shows finds
+    /// The factor of a case's p after `processes` of the candidate. Who looks until something shows finds
     /// something: the p of look k counts k(k + 1)-fold, and because 1/2 + 1/6 + 1/12 + … = 1, all looks together
     /// are wrong no more often than one.
     fn penalty(self, processes: usize) -> f64 {
@@ -100,7 +100,7 @@ impl Verdict {
     /// Every verdict, the worst first.
     pub const ALL: [Self; 4] = [Self::Slower, Self::Undecided, Self::Faster, Self::Same];
 
-    /// Its name.
+    /// The name in tables and documents.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -227,7 +227,7 @@ impl Comparison {
     }
 }
 
-/// What else differs between the records of the two sides, or of one: to be looked at before [`compare`].
+/// What else differs between the records of the two sides, or within one: to be looked at before [`compare`].
 #[must_use]
 pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     differences::find(baseline, candidate)
@@ -239,7 +239,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     compare_at(Looks::Once, baseline, candidate, settings)
 }
 
-/// As [`compare`], where the verdict is asked for again after each process of the candidate.
+/// Compares like [`compare`] where the verdict is asked for again after each process of the candidate.
 #[must_use]
 pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
     let differences = differences(baseline, candidate);

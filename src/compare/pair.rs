@@ -153,7 +153,7 @@ impl Pair<'_> {
         }
     }
 
-    /// What to do about an interval that is wide because of an assumption.
+    /// The assumption that makes an interval wide, where one does.
     pub(super) fn assumption(&self, ratio: Option<bootstrap::Ratio>, settings: &Settings) -> Option<String> {
         let apart = self.assumed_noise(settings);
         let [low, high] = ratio?.interval;
@@ -167,7 +167,7 @@ impl Pair<'_> {
     }
 }
 
-/// Whether a median of these is no time that could be divided by.
+/// Whether one of these has no time, or none that could be divided by.
 fn timeless(side: &[Seen<'_>]) -> bool {
     side.iter().any(|seen| seen.case.measured().is_none_or(|m| m.summary.median.0 <= 0.0))
 }

@@ -43,8 +43,8 @@ impl Schedule {
         }
         let ratios: Vec<_> = rounds.iter().map(|[a, b]| b.0 / a.0).collect();
         let Ratio { value, interval, p } = bootstrap::paired(&ratios, &mut generator(1, 0))?;
-        // Who looks until something shows finds something: see `spent`. Beginning at its second factor spends half of what
-        // may be spent, because p is approximate where rounds are few: simulated, one look too many in a hundred
+        // Who looks until something shows finds something: see `spent`. Beginning at its second factor spends half of
+        // what may be spent, because p is approximate where rounds are few: simulated, one look too many in a hundred
         // trials became 1.4.
         let p = (p * spent(self.looks + 1)).min(1.0);
         let verdict = judge(&Ratio { value, interval, p }, p, min_effect);
@@ -77,7 +77,7 @@ pub(crate) enum Turns {
     Processes,
 }
 
-/// One of the two.
+/// One of the two that take turns, A or B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Contestant {
     /// What tells it from the other: a variant, a file.
@@ -103,24 +103,21 @@ pub(crate) struct Trial {
     pub command: Vec<String>,
     /// Whether the validation layers were on.
     pub validation: bool,
-    /// What took turns.
     pub turns: Turns,
     /// The smallest change that matters.
     pub min_effect: f64,
-    /// The one.
     pub a: Contestant,
-    /// The other.
     pub b: Contestant,
     /// The medians of A and B in each round; in rounds with an odd number B went first.
     pub rounds: Vec<Round>,
-    /// What they say; `null` where they say nothing.
+    /// What the rounds say; `null` where they are too few to say anything.
     pub finding: Option<Finding>,
-    /// The exit code.
+    /// The exit code of `ab`.
     pub exit: u8,
 }
 
 impl Trial {
-    /// The two, with their names.
+    /// Both contestants, with their names.
     #[must_use]
     pub(crate) fn sides(&self) -> [(&'static str, &Contestant); 2] {
         [("A", &self.a), ("B", &self.b)]
@@ -132,7 +129,7 @@ mod tests {
     use super::*;
     use rand::Rng;
 
-    /// Rounds of two things that drift together by a factor of three, B `ratio` times A, each round off by `noise`.
+    /// Rounds of two contestants that drift together threefold, B `ratio` times A, each round off by `noise`.
     fn rounds(count: usize, ratio: f64, noise: f64, seed: u64) -> Vec<Round> {
         let mut generator = generator(seed, 7);
         let mut off = || 1.0 + noise * (2.0 * f64::from(generator.next_u32()) / 2f64.powi(32) - 1.0);

@@ -7,7 +7,7 @@ use crate::record::Warning;
 use crate::stats;
 use std::collections::BTreeSet;
 
-/// Least change of a clock, or of the canary's time, that is worth a word.
+/// The least change of a clock, or of the canary's time, that is worth a word.
 const WORTH_A_WORD: f64 = 0.02;
 
 /// What else changed between the two sides of a case.

@@ -24,7 +24,7 @@ struct Metric {
     upper_value: Option<f64>,
 }
 
-/// The measured cases.
+/// A benchmark for each measured case.
 ///
 /// # Errors
 /// When there are none.
@@ -55,7 +55,7 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
     json(&benchmarks)
 }
 
-/// `name` within what Bencher takes, and not in `taken`. An empty name is refused by Bencher too.
+/// Shortens `name` to what Bencher takes, to one that is not in `taken`. An empty name is refused by Bencher too.
 fn shortened<V>(name: String, taken: &BTreeMap<String, V>) -> String {
     if name.is_empty() {
         return shortened("unnamed".into(), taken);

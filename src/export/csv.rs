@@ -5,7 +5,7 @@ use super::row::Row;
 use crate::basis::error::Error;
 use crate::record::Record;
 
-/// Every case.
+/// The names of the columns, then a row for each case.
 ///
 /// # Errors
 /// When a row cannot be written, which no record causes.

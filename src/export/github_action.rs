@@ -61,7 +61,7 @@ pub(crate) fn rates(record: &Record) -> Result<String, Error> {
     json(&entries)
 }
 
-/// Half the distance of two bounds, as the action reads it.
+/// Half the distance between two bounds, as the action reads it.
 fn half(low: f64, high: f64) -> String {
     format!("± {}", (high - low) / 2.0)
 }

@@ -1,5 +1,5 @@
-//! The JSON of Google Benchmark (<https://github.com/google/benchmark>), for its `tools/compare.py` and what else reads
-//! it.
+//! The JSON of Google Benchmark (<https://github.com/google/benchmark>), for its `tools/compare.py` and others that
+//! read it.
 //!
 //! A sample is a repetition, so that the tool's U test has them all; mean, median and standard deviation follow as
 //! aggregates. `real_time` is device time. `cpu_time`, which every reader insists on, is host time from submission to

@@ -29,7 +29,7 @@ struct Entry {
     parameters: BTreeMap<&'static str, String>,
 }
 
-/// The measured cases.
+/// A command for each measured case.
 ///
 /// # Errors
 /// When there are none.

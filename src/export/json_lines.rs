@@ -1,5 +1,5 @@
-//! A JSON object a line for each case, flat, as table engines load it: the columns of CSV and every sample. A figure that
-//! is missing is `null`.
+//! A JSON object a line for each case, flat, as table engines load it: the columns of CSV and every sample. A figure
+//! that is missing is `null`.
 
 use super::row::Row;
 use super::{named, samples};
@@ -14,7 +14,7 @@ struct Line {
     samples_ns: Vec<f64>,
 }
 
-/// Every case.
+/// A line for each case.
 ///
 /// # Errors
 /// When JSON cannot be written, which no record causes.

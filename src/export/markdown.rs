@@ -6,7 +6,7 @@ use crate::record::{Measured, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Every case.
+/// A table for each device, and below it the cases without a time.
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);

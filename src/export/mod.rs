@@ -1,8 +1,8 @@
 //! Records in the formats that dashboards and tools read: one file a format, each a pure function of a record.
 //!
 //! In all of them the time of a case is the one that tables show (that of one operation where the case is a chain), in
-//! the unit that the format asks for. Only measured cases have times. A figure that is not finite is left out or `null`,
-//! with the reason where the format has a place for one: never `NaN`, never 0.
+//! the unit that the format asks for. Only measured cases have times. A figure that is not finite is left out or
+//! `null`, with the reason where the format has a place for one: never `NaN`, never 0.
 
 pub(crate) mod bencher;
 pub(crate) mod csv;
@@ -102,7 +102,7 @@ impl Format {
 impl FromStr for Format {
     type Err = String;
 
-    /// Case and hyphens do not matter, so that the action's own `customSmallerIsBetter` is known too.
+    /// Ignores case and hyphens, so that the action's own `customSmallerIsBetter` is known too.
     fn from_str(text: &str) -> Result<Self, String> {
         let plain = |name: &str| name.replace(['-', '_'], "").to_lowercase();
         let typed = match plain(text).as_str() {
@@ -161,7 +161,7 @@ fn named(record: &Record) -> Vec<Named<'_>> {
         .collect()
 }
 
-/// The measured cases of `record`, for a format that has a place for no others.
+/// The measured cases of `record`, for a format that has no place for others.
 ///
 /// # Errors
 /// When there are none: the readers of these formats refuse an empty document, or worse, take it for a good one.
@@ -279,7 +279,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What no name should be.
+    /// A name that breaks careless formats.
     pub(crate) const HOSTILE: &str = "=1+1|<script>alert(1)</script>\"'`]]>&\n@all\u{1},*_\\";
 
     /// A record with [`HOSTILE`] wherever a record has text from elsewhere.

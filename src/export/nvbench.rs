@@ -1,5 +1,5 @@
 //! The JSON of nvbench (<https://github.com/NVIDIA/nvbench>, file version 1.0.0): an algorithm is a benchmark, variant,
-//! element type, size and input are its axes, a case is a state. Numbers in axis values and summaries are strings there.
+//! element type, size and input are its axes, a case is a state. Numbers in axis values and summaries are strings.
 //!
 //! Its tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so that is where ours go; the
 //! state of the caches is that of the record, and each description says which.
@@ -41,7 +41,7 @@ struct State {
 
 const AXES: [&str; 5] = ["Variant", "T", "Size", "Input", "Subgroup"];
 
-/// Every case; those without a time are skipped states with the reason.
+/// A state for each case; those without a time are skipped, with the reason.
 ///
 /// # Errors
 /// When JSON cannot be written, which no record causes.

@@ -5,8 +5,8 @@ use crate::basis::units::Nanos;
 use crate::record::{Limit, Record};
 use serde::Serialize;
 
-/// The columns, in their order. Times are in nanoseconds and, of a chain, those of one operation; rates are those of the
-/// whole case.
+/// The columns, in their order. Times are in nanoseconds and, for a chain, those of one operation; rates are those of
+/// the whole case.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: String,

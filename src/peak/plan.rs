@@ -13,7 +13,7 @@ const LEAST_SET: u64 = 1 << 12;
 /// The largest in words, 1 GiB: well over eight times the last-level cache of any GPU of today.
 const MOST_SET: u64 = 1 << 28;
 
-/// The probes of `device`, in the order of the registry: the default sweep of each, but for those whose cases depend on
+/// The probes of `device`, in the order of the registry: the default sweep of each, except where the cases depend on
 /// what the device has.
 #[must_use]
 pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> PlannedRun {
@@ -131,7 +131,7 @@ fn shapes(device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
 struct Scale {
     /// Words touched.
     touched: u64,
-    /// Passes through the largest working sets: a launch is to be nothing beside them.
+    /// Passes through the largest working sets: enough that a launch is nothing beside them.
     passes: u64,
     /// The largest working set in words.
     largest: u64,

@@ -13,11 +13,11 @@ struct Section<'a> {
     cases: Vec<&'a Case>,
 }
 
-/// Sizes by variants, as in the posts: the median kernel time, the fastest of each row marked. Of chains the time of
-/// one operation, the forms of an operation beside one another.
+/// Sizes by variants, as in the posts: the median kernel time, the fastest of each row marked. Chains show the
+/// time of one operation, with the forms of an operation beside one another.
 #[must_use]
 pub fn compact(record: &Record) -> String {
-    // Beside other devices, the host is a column of theirs.
+    // Where there are other devices, the host is a column in their tables.
     let alone = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
     let sections = sections(record).into_iter().filter(|section| alone || section.device.kind != DeviceKind::Host);
     render(sections, |section, out| {
@@ -47,7 +47,7 @@ pub fn compact(record: &Record) -> String {
     })
 }
 
-/// The host's cases of the problems of a section on another device.
+/// The host's cases of the problems that a section shows on another device.
 fn hosts<'a>(record: &'a Record, section: &Section<'_>) -> Vec<&'a Case> {
     let is_host = |case: &Case| record.devices.iter().any(|d| d.index == case.device && d.kind == DeviceKind::Host);
     let first = section.cases[0];
@@ -137,8 +137,8 @@ pub fn notes(record: &Record) -> String {
     out
 }
 
-/// The variants, and the sizes where it is not said of all of a variant's, that a remark is about: ` (tiled 512, 1024)`.
-/// Nothing where it is said of every case of the algorithm.
+/// The variants that a remark is about, with their sizes where it is not about all of them: ` (tiled 512, 1024)`.
+/// Empty where it is about every case of the algorithm.
 fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
     let cases = || record.cases.iter().filter(|case| case.algorithm == algorithm);
     let noted = |case: &&Case| case.notes.contains(remark);
@@ -200,8 +200,8 @@ fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> Str
     }
 }
 
-/// The row and the column of the compact table that a case belongs in: its size and its variant. Of an operation that
-/// has several forms the row has the operation too, and the column is the form.
+/// The row and the column of the compact table that a case belongs in: its size and its variant. For an operation
+/// that has several forms the row has the operation too, and the column is the form.
 fn place(case: &Case) -> (String, &str) {
     match case.form() {
         Some(form) => (format!("{} {}", case.row(), form.operation), form.name),

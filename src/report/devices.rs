@@ -15,11 +15,8 @@ const WIDTH: u16 = 80;
 /// Whether one variant runs on one device with one element type.
 #[derive(Debug, Serialize)]
 pub(crate) struct Support {
-    /// Algorithm.
     pub algorithm: &'static str,
-    /// Variant.
     pub variant: &'static str,
-    /// Element type.
     pub dtype: DType,
     /// What is missing; `null` when it runs.
     pub missing: Option<String>,
@@ -28,10 +25,9 @@ pub(crate) struct Support {
 /// A device and what runs on it.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeviceReport<'a> {
-    /// The device.
     #[serde(flatten)]
     pub info: &'a DeviceInfo,
-    /// Which variants run on it.
+    /// Every variant with every element type it has.
     pub variants: Vec<Support>,
 }
 

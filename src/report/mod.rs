@@ -1,4 +1,4 @@
-//! What a person reads on the terminal.
+//! What a person reads: tables on the terminal, and the page of `report`.
 
 pub(crate) mod ab;
 pub mod bench;

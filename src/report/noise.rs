@@ -12,7 +12,6 @@ use std::fmt::Write;
 pub(crate) struct Noise {
     /// `gpukern-noise/1`.
     pub schema: &'static str,
-    /// The names of the devices.
     pub devices: Vec<String>,
     /// Processes that ended.
     pub processes: usize,
@@ -27,9 +26,9 @@ pub(crate) struct Spread {
     pub id: String,
     /// The median of each process.
     pub medians: Vec<Nanos>,
-    /// Relative standard deviation of these.
+    /// Relative standard deviation of the medians.
     pub between: f64,
-    /// Half the width of the interval that a process gives its median, relative to it: the median of the processes.
+    /// Half the width of the interval of a process's median, relative to that median: the median over the processes.
     pub within: Option<f64>,
     /// Share of pairs of processes whose intervals overlap.
     pub agreeing: Option<f64>,
@@ -37,12 +36,11 @@ pub(crate) struct Spread {
     pub resolved: Vec<Resolved>,
 }
 
-/// What a comparison can see.
+/// The smallest effect that a comparison of so many processes can see.
 #[derive(Debug, Serialize)]
 pub(crate) struct Resolved {
     /// Processes a side.
     pub processes: usize,
-    /// The smallest effect.
     pub effect: f64,
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn text(peak: &Peak) -> String {
     out
 }
 
-/// Cells of the bar of the largest bandwidth.
+/// Characters of the bar of the largest bandwidth.
 const BAR: f64 = 30.0;
 
 /// Bandwidth over working set, with the levels it shows.

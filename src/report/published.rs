@@ -1,4 +1,4 @@
-//! Published figures beside ours.
+//! Tables of published figures beside ours.
 
 use super::bench::status;
 use super::table;
@@ -10,7 +10,7 @@ use crate::record::{Case, Record};
 use std::fmt::Write;
 
 /// A table for each algorithm that `run` measured: our kernel and upload times, and for each source what it published
-/// of the same size and variant. All in milliseconds, as the documents print them.
+/// for the same size and variant. All in milliseconds, as the documents print them.
 #[must_use]
 pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
     let mut out = String::from("published figures beside ours, in ms\n");

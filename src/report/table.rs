@@ -13,7 +13,7 @@ pub(super) fn new(headings: impl IntoIterator<Item = impl Into<String>>) -> Tabl
     table
 }
 
-/// The same, wrapped to `width` columns.
+/// A table as [`new`] makes it, wrapped to `width` columns.
 pub(super) fn wrapped(headings: impl IntoIterator<Item = impl Into<String>>, width: u16) -> Table {
     let mut table = new(headings);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);

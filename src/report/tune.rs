@@ -7,13 +7,10 @@ use crate::device::capability::DeviceInfo;
 use crate::tuning::search::Found;
 use std::fmt::Write;
 
-/// One search.
+/// What one search found.
 pub(crate) struct Row {
-    /// The variant.
     pub variant: &'static str,
-    /// The problem.
     pub spec: CaseSpec,
-    /// What was found.
     pub found: Found,
     /// Nominal work.
     pub work: Work,

@@ -1,7 +1,7 @@
 //! The ratio of two medians, each known from the samples of one or more processes: a hierarchical bootstrap.
 //!
-//! Runs are resampled first, then the samples of each in moving blocks (Künsch, *Annals of Statistics* 17, 1989),
-//! because the samples of one process depend on one another. No sample is copied for that: the median of a resample
+//! Processes are resampled first, then the samples of each in moving blocks (Künsch, *Annals of Statistics* 17, 1989),
+//! because those of one process depend on one another. No sample is copied for that: the median of a resample
 //! lies at or below the k-th smallest sample exactly when at least half of the resample does, and that count is a sum
 //! over independently drawn blocks. So the resampled median has a random *rank*, nearly normal around n/2, whose
 //! variance is that of the block sums; one normal deviate and one look into the sorted samples replace n draws.
@@ -16,7 +16,7 @@ const Z: f64 = 1.959_963_985;
 /// Resamples of a ratio: the ends of a 95 % interval then repeat to a few hundredths of its width.
 const RESAMPLES: usize = 2000;
 
-/// Runs of a side from which on their spread tells how processes differ; fewer need an assumption.
+/// The least number of processes of a side whose spread tells how processes differ; fewer need an assumption.
 pub(crate) const TELLING_RUNS: usize = 3;
 
 /// The samples of one process, ready to be resampled.
@@ -94,10 +94,9 @@ fn inflation(samples: &[f64], median: f64) -> f64 {
 /// samples do not show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side<'a> {
-    /// At least one run.
+    /// One of each process; at least one.
     pub runs: &'a [ProcessSamples],
-    /// Standard deviation of the logarithm of a run's median between processes, beyond what the spread of `runs`
-    /// shows.
+    /// Standard deviation of the logarithm of the median between processes, beyond what the spread of `runs` shows.
     pub noise: f64,
 }
 
@@ -119,8 +118,9 @@ impl Ratio {
 
 /// The ratio of the candidate's median to the baseline's.
 ///
-/// With several runs it is that of the typical pair: the median over all pairs of runs (Hodges and Lehmann, *Annals of
-/// Mathematical Statistics* 34, 1963), which a few disturbed processes do not move. `generator` makes it repeatable.
+/// With several processes it is that of the typical pair: the median over all pairs of processes (Hodges and Lehmann,
+/// *Annals of Mathematical Statistics* 34, 1963), which a few disturbed processes do not move. `generator` makes it
+/// repeatable.
 #[must_use]
 pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut impl Rng) -> Ratio {
     let logs = |side: Side<'_>| side.runs.iter().map(|run| run.median.ln()).collect::<Vec<_>>();
@@ -136,16 +136,16 @@ pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut imp
             shift(baseline.draw(&mut normal), candidate.draw(&mut normal), &mut scratch)
         })
         .collect();
-    // Few runs show too small a spread too often: Student's factor, for the sides whose spread was used.
+    // Few processes show too small a spread too often: Student's factor, for the sides whose spread was used.
     let freedom: usize =
         [baseline, candidate].iter().map(|side| side.runs.len()).filter(|n| *n >= TELLING_RUNS).map(|n| n - 1).sum();
     conclude(estimate, shifts, (freedom > 0).then_some(freedom))
 }
 
-/// The ratio of two things that took turns: the median of the ratios of their rounds.
+/// The ratio of two contestants that took turns: the median of the ratios of their rounds.
 ///
 /// What drifts from round to round moves both and cancels. Rounds near one another are alike, so they are resampled in
-/// blocks as the samples of a run are. `None` when there are none, or when their median is not positive.
+/// blocks as the samples of a process are. `None` when there are none, or when their median is not positive.
 #[must_use]
 pub(crate) fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
     let freedom = ratios.len().saturating_sub(1);
@@ -203,11 +203,11 @@ fn shift(baseline: &[f64], candidate: &[f64], scratch: &mut Vec<f64>) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// Draws the log medians of resampled runs of a side.
+/// Draws the log medians of resampled processes of a side.
 struct Resampler<'a> {
     side: Side<'a>,
     centre: f64,
-    /// Resampled runs vary less than runs do, by √((n−1)/n): made up for here.
+    /// Makes up for resampled processes, which vary less than processes do, by √((n−1)/n).
     stretch: f64,
     drawn: Vec<f64>,
 }
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// What the rank stands for: resamples of whole blocks, their medians sorted out.
+    /// The deviation that the rank stands for, from resamples of whole blocks and their sorted medians.
     fn brute_force_deviation(samples: &[f64]) -> f64 {
         let mut generator = generator(11, 0);
         let length = (samples.len() as f64).sqrt().round() as usize;
@@ -359,7 +359,7 @@ mod tests {
         assert!((half / (Z * 0.01 * 2f64.sqrt()) - 1.0).abs() < 0.08, "{found:?}");
     }
 
-    /// Share of intervals that hold the true ratio 1, for `runs` processes a side that differ by 3 %.
+    /// Share of intervals that hold the true ratio 1, for as many processes a side as `runs`, which differ by 3 %.
     fn coverage(runs: usize) -> f64 {
         let trials = 400;
         let covered = (0..trials).filter(|trial| {

@@ -2,8 +2,8 @@
 
 /// Probability that a standard normal variable exceeds `z` in absolute value.
 ///
-/// The Chebyshev fit of erfc in *Numerical Recipes*, section 6.2: relative error below 1.2·10⁻⁷ everywhere, so that tails
-/// stay ordered far out.
+/// The Chebyshev fit of erfc in *Numerical Recipes*, section 6.2: relative error below 1.2·10⁻⁷ everywhere, so that
+/// tails stay ordered far out.
 #[must_use]
 pub(crate) fn two_sided_normal(z: f64) -> f64 {
     const COEFFICIENTS: [f64; 10] = [

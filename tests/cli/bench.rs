@@ -92,12 +92,12 @@ fn the_same_seed_gives_the_same_residual_and_another_seed_another() {
     assert_ne!(first, residual("2"));
 }
 
-/// Runs `verify` and expects that all passes but what the software device has not.
+/// Runs `verify` and expects everything to pass but what the software device lacks.
 fn conforms(arguments: &[&str]) {
     let output = expect_exit(gpukern(&["verify"]).args(arguments), 0);
     let (text, notes) = (stdout(&output), stderr(&output));
     assert!(text.contains(" passed, 0 wrong, "), "{text}\n{notes}");
-    // All but the matrix units, which the software device has not, and types that a variant has no kernel for.
+    // Everything but the matrix units, which the software device lacks, and types that a variant has no kernel for.
     for skipped in notes.lines().filter(|line| line.starts_with("skipped")) {
         let known = ["matrix-unit/", "matmul/coopmat", "matmul/split/", "has no "];
         let expected = known.iter().any(|known| skipped.contains(known));

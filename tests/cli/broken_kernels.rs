@@ -56,7 +56,7 @@ fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, chang
     let go_on = AtomicBool::new(false);
     let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &go_on).expect("it starts");
 
-    // Those for matrix units have no software device to be broken on.
+    // The software device has no matrix units to break kernels on.
     let variants = find_algorithm(algorithm).expect("it is registered").variants.iter().filter(|variant| {
         let shaders = variant.shaders(DType::F32).unwrap_or_default();
         let matrices = |shader: &&Shader| shader.declares("CooperativeMatrixKHR");

@@ -50,7 +50,7 @@ fn record(started: &str, cases: usize, count: usize, centre: f64, spread: f64) -
     record
 }
 
-/// Holds the JSON of a comparison against the committed schema.
+/// Checks the JSON of a comparison against the committed schema.
 fn valid(document: &Value) {
     let schema: Value = serde_json::from_str(include_str!("../../docs/compare.schema.json")).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a valid schema");

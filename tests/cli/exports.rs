@@ -5,7 +5,7 @@ use gpukern::Format;
 use std::path::Path;
 use std::process::Command;
 
-/// The binary where no Vulkan is.
+/// The binary on a machine without Vulkan.
 fn without_device(arguments: &[&str]) -> Command {
     let mut command = gpukern(arguments);
     command.env("GPUKERN_LOADER", "/nonexistent");

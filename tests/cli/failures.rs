@@ -67,7 +67,7 @@ fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
         .env("VK_LAYER_PATH", folder)
         .env("VK_INSTANCE_LAYERS", "VK_LAYER_GPUKERN_failing")
         .env("GPUKERN_TEST_FAIL", function)
-        // The failing calls would be the validation layer's to complain about.
+        // The validation layer would complain about the failing calls.
         .env("GPUKERN_VALIDATION", "0");
     command
 }
@@ -115,7 +115,7 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
     let record: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&path).expect("written")).expect("JSON");
     assert_eq!(record["cases"][1]["outcome"]["status"], "failed");
-    // Limits that a lost device does not have are not kept for those who come after.
+    // A lost device leaves no limits, and none are kept for later runs.
     expect_exit(gpukern(&bench).arg(&path).env("GPUKERN_CACHE", &cache), 0);
     let record: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&path).expect("written")).expect("JSON");

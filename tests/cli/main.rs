@@ -17,14 +17,14 @@ mod tune;
 
 use std::process::{Command, Output};
 
-/// Tuning results without any: those of whoever runs the tests must not change them.
+/// A file without tuning results: those of whoever runs the tests must not change what the tests see.
 const NOTHING_TUNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/nothing-tuned.toml");
 
 /// The binary with arguments, on the software device so that results do not depend on the machine.
 fn gpukern(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpukern"));
     command.args(arguments).env("GPUKERN_DEVICE", "cpu").env("GPUKERN_TUNED", NOTHING_TUNED);
-    // Not the user's: what is kept there is none of the tests' business.
+    // Not the user's cache, which is none of the tests' business.
     command.env("GPUKERN_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command
 }

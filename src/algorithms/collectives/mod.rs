@@ -30,7 +30,7 @@ use primitive::Primitive;
 /// Communication within sub-groups.
 pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     name: "collectives",
-    summary: "what one collective operation costs: a chain of n dependent ones in one work-group of two sub-groups",
+    summary: "cost of one collective operation: a chain of n dependent ones in one work-group of two sub-groups",
     work: "n operations; the time per operation is the kernel time divided by n: latency, with the launch's share in it",
     default_size: Sweeps::same("8192"),
     verify_size: Sweeps::same("1,2,3,33,1000"),
@@ -114,16 +114,16 @@ fn integers(array: &HostArray) -> &[i32] {
     }
 }
 
-/// What the chain must give, whatever the sub-group size turns out to be.
+/// The answer that the chain must give, whatever the sub-group size turns out to be.
 struct Expected {
     chain: u64,
     /// The sub-group size that was required, if any.
     required: Option<u32>,
-    /// X.
+    /// The contents of X.
     x: Vec<i32>,
 }
 
-/// What a kernel reports of the group that it ran in.
+/// What a kernel reports about the work-group that it ran in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Facts {
     lanes: usize,
@@ -132,7 +132,8 @@ struct Facts {
 }
 
 impl Facts {
-    /// Reads F; `None` where it makes no sense, as when the kernel did not write it.
+    /// Reads F: the facts and the number of sub-groups. `None` where they make no sense, as when the kernel did not
+    /// write them.
     fn read(f: &[i32]) -> Option<(Self, usize)> {
         let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
         let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;

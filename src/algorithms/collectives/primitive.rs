@@ -1,6 +1,6 @@
 //! Host twins of the collective operations: what each gives for the values of one sub-group, of any size.
 
-/// A communication among the lanes of a sub-group. Its number is what kernels hand back to say what they ran.
+/// A communication among the lanes of a sub-group. Kernels report its number to say what they ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Primitive {
     /// Every lane keeps its value: barriers.

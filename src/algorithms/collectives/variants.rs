@@ -1,5 +1,5 @@
-//! The variants of collectives: each operation as the sub-group has it and through shared memory. To add one: a
-//! kernel in `glsl/collectives/` that defines `operation`, and an entry here: an operation, one of its forms, and both
+//! The variants of collectives: each operation as the sub-group has it and through shared memory. To add one, write
+//! a kernel in `glsl/collectives/` that defines `operation`, and an entry here of the operation and its form; the two
 //! joined by `-` are the name.
 
 use super::primitive::Primitive;

@@ -25,7 +25,7 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
     default_size: Sweeps { gpu: "256..2048", cpu: "128,256" },
-    // The last two of a GPU: the tiles of large products, cut at their edges; chunks of `split` between first and last.
+    // The last two for a GPU test the tiles of large products, cut at their edges, and middle chunks of `split`.
     verify_size: Sweeps {
         gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,2559x2559x70,33x65x4200",
         cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
@@ -38,9 +38,9 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     problem: |case| Ok(Box::new(Matmul::new(case)?)),
 };
 
-/// Terms of a sum of floats up to which what roundings may add, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
+/// Terms of the longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
 const MOST_TERMS: u64 = 1 << 20;
-/// Terms up to which products of numbers in [0, 1), a quarter on average, stay far below 65504, where f16 ends.
+/// Terms of the longest sum of products of numbers in [0, 1), a quarter on average, far below 65504, where f16 ends.
 const MOST_TERMS_OF_HALVES: u64 = 1 << 17;
 
 struct Matmul {

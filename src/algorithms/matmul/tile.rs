@@ -48,7 +48,7 @@ impl Tile {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
     }
 
-    /// Whether its parts divide one another, as every kernel needs it.
+    /// Checks that its parts divide one another, as every kernel needs.
     ///
     /// # Errors
     /// What does not divide.
@@ -68,8 +68,7 @@ impl Tile {
     }
 }
 
-/// # Errors
-/// The first of the parts that does not divide its whole.
+/// Checks pairs of a part and its whole; the text of the first part that does not divide its whole is the error.
 fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
     let fits = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
     match pairs.iter().find(|(part, whole, _)| !fits(*part, *whole)) {
@@ -82,7 +81,7 @@ fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
 const MOST_EXTENT: u32 = 4096;
 
 impl fmt::Display for Tile {
-    /// For people: `128×128×16 in 64×32 in 8×8`, work-group, warp and part; without the warp where it is the whole.
+    /// Writes it for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; without a warp that is the whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bm, bn, bk, wm, wn, tm, tn } = self;
         write!(f, "{bm}×{bn}×{bk}")?;
@@ -108,7 +107,7 @@ impl FromStr for Tile {
             Ok(&[bm, bn, bk, wm, wn, tm, tn]) => Self { bm, bn, bk, wm, wn, tm, tn },
             _ => return Err(format!("malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part")),
         };
-        // The separators in their places, no signs or leading zeros: what is written is what was meant.
+        // Demands the separators in their places and no signs or leading zeros: what is written is what was meant.
         if String::from(tile) != text {
             return Err(format!("malformed tile '{text}'; did you mean '{}'?", String::from(tile)));
         }
@@ -156,8 +155,8 @@ impl BlockDivision {
     /// Shared memory of a work-group, for elements of `dtype`.
     pub(super) fn shared_bytes(self, tile: &Tile, dtype: DType) -> Bytes {
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
-        // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp in
-        // its place.
+        // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp
+        // in its place.
         let slabs = |dtype: DType| {
             let [rows_of_b, length_of_b] = if by_columns(dtype) { [bn, bk] } else { [bk, bn] };
             bm * (bk * dtype.bytes() + 16) + rows_of_b * (length_of_b * dtype.bytes() + 16)
@@ -175,7 +174,7 @@ impl BlockDivision {
         })
     }
 
-    /// The types of the cooperative matrices that its parts are, if they are.
+    /// The types of its parts, where these are cooperative matrices.
     pub(super) fn matrices(self, dtype: DType) -> Option<(DType, Accumulator)> {
         match self {
             Self::Matrices(accumulator) => Some((dtype, accumulator)),
@@ -184,13 +183,13 @@ impl BlockDivision {
         }
     }
 
-    /// Whether it is one of cooperative matrices.
+    /// Whether its parts are cooperative matrices.
     #[cfg(test)]
     pub(super) fn needs_matrices(self) -> bool {
         matches!(self, Self::Matrices(_) | Self::Halves | Self::Block(_))
     }
 
-    /// Whether a kernel can be cut up like this for a case on `device`.
+    /// Checks that a kernel can be cut up like this for a case on `device`.
     ///
     /// # Errors
     /// What does not divide, or which limit of the device is exceeded.
@@ -250,7 +249,7 @@ impl BlockDivision {
     }
 }
 
-/// Whether `coopmat` has B by columns in shared memory: see `matmul-b-columns.glsl`.
+/// Whether `coopmat` keeps B by columns in shared memory: see `matmul-b-columns.glsl`.
 pub(super) fn by_columns(dtype: DType) -> bool {
     dtype == DType::I8
 }
@@ -260,9 +259,9 @@ pub(super) fn piece(dtype: DType) -> u64 {
     16 / dtype.bytes()
 }
 
-/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest, of
-/// those whose rows are whole pieces of 16 bytes, in which kernels move them. Where it has none, those of the first devices
-/// that had any, so that a case can say what is missing.
+/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest of
+/// those whose rows are whole pieces of 16 bytes, in which kernels move them. For a device without any, those of the
+/// first devices that had some, so that a case can say what is missing.
 pub(super) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
     let piece = piece(dtype) as u32;
@@ -307,7 +306,7 @@ impl Choice {
         case.tile.unwrap_or_else(|| self.built_in(case, device))
     }
 
-    /// The tiles for devices of the kind of this one, with the device's matrices as parts where that is what they are.
+    /// The tiles for devices of this one's kind; where parts are cooperative matrices, with the device's own.
     pub(super) fn tiles(&self, dtype: DType, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
         let tiles = match device.kind {
             _ if dtype.bytes() == 1 && !self.bytes.is_empty() => self.bytes,
@@ -318,10 +317,10 @@ impl Choice {
         tiles.iter().map(move |tile| part.map_or(*tile, |part| Tile { tm: part.m, tn: part.n, ..*tile }))
     }
 
-    /// The largest tile within the device's limits whose work-groups keep the cores busy: when each core has had as many
-    /// as the busiest, no more than a quarter of that time was idle. Else the smallest; where none is within the limits
-    /// the last, which the check of the program then refuses. On an H100 this rule finds the blocks that a search found
-    /// at 512, 1024, 2048 and 4096.
+    /// The largest tile within the device's limits whose work-groups keep the cores busy: until the busiest core is
+    /// done, no more than a quarter of all cores' time is idle. Without such a tile the smallest; where none is within
+    /// the limits, the last, which the check of the program then refuses. On an H100 this rule finds the blocks that a
+    /// search found at 512, 1024, 2048 and 4096.
     pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         let [gpu, software] = CORES;
         let cores = if device.kind == DeviceKind::Cpu { software } else { gpu };

@@ -45,7 +45,7 @@ impl Tunable {
         self.choice.built_in(case, device)
     }
 
-    /// Whether the variant's kernel can be cut up like this for a case on `device`.
+    /// Checks that the variant's kernel can be cut up like this for a case on `device`.
     ///
     /// # Errors
     /// What does not divide, or which limit of the device is exceeded.
@@ -114,7 +114,7 @@ impl Tunable {
                 let part = matrix_shape(dtype, accumulator, device);
                 warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n }).collect()
             }
-            // Only how many invocations there are is ours to say: as many warps as these.
+            // Of this division we choose only the number of invocations: as many warps as these.
             BlockDivision::Block(_) => {
                 let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
                 warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }).collect()
@@ -128,13 +128,13 @@ fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
     extents.iter().flat_map(move |a| extents.iter().map(move |b| [*a, *b]))
 }
 
-/// Multiply-adds up to which a GPU gets a kernel of many small work-groups: larger tiles leave most cores idle, and each
-/// slab waits for memory. On one H100 `subgroup` was the fastest of the small kernels up to 256³.
+/// Multiply-adds up to which a GPU gets a kernel of many small work-groups: larger tiles leave most cores idle, and
+/// each slab waits for memory. On one H100 `subgroup` was the fastest of the small kernels up to 256³.
 const FEW_MULTIPLY_ADDS: u64 = 1 << 24;
 
 /// The rule of `--variant auto`: the best variant for a case that nothing was measured for, then those to fall back on
-/// where the device, or the element type, lacks it; measured, the fastest of them is taken. `split` is not among them:
-/// whether its arithmetic will do is for a person to say, and so it is for sums in 16 bits.
+/// where the device, or the element type, lacks it. Where they were measured, the fastest of them is taken. `split` is
+/// not among them: whether its arithmetic will do is for a person to say, and so it is for sums in 16 bits.
 pub(super) fn favourites(case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
     let Dims { m, n, k } = Dims::from(case.size);
     let few = m.saturating_mul(n).saturating_mul(k) <= FEW_MULTIPLY_ADDS;

@@ -41,8 +41,8 @@ const WIDE: &[Tile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-/// Tiles of `coopmat` for bytes. Half as much to fetch leaves room for blocks of half the size, of which a core holds two:
-/// one multiplies when the other waits.
+/// Tiles of `coopmat` for bytes. Half as much to fetch leaves room for blocks of half the size, of which a core holds
+/// two: one multiplies when the other waits.
 const BYTES: &[Tile] = &[
     matrices([128, 128, 64], [64, 64]),
     matrices([128, 64, 64], [32, 64]),
@@ -92,7 +92,7 @@ pub(super) fn staged(
     Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
 }
 
-/// What the kernels share that give each sub-group cooperative matrices: how the block is cut up, and the grid.
+/// Adds what kernels share in which each sub-group has cooperative matrices: how the block is cut up, and the grid.
 fn in_matrices(dispatch: Dispatch, cut: BlockDivision, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let (dtype, accumulator) = cut.matrices(case.dtype).expect("such kernels have matrices");
     let shape = matrix_shape(dtype, accumulator, device);
@@ -133,7 +133,7 @@ pub(super) fn whole(
         .constant("ALIGNED", u32::from(aligned))
         .loops(dims.k.div_ceil(u64::from(tile.bk)))
         .matrix(block_shape(&tile, case.dtype, accumulator, invocations));
-    // The driver decides how many rows it multiplies at a time; 16 is what the one that there is lists as their unit.
+    // The driver decides how many rows it multiplies at a time; 16 is the unit that the only driver so far lists.
     Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, 16))
 }
 
@@ -147,9 +147,9 @@ const HALVES: &[Tile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-/// Rows of B whose products are summed up by the matrix units alone, at most. On an H100 these cut sums off in place of
-/// rounding them, three times for every 16 rows: the error is 9·10⁻⁶ after 1024 rows and grows in proportion, where that of
-/// sums in f32 is 2.2·10⁻⁶ after 1024 and grows as the root: 4.5·10⁻⁶ after 4096. A third of 4096 is 2.8 times that, and
+/// The most rows of B whose products the matrix units alone sum up. On an H100 these cut sums off in place of rounding
+/// them, three times for every 16 rows: the error is 9·10⁻⁶ after 1024 rows and grows in proportion, where that of sums
+/// in f32 is 2.2·10⁻⁶ after 1024 and grows as the root: 4.5·10⁻⁶ after 4096. A third of 4096 is 2.8 times that, and
 /// each chunk less is 2 % of the time.
 const CHUNK: u64 = 1376;
 
@@ -165,14 +165,13 @@ const PIECE: u64 = 8;
 const PREPARING: u32 = 256;
 /// Elements that a work-group looks at for the largest magnitude.
 const SPAN: u32 = 1 << 14;
-/// What leaving out the products of low halves (2^−22), and rounding these (2^−21 for each operand, in whatever direction
-/// the device rounds), costs at most beside |A|·|B|.
+/// The most that leaving out the products of low halves (2^−22), and rounding these (2^−21 for each operand, in
+/// whatever direction the device rounds), costs beside |A|·|B|.
 const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
 
-/// An operand of `split`, and what becomes of it.
+/// An operand of `split`, with the buffers of its largest magnitude and its halves.
 struct Operand {
     matrix: BufferId,
-    /// Its largest magnitude.
     largest: BufferId,
     high: BufferId,
     low: BufferId,
@@ -326,13 +325,13 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
 /// Work-groups along x of a grid of one dimension that is folded.
 const ROW_OF_GROUPS: u64 = 1 << 15;
 
-/// What sums in f16 may err by beyond those in f32, where the device multiplies `k` rows at a time.
+/// The error that sums in f16 may have beyond that of sums in f32, where the device multiplies `k` rows at a time.
 ///
-/// It rounds after each such product, and may round within. At worst that adds up to a rounding for each row; but n products
-/// add up to λ√n where roundings are as good as independent (N. Higham and T. Mary, "A new approach to probabilistic
-/// rounding error analysis", SIAM J. Sci. Comput. 41, 2019), and those within to a few. The worst case would be no check:
-/// from 2048 rows of [0, 1) on it is more than a product errs by whose rows of B were shuffled. Largest errors seen: 1.2√n on
-/// an H100, up to 4 roundings in the first 8 rows and 1.0√n from 512 on for llvmpipe 26.
+/// The device rounds after each such product, and may round within. At worst that adds up to a rounding for each row;
+/// but n products add up to λ√n where roundings are as good as independent (N. Higham and T. Mary, "A new approach to
+/// probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), and those within to a few. The worst case
+/// would be no check: from 2048 rows of [0, 1) on it exceeds the error of a product whose rows of B were shuffled.
+/// Largest errors seen: 1.2√n on an H100, up to 4 roundings in the first 8 rows and 1.0√n from 512 on for llvmpipe 26.
 fn allowance(accumulator: Accumulator, dtype: DType, dims: Dims, k: u64) -> f64 {
     if accumulator == Accumulator::Wide || dtype != DType::F16 {
         return 0.0;
@@ -374,9 +373,9 @@ mod tests {
             "the worst case, while there are few"
         );
         for k in [1024, 2048, 4096, 8192_u64] {
-            // An element is Σ a·b of k numbers of [0, 1), k/4 on average. Shuffled it is Σ a·b', and the difference, Σ a·(b − b')
-            // less what the sums of a row and of a column have in common, deviates by √(2k)/12. The largest of a million
-            // is 4.9 times that.
+            // An element is Σ a·b of k numbers of [0, 1), k/4 on average. Shuffled it is Σ a·b', and the difference,
+            // Σ a·(b − b') less what the sums of a row and of a column have in common, deviates by √(2k)/12. The largest
+            // of a million is 4.9 times that.
             let shuffled = 4.9 * (2.0 * k as f64).sqrt() / 12.0 / (k as f64 / 4.0);
             assert!(allowed(k) < shuffled, "{k}: {} {shuffled}", allowed(k));
         }

@@ -1,4 +1,4 @@
-//! The variants of matmul. To add one: a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
+//! The variants of matmul. To add one, write a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
 use super::Dims;
 use super::tile::{BlockDivision, Choice, Tile};
@@ -249,13 +249,13 @@ pub(super) static TILED: Choice = Choice {
 /// large GPU (some 264) then cover about 1024 rows and 4096 columns.
 const STRIP: u64 = 8;
 
-/// Iterations of an invocation that goes through K in slabs: of each slab itself and of its inner loop, of which one
-/// more finds the end.
+/// Iterations of an invocation that goes through K in slabs: one for each slab and those of its inner loop, with one
+/// more that finds the end.
 fn iterations(dims: Dims, tile: Tile) -> u64 {
     dims.k.div_ceil(u64::from(tile.bk)) * u64::from(tile.bk + 2)
 }
 
-/// The dispatch of `tiled` with this tile: what a search for the best tile varies.
+/// The dispatch of `tiled` with this tile, which a search for the best one varies.
 fn tiled(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
     in_quads(lanes_of(shader, tile, dims, device), dims)
         .constant("WM", tile.wm)
@@ -311,7 +311,7 @@ fn one_row(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Dis
     grid.dispatch(shader, dims, device).loops(dims.k + dims.k.div_ceil(u64::from(width)))
 }
 
-/// `across`×`down` elements, in groups that compute `group` elements each.
+/// A grid of `across`×`down` elements, in groups that compute `group` elements each.
 struct Grid {
     across: u64,
     down: u64,

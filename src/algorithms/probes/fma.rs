@@ -71,13 +71,13 @@ static VARIANTS: &[Variant] = &[
 const SEQUENCES: usize = 16;
 /// Steps of a sequence.
 pub(crate) const STEPS: u32 = 2048;
-/// Start values that invocations take theirs from.
+/// Number of start values, from which invocations take theirs.
 const STARTS: usize = 64;
 /// Steps in one iteration of the kernel's loop.
 const UNROLL: u64 = 16;
 
-/// A program of `steps` steps, 4 sequences at a time, for its time: the oracle checks [`STEPS`] of them alone. `None` where
-/// the device cannot run it.
+/// A program of `steps` steps, 4 sequences at a time, that is only timed: the oracle checks no other number of steps
+/// than [`STEPS`]. `None` where the device cannot run it.
 pub(crate) fn prolonged(case: &CaseSpec, device: &DeviceInfo, steps: u32) -> Option<Program> {
     let shader = Shader::find("fma/chains", case.dtype)?;
     let program = Program::single(dispatch(shader, case, 4, steps));
@@ -171,7 +171,7 @@ fn window<T: Copy>(values: &[T], first: usize) -> impl Iterator<Item = T> {
     (0..SEQUENCES).map(move |offset| values[(first + offset) % STARTS])
 }
 
-/// The sum of an invocation, by its number modulo [`STARTS`].
+/// The sums of invocations, by their number modulo [`STARTS`].
 struct Sums {
     sums: Vec<f64>,
     dtype: DType,

@@ -1,4 +1,4 @@
-//! What a dispatch costs: n of them in one command buffer.
+//! The cost of a dispatch: n of them in one command buffer.
 //!
 //! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant ends with a counter that is
 //! n higher, so a dispatch that was left out, or one of zero work-groups that ran, is found.
@@ -18,7 +18,7 @@ use rand::Rng;
 /// Chains of dispatches.
 pub(crate) static LAUNCH: Algorithm = Algorithm {
     name: "launch",
-    summary: "what a dispatch costs: n of them in one command buffer",
+    summary: "cost of a dispatch: n of them in one command buffer",
     work: "no operations, no bytes; the time of one dispatch is the kernel time divided by n",
     default_size: Sweeps::same("1024"),
     verify_size: Sweeps::same("1,2,33"),
@@ -72,7 +72,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     problem: |case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
 };
 
-/// Longer command buffers than this tell nothing more.
+/// The most dispatches in a command buffer: longer ones tell nothing more.
 const MOST_DISPATCHES: u64 = 1 << 16;
 
 fn dispatches(case: &CaseSpec) -> Result<u64, String> {

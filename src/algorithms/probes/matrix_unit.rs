@@ -1,5 +1,5 @@
-//! Rate of the matrix units: products of one shape of cooperative matrices, `MxNxK`, as the device advertises it, kept in
-//! registers.
+//! Rate of the matrix units: products of one shape of cooperative matrices, `MxNxK`, as the device advertises it, kept
+//! in registers.
 //!
 //! Nominal work: 16,384 sub-groups × 4 accumulators × 1,025 products × 2·M·N·K operations; no bytes to speak of.
 //!

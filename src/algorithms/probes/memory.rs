@@ -74,7 +74,7 @@ memory! {
 
 /// Words of an element of the kernels.
 const ELEMENT: u64 = 4;
-/// Elements that an invocation touches of a working set that caches may hold, where there are enough for that.
+/// Elements that an invocation touches of a working set that caches may hold, if there are so many.
 const COUNT: u64 = 256;
 /// The same for larger ones. Found on an H100: reads reach 3.00 TB/s with 32, 2.87 with 4 and 2.49 with 1; copies
 /// 3.02 with 1, 2.94 with 8 and 2.83 with 256.
@@ -84,7 +84,7 @@ const STREAM_WRITES: u64 = 1;
 const UNROLL: u64 = 8;
 /// Work-groups along x; every device allows as many.
 const MOST_GROUPS: u64 = 1 << 15;
-/// Words of a buffer from which on no cache of today's GPUs holds it: 128 MiB.
+/// Words of the smallest buffer that no cache of today's GPUs holds: 128 MiB.
 const STREAM: u64 = 1 << 25;
 
 fn limit(size: Size, pattern: Pattern) -> Option<Quantity> {
@@ -92,7 +92,7 @@ fn limit(size: Size, pattern: Pattern) -> Option<Quantity> {
     Some(Quantity::bandwidth(pattern, words))
 }
 
-/// How a case's traffic is shared out.
+/// How a case's traffic is shared out among invocations.
 struct Traffic {
     /// Words of the working set.
     words: u64,
@@ -204,7 +204,7 @@ impl Problem for Traffic {
         }
         let mut words = vec![0i32; self.buffer() as usize];
         generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
-        // The bits of numbers from 1 to 2, which whatever takes them for floats keeps.
+        // The bits of numbers from 1 to 2, which survive wherever they are taken for floats.
         for word in &mut words {
             *word = *word & 0x007f_ffff | 0x3f80_0000;
         }
@@ -242,7 +242,7 @@ impl Traffic {
             return pass.iter().copied().cycle().take(self.invocations() as usize).collect();
         }
         let steps = (pieces / groups).max(1);
-        // By place among the groups: what an invocation there reads in a pass. Beyond the working set it begins again.
+        // What an invocation reads in a pass, by its group's place. Beyond the working set it begins again.
         let places = groups.min(pieces);
         let in_a_pass = |place: u64, lane: u64| {
             (0..steps).fold(0i32, |sum, step| sum.wrapping_add(element(step * groups % pieces + place, lane)))

@@ -29,7 +29,7 @@ const GROUP: u64 = 256;
 /// The largest power of two that sizes may have.
 const MOST: u64 = 1 << 30;
 
-/// A size that must be a power of two from `least` to [`MOST`]; `what` names it.
+/// Checks that a size is a power of two from `least` to [`MOST`]; `what` names it in the error.
 fn power_of_two(what: &str, n: u64, least: u64) -> Result<u64, String> {
     if n.is_power_of_two() && (least..=MOST).contains(&n) {
         Ok(n)

@@ -92,10 +92,10 @@ pub enum Direction {
     Download,
 }
 
-/// What is said of a quantity.
+/// The name, the unit and the role of a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Its name in tables.
+    /// The name in tables.
     pub name: String,
     /// The unit of its figures.
     pub unit: Unit,
@@ -132,7 +132,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// How a table writes it, with the power of ten that it is shown in.
+    /// How tables write it, and the power of ten that figures are divided by for that.
     #[must_use]
     pub fn shown(self) -> (&'static str, f64) {
         match self {
@@ -145,13 +145,13 @@ impl Unit {
 }
 
 impl Quantity {
-    /// Traffic to a working set of so many 32-bit words.
+    /// The bandwidth over a working set of this many 32-bit words.
     #[must_use]
     pub fn bandwidth(pattern: Pattern, words: u64) -> Self {
         Self::Bandwidth { pattern, working_set: Bytes(4 * words) }
     }
 
-    /// What is said of it wherever it is used.
+    /// Its name, its unit and what it bounds.
     #[must_use]
     pub fn facts(self) -> Facts {
         let facts = |name: &str, unit, bounds| Facts { name: name.into(), unit, bounds };

@@ -1,6 +1,6 @@
-//! A comparison: slower is a failure, and so is a broken limit or a newly wrong answer; undecided and what has no time
-//! on both sides is skipped, so that a job does not go red for want of samples. The time of a test is the candidate's
-//! median.
+//! A comparison: a slower case is a failure, and so is a broken limit or a newly wrong answer; a case that is undecided
+//! or lacks a time on one side is skipped, so that a job does not go red for want of samples. The time of a test is the
+//! candidate's median.
 
 use super::{Ending, Reason, Suite, Test, document};
 use crate::basis::units::{Nanos, ratio, significant};
@@ -9,7 +9,7 @@ use crate::compare::{Compared, Comparison, Unmatched, Verdict};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Every case that one side has.
+/// A test for each case that at least one side has.
 #[must_use]
 pub(crate) fn text(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut suites: Vec<Suite<'_>> = vec![];

@@ -14,13 +14,13 @@ use std::fmt::Write;
 /// The tests of a device.
 struct Suite<'a> {
     name: &'a str,
-    /// When they were run, where that is one time.
+    /// When they ran; `None` where that was not one time.
     timestamp: Option<&'a str>,
     properties: Vec<(&'a str, String)>,
     tests: Vec<Test>,
 }
 
-/// A case.
+/// The test of a case.
 struct Test {
     name: String,
     class: String,

@@ -1,12 +1,12 @@
-//! A record: a rejected answer is a failure, a failed device an error, a skipped or interrupted case is skipped; the time
-//! of a test is the median.
+//! A record: a rejected answer is a failure, a failed device an error, a skipped or interrupted case is skipped; the
+//! time of a test is the median.
 
 use super::{Ending, Reason, Suite, Test, document};
 use crate::export::{Named, named, reason, status};
 use crate::record::{Outcome, Record};
 use std::fmt::Write;
 
-/// Every case.
+/// A test for each case.
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);

@@ -1,4 +1,4 @@
-//! Whether what a record says can be.
+//! Checks whether what a record says is possible.
 
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
@@ -119,7 +119,7 @@ fn check_case(case: &mut Case) -> Result<Finding, String> {
     Ok(if agree(&said, &found) { Finding::AsSaid } else { Finding::Mended })
 }
 
-/// Whether a summary says the same. Outliers do not count: older records do not have them.
+/// Whether two summaries agree. Outliers do not count: older records do not have them.
 fn agree(said: &Summary, found: &Summary) -> bool {
     let figures = |s: &Summary| {
         let [low, high] = s.interval.unwrap_or_default();

@@ -1,15 +1,15 @@
-//! What a document is that is no record.
+//! Says what a document is when it is no record.
 
 use crate::basis::printable::printable;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// What a record looks like.
+/// What a record looks like, for messages.
 pub(super) const RECORD: &str =
     r#"a record begins with {"schema":"gpukern-run/…", and `gpukern bench --json PATH` writes one"#;
 
-/// What to say of a schema that is none of a run's.
+/// The message for a document whose schema is not that of a run.
 pub(super) fn schema(name: &str) -> String {
     let what = match name.split('/').next() {
         Some("gpukern-peak") => "it holds the limits of a device, from `gpukern peak`, not a run",
@@ -19,7 +19,7 @@ pub(super) fn schema(name: &str) -> String {
     format!("{what}; {RECORD}")
 }
 
-/// What to say of JSON without a schema: another tool's, if its shape is known.
+/// The message for JSON without a schema: it names the tool that wrote it, if the shape is known.
 pub(super) fn explain(text: &str) -> String {
     let what = recognise(text).map_or_else(
         || "it is JSON, but no record".to_string(),

@@ -34,14 +34,14 @@ pub struct LoadedRecord {
     pub name: String,
     /// The record. Its summaries are those of its samples.
     pub record: Record,
-    /// What was mended or is odd, for standard error.
+    /// What was mended or looks odd, for standard error.
     pub notes: Vec<String>,
 }
 
 /// Reads the record at `path`, or from standard input for `-`.
 ///
 /// # Errors
-/// When it cannot be read, is too large, or is no record that can be believed.
+/// When it cannot be read, is too large, or is not a record that can be believed.
 pub(crate) fn read(path: &Path) -> Result<LoadedRecord, Error> {
     if path == Path::new("-") {
         let bytes = take(std::io::stdin().lock(), "standard input")?;
@@ -75,7 +75,7 @@ fn take(source: impl Read, name: &str) -> Result<Vec<u8>, Error> {
 /// Parses a record. `name` says where it came from.
 ///
 /// # Errors
-/// When it is no record that can be believed.
+/// When it is not a record that can be believed.
 pub fn parse(bytes: &[u8], name: &str) -> Result<LoadedRecord, Error> {
     let text = decode(bytes, name)?;
     let document = RawRecord { text, name };
@@ -132,8 +132,8 @@ struct RawRecord<'a> {
     name: &'a str,
 }
 
-/// What is looked at first. The cases stay text, so that each is parsed by itself: errors can then name it, older
-/// ones can be upgraded without the whole document as a tree in memory, and all cores can help.
+/// The outline of a record, parsed first. The cases stay text, so that each is parsed by itself: errors can then name
+/// it, older ones can be upgraded without the whole document as a tree in memory, and all cores can help.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow)]

@@ -1,5 +1,5 @@
-//! How an outcome is read: straight into its fields. What serde derives for a tagged enum keeps everything in between,
-//! which costs more than all else of reading a record: its samples are in there.
+//! Reads an outcome straight into its fields. What serde derives for a tagged enum keeps everything in between, which
+//! costs more than all else of reading a record: its samples are in there.
 
 use crate::algorithms::CheckMethod;
 

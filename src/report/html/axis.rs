@@ -26,8 +26,8 @@ impl Axis {
         Some(Self { low, high, ticks: ticks.filter(|tick| (low..=high).contains(tick)).collect() })
     }
 
-    /// An axis that holds `values`, with ticks at those that leave room for `most` labels: whole ones where there are
-    /// any, for others are means that nobody asked for.
+    /// An axis that holds `values`, with ticks at values far enough apart for `most` labels: whole values where there
+    /// are any, because others are means that nobody asked for.
     pub(super) fn at(values: impl Iterator<Item = f64> + Clone, most: usize) -> Option<Self> {
         let (low, high) = bounds(values.clone())?;
         let mut sorted: Vec<_> = values.filter(|value| usable(*value)).collect();
@@ -68,7 +68,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 /// `10 µs`.
 pub(super) fn time(nanos: f64) -> String {
     let nanos = Nanos(nanos);
-    // What rounding made of 1000 ns is a microsecond.
+    // 1000 ns less a rounding error is a microsecond.
     let unit = TimeUnit::for_value(Nanos(nanos.0 * (1.0 + 1e-9)));
     format!("{} {unit}", trimmed(&unit.number(nanos)))
 }
@@ -84,7 +84,7 @@ pub(super) fn size(value: f64) -> String {
     if value > 65536.0 && exponent.fract() == 0.0 { format!("2^{exponent}") } else { number(value) }
 }
 
-/// A decimal without the zeros that say nothing on an axis.
+/// A decimal without the zeros at its end, which say nothing on an axis.
 fn trimmed(decimal: &str) -> String {
     if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.').into() } else { decimal.into() }
 }

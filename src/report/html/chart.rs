@@ -40,7 +40,7 @@ pub(super) struct Point {
     pub(super) ends: Option<[f64; 2]>,
     /// Whether a line that joins the marks goes through it.
     pub(super) on_line: bool,
-    /// What hovering tells.
+    /// The text that hovering shows.
     pub(super) tip: String,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Plot {
     pub(super) title: String,
     /// Where it was measured.
     pub(super) source: String,
-    /// What the chart shows, for who does not see it.
+    /// What the chart shows, for readers who cannot see it.
     pub(super) description: String,
     pub(super) x_title: String,
     pub(super) x: Axis,
@@ -193,7 +193,7 @@ impl Plot {
 /// The name of a ceiling along it: above its end when it is level, along its slope when it rises.
 fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32)) -> String {
     let ink = QUIET.hex();
-    // What runs on past the end of a slope lies over the name of the roof: what is in brackets can go.
+    // Text that runs past the end of a slope would lie over the name of the roof: what is in brackets can go.
     let room = f64::from(to.0 - from.0).hypot(f64::from(to.1 - from.1)) * 0.85;
     let name = ceiling.full_name();
     let long = from.1 != to.1 && 6.2 * name.chars().count() as f64 > room;
@@ -263,7 +263,7 @@ fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A mark of a style: hue by hue, and shape by shape beside it; hollow beyond the hues.
+/// A mark of a style: hues and shapes take turns; beyond the hues marks are hollow.
 fn mark(style: usize, x: i32, y: i32) -> String {
     let path = match style % 4 {
         0 => format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", f64::from(x) - 4.5),

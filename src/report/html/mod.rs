@@ -28,9 +28,9 @@ const SCRIPT_HASH: &str = "sha256-+4vffYtyRLlUisEpQncpqQfcoXYe0uEe3CEygiherNw=";
 /// A report.
 #[derive(Debug)]
 pub struct Report {
-    /// The page.
+    /// The page, which needs nothing from elsewhere.
     pub html: String,
-    /// Its charts, each a file's name and its content.
+    /// The charts as SVG: the name of a file and its content.
     pub charts: Vec<(String, String)>,
 }
 
@@ -183,7 +183,7 @@ impl Page {
         wide
     }
 
-    /// A name for a file that says what is in it and is no one else's.
+    /// A file's name that says what is in it and that no other chart has.
     fn file_name(&self, words: &str) -> String {
         let mut stem = String::new();
         for character in words.chars() {
@@ -282,7 +282,7 @@ impl Page {
         self.close_table();
     }
 
-    /// What is behind each case, on demand.
+    /// The samples, answers and kernels of each case, folded until somebody asks.
     fn details(&mut self, cases: &[&Case]) {
         self.line("<details><summary>Samples, answers and kernels of each case</summary>");
         for case in cases {
@@ -321,7 +321,7 @@ impl Page {
     }
 }
 
-/// What a case has in common with that of another source.
+/// The name that a case shares with the same case of another source.
 fn name(case: &Case) -> (&CaseSize, String) {
     (&case.size, series(case))
 }
@@ -336,7 +336,7 @@ fn standalone(svg: &str) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}\n")
 }
 
-/// A time as people write it; what is no time as it is.
+/// A time as people write it; text that is no time stays as it is.
 fn started(text: &str) -> String {
     let time = text.parse::<jiff::Timestamp>();
     time.map_or_else(|_| text.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
@@ -355,7 +355,7 @@ fn method(record: &Record) -> String {
     format!("gpukern {}, {clock}, {cache}{validation}", record.version)
 }
 
-/// How many cases ended how.
+/// Counts the cases by how they ended.
 fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
     let mut counts: Vec<(&str, usize)> = vec![];
     for case in cases {
@@ -381,7 +381,7 @@ fn figures(case: &Case, m: &Measured) -> Vec<String> {
     ]
 }
 
-/// What a reader should know beside the figures of a case.
+/// Remarks on the figures of a case that a reader should know.
 fn remarks(case: &Case) -> String {
     let mut remarks = match &case.outcome {
         Outcome::Measured(m) => m.cautions().collect(),

@@ -24,7 +24,7 @@ pub(super) struct Source<'a> {
 pub struct NamedRecord {
     /// Name of the file, without its folder.
     pub name: String,
-    /// What it holds.
+    /// The record that the file holds.
     pub record: Record,
 }
 
@@ -95,8 +95,8 @@ impl<'a> ChartGroup<'a> {
         names
     }
 
-    /// The cases of all sources that share a size with `cases`, or with one that does: of a GPU's large sizes and a
-    /// processor's small ones neither chart should be mostly empty.
+    /// The cases of all sources that share a size with `cases`, or with a source that does: on common axes a GPU's
+    /// large sizes and a processor's small ones would leave either chart mostly empty.
     fn comparable(&self, cases: &[&'a Case]) -> Vec<&'a Case> {
         let mut found = cases.to_vec();
         let mut others: Vec<_> = self.cases.iter().filter(|other| other.as_slice() != cases).collect();
@@ -389,7 +389,7 @@ fn has_intensity(case: &Case) -> bool {
     case.work.operations > 0 && case.work.bytes.0 > 0
 }
 
-/// The cases' rates by their operations a byte: a series for each of `variants`, or else for each algorithm and type.
+/// The cases' rates by their operations a byte: a series for each of `variants`, or of each algorithm and type.
 fn by_intensity(source: &Source<'_>, variants: &[String]) -> Vec<Series> {
     let mut all: Vec<Series> = vec![];
     for case in source.cases().filter(|case| has_intensity(case)) {
@@ -520,7 +520,7 @@ pub(super) fn percent(fraction: f64) -> String {
     format!("{:.decimals$} %", 100.0 * fraction)
 }
 
-/// What hovering over a case tells.
+/// The text that hovering over a case shows.
 fn tip(case: &Case, m: &Measured) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));

@@ -1,12 +1,12 @@
 //! Colours, for light and dark.
 //!
-//! A chart carries the light ones in its attributes, so that it looks right wherever it is shown; a rule of CSS for each
-//! colour replaces it in the dark, since style sheets win over attributes.
+//! A chart carries the light ones in its attributes, so that it looks right wherever it is shown; a rule of CSS for
+//! each colour replaces it in the dark, since style sheets win over attributes.
 
 use plotters::style::RGBColor;
 use std::fmt::Write;
 
-/// A colour on light and on dark ground, as SVG writes it.
+/// A colour on a light and on a dark background, as SVG writes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Colour {
     pub(super) light: RGBColor,
@@ -39,11 +39,11 @@ pub(super) const QUIET: Colour = colour(0x52_514e, 0xc3_c2b7);
 pub(super) const GRID: Colour = colour(0xe1_e0d9, 0x3a_3a37);
 /// Axes.
 pub(super) const AXIS: Colour = colour(0xa0_9f98, 0x6b_6a64);
-/// The ground.
+/// The background.
 pub(super) const GROUND: Colour = colour(0xfc_fcfb, 0x1a_1a19);
 
 impl Colour {
-    /// As the charts' SVG writes the light one.
+    /// The light one, as the charts' SVG writes it.
     pub(super) fn hex(self) -> String {
         hex(self.light)
     }
