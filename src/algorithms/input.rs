@@ -24,9 +24,9 @@ pub enum Input {
     DiagonallyDominant,
     /// Uniform with a first row of zeros. There is no answer: shows how a failure is reported.
     Singular,
-    /// A positive matrix whose two largest eigenvalues are near each other ([`super::matrix::slow`]).
+    /// A positive matrix whose two largest eigenvalues are near each other (`matrix::slow`).
     Slow,
-    /// The 3×3 example whose dominant eigenvalue is (7 + √65)/2 ([`super::matrix::EXAMPLE`]).
+    /// The 3×3 example whose dominant eigenvalue is (7 + √65)/2 (`matrix::EXAMPLE`).
     Example,
     /// A vector whose neighbours are all nearer than eps.
     Converged,

@@ -286,7 +286,7 @@ pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, i
 /// The tiles of a variant, the largest first.
 pub(super) struct Choice {
     /// How its kernel uses them.
-    pub(super) cut: BlockDivision,
+    pub(super) division: BlockDivision,
     /// For GPUs.
     pub(super) gpu: &'static [Tile],
     /// For software devices, whose shared memory is ordinary memory: the larger the tile of an invocation, the better,
@@ -313,7 +313,7 @@ impl Choice {
             DeviceKind::Cpu => self.software,
             _ => self.gpu,
         };
-        let part = self.cut.matrices(dtype).map(|(dtype, accumulator)| matrix_shape(dtype, accumulator, device));
+        let part = self.division.matrices(dtype).map(|(dtype, accumulator)| matrix_shape(dtype, accumulator, device));
         tiles.iter().map(move |tile| part.map_or(*tile, |part| Tile { tm: part.m, tn: part.n, ..*tile }))
     }
 
@@ -330,7 +330,7 @@ impl Choice {
             4 * blocks >= 3 * blocks.div_ceil(cores) * cores
         };
         let tiles: Vec<Tile> = self.tiles(case.dtype, device).collect();
-        let fitting = || tiles.iter().filter(|tile| self.cut.legal(tile, case, device).is_ok());
+        let fitting = || tiles.iter().filter(|tile| self.division.legal(tile, case, device).is_ok());
         *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1])
     }
 }
@@ -345,7 +345,7 @@ mod tests {
 
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 };
     const CHOICE: Choice = Choice {
-        cut: BlockDivision::Warps,
+        division: BlockDivision::Warps,
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
         software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
         bytes: &[],

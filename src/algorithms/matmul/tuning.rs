@@ -50,7 +50,7 @@ impl Tunable {
     /// # Errors
     /// What does not divide, or which limit of the device is exceeded.
     pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
-        self.choice.cut.legal(tile, case, device)
+        self.choice.division.legal(tile, case, device)
     }
 
     /// Every tile of the search: first the built-in ones for any size that `device` can run, then the others. All are
@@ -84,7 +84,7 @@ impl Tunable {
     fn parts(&self, case: &CaseSpec, device: &DeviceInfo, [bm, bn, bk]: [u32; 3]) -> Vec<Tile> {
         let lanes = case.subgroup_size(device);
         let fits = |[wm, wn]: &[u32; 2]| bm.is_multiple_of(*wm) && bn.is_multiple_of(*wn);
-        match self.choice.cut {
+        match self.choice.division {
             BlockDivision::Columns => vec![],
             BlockDivision::Quads | BlockDivision::Warps => {
                 // A lane's sums are registers, and its multiply-adds of a slab are unrolled code. A software device
@@ -94,7 +94,7 @@ impl Tunable {
                 // Depths between powers of two fill the shared memory of matrix units; these have room left.
                 let affordable =
                     |[tm, tn]: &[u32; 2]| tm * tn <= most_sums && tm * tn * bk <= most_code && bk.is_power_of_two();
-                let warps = |[tm, tn]: [u32; 2]| match self.choice.cut {
+                let warps = |[tm, tn]: [u32; 2]| match self.choice.division {
                     BlockDivision::Warps => {
                         (0..=lanes.ilog2()).map(|power| [tm << power, tn * (lanes >> power)]).collect()
                     }
@@ -107,7 +107,7 @@ impl Tunable {
                 tiles.collect()
             }
             BlockDivision::Matrices(_) | BlockDivision::Halves => {
-                let (dtype, accumulator) = self.choice.cut.matrices(case.dtype).expect("it has matrices");
+                let (dtype, accumulator) = self.choice.division.matrices(case.dtype).expect("it has matrices");
                 // Sums of 32 bits take a register each.
                 let most = if accumulator == Accumulator::Narrow { 128 * 128 } else { 64 * 128 };
                 let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
@@ -208,7 +208,7 @@ mod tests {
             {
                 let case = |n| CaseSpec { dtype, ..case(n) };
                 let space = tunable.space(&case(1024), &device);
-                let matrices = device.cooperative_matrices.is_empty() && tunable.choice.cut.needs_matrices();
+                let matrices = device.cooperative_matrices.is_empty() && tunable.choice.division.needs_matrices();
                 assert_eq!(space.is_empty(), matrices, "{}: {}", tunable.variant, space.len());
                 assert!(matrices || space.len() > 40, "{}: {}", tunable.variant, space.len());
                 for (index, tile) in space.iter().enumerate() {
@@ -287,7 +287,7 @@ mod tests {
         let device = gpu();
         for tunable in TUNABLE {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
-            let matrices = tunable.choice.cut.needs_matrices();
+            let matrices = tunable.choice.division.needs_matrices();
             let tile = if matrices {
                 Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16 }
             } else {
@@ -307,7 +307,7 @@ mod tests {
         let device = gpu();
         for tunable in TUNABLE
             .iter()
-            .filter(|tunable| !matches!(tunable.choice.cut, BlockDivision::Quads | BlockDivision::Columns))
+            .filter(|tunable| !matches!(tunable.choice.division, BlockDivision::Quads | BlockDivision::Columns))
         {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
             for dtype in dtypes_of(tunable) {
@@ -317,7 +317,7 @@ mod tests {
                         variant.program(&CaseSpec { tile: Some(tile), ..case }, &device).expect("it is legal");
                     let dispatch = program.dispatches().last().expect("a dispatch");
                     let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
-                    let counted = tunable.choice.cut.shared_bytes(&tile, dtype);
+                    let counted = tunable.choice.division.shared_bytes(&tile, dtype);
                     assert_eq!(counted, taken, "{} {dtype}: {tile}", tunable.variant);
                 }
             }

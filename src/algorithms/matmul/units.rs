@@ -16,19 +16,19 @@ const HALF: f64 = 1.0 / 2048.0;
 
 /// Tiles of `coopmat`, whose sums of 32 bits are 128 registers of an invocation at 64×64 a sub-group.
 pub(super) static STAGED_WIDE: Choice =
-    Choice { cut: BlockDivision::Matrices(Accumulator::Wide), gpu: WIDE, software: WIDE, bytes: BYTES };
+    Choice { division: BlockDivision::Matrices(Accumulator::Wide), gpu: WIDE, software: WIDE, bytes: BYTES };
 
 /// Tiles of `coopmat-narrow`.
 pub(super) static STAGED_NARROW: Choice =
-    Choice { cut: BlockDivision::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
+    Choice { division: BlockDivision::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
 /// Tiles of `coopmat2`.
 pub(super) static WHOLE_WIDE: Choice =
-    Choice { cut: BlockDivision::Block(Accumulator::Wide), gpu: WHOLE, software: WHOLE, bytes: &[] };
+    Choice { division: BlockDivision::Block(Accumulator::Wide), gpu: WHOLE, software: WHOLE, bytes: &[] };
 
 /// Tiles of `coopmat2-narrow`.
 pub(super) static WHOLE_NARROW: Choice =
-    Choice { cut: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
+    Choice { division: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
 const WIDE: &[Tile] = &[
     matrices([128, 256, 48], [64, 64]),
@@ -84,17 +84,17 @@ pub(super) fn staged(
     let tile = choice.for_case(case, device);
     let shape = matrix_shape(case.dtype, accumulator, device);
     let piece = piece(case.dtype);
-    let invocations = choice.cut.invocations(&tile, case.subgroup_size(device));
+    let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
     let dispatch = block_of(shader, tile, invocations, dims, device)
         .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
         .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(if by_columns(case.dtype) { 4 } else { piece })));
-    let dispatch = in_matrices(dispatch, choice.cut, tile, case, device);
+    let dispatch = in_matrices(dispatch, choice.division, tile, case, device);
     Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
 }
 
 /// Adds what kernels share in which each sub-group has cooperative matrices: how the block is cut up, and the grid.
-fn in_matrices(dispatch: Dispatch, cut: BlockDivision, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
-    let (dtype, accumulator) = cut.matrices(case.dtype).expect("such kernels have matrices");
+fn in_matrices(dispatch: Dispatch, division: BlockDivision, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    let (dtype, accumulator) = division.matrices(case.dtype).expect("such kernels have matrices");
     let shape = matrix_shape(dtype, accumulator, device);
     let dims = Dims::from(case.size);
     dispatch
@@ -120,7 +120,7 @@ pub(super) fn whole(
     let choice = if accumulator == Accumulator::Wide { &WHOLE_WIDE } else { &WHOLE_NARROW };
     let dims = Dims::from(case.size);
     let tile = choice.for_case(case, device);
-    let invocations = choice.cut.invocations(&tile, case.subgroup_size(device));
+    let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
     let piece = piece(case.dtype);
     let inside = dims.m.is_multiple_of(u64::from(tile.bm))
         && dims.n.is_multiple_of(u64::from(tile.bn))
@@ -138,7 +138,7 @@ pub(super) fn whole(
 }
 
 /// Tiles of `split`: two slabs of each operand are in shared memory.
-pub(super) static SPLIT: Choice = Choice { cut: BlockDivision::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
+pub(super) static SPLIT: Choice = Choice { division: BlockDivision::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
 
 const HALVES: &[Tile] = &[
     matrices([128, 128, 16], [64, 64]),
@@ -308,12 +308,12 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ("PIECES_OF_N", number(padded_n / PIECE)),
     ];
     let product = Dispatch::new(shaders[2], &arguments)
-        .group_size([SPLIT.cut.invocations(&tile, case.subgroup_size(device)), 1, 1])
+        .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
         .constant("BM", tile.bm)
         .constant("BN", tile.bn)
         .constant("BK", tile.bk)
         .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
-    let product = in_matrices(product, SPLIT.cut, tile, case, device);
+    let product = in_matrices(product, SPLIT.division, tile, case, device);
     let operands = [&left, &right];
     program.steps.extend(operands.map(|operand| Step::Fill { buffer: operand.largest, word: 0 }));
     program.steps.extend(operands.map(|operand| Step::Dispatch(operand.search(shaders[0], device))));

@@ -208,7 +208,7 @@ pub(super) static VARIANTS: &[Variant] = &[
 
 /// Tiles of `tile-1d`. Its invocations compute one column each.
 static TILE_1D: Choice = Choice {
-    cut: BlockDivision::Columns,
+    division: BlockDivision::Columns,
     gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
     software: &[Tile::flat([32, 32, 8], [16, 1])],
     bytes: &[],
@@ -216,7 +216,7 @@ static TILE_1D: Choice = Choice {
 
 /// Tiles of `tile-2d` and `vectorised`.
 pub(super) static TILE_2D: Choice = Choice {
-    cut: BlockDivision::Quads,
+    division: BlockDivision::Quads,
     gpu: &[
         Tile::flat([128, 128, 8], [8, 8]),
         Tile::flat([64, 64, 8], [8, 8]),
@@ -229,7 +229,7 @@ pub(super) static TILE_2D: Choice = Choice {
 
 /// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
 pub(super) static TILED: Choice = Choice {
-    cut: BlockDivision::Warps,
+    division: BlockDivision::Warps,
     gpu: &[
         Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
         Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
@@ -425,10 +425,10 @@ mod tests {
         let case = CaseSpec::new(&MATMUL, Size::Uniform(1), DType::F32);
         for table in [&TILE_2D, &TILED] {
             for tile in table.gpu.iter().chain(table.software) {
-                assert_eq!(table.cut.legal(tile, &case, &device), Ok(()), "{tile:?}");
+                assert_eq!(table.division.legal(tile, &case, &device), Ok(()), "{tile:?}");
                 let dispatch = tiled(shader, *tile, Dims { m: 1, n: 1, k: 1 }, &device);
                 let shared = Bytes(shader.shared_bytes(&dispatch.constants));
-                assert_eq!(shared, table.cut.shared_bytes(tile, DType::F32), "{tile:?}");
+                assert_eq!(shared, table.division.shared_bytes(tile, DType::F32), "{tile:?}");
             }
         }
         // The warps of a GPU's tiles are its sub-groups.
