@@ -19,7 +19,7 @@ pub struct Device {
     pub(super) statistics: Option<khr::pipeline_executable_properties::Device>,
     /// Freed before the device is destroyed.
     pub(super) allocator: ManuallyDrop<RefCell<Allocator>>,
-    /// What the device can do.
+    /// The description of the device: what it is and can do.
     pub info: DeviceInfo,
     /// Keeps the instance alive until the device is destroyed.
     instance: Rc<Instance>,

@@ -38,7 +38,6 @@ pub struct PhysicalDevice {
     pub(super) handle: vk::PhysicalDevice,
     /// The queue family that measurements use.
     pub(super) queue_family: u32,
-    /// What it can do.
     pub info: DeviceInfo,
 }
 
@@ -111,7 +110,7 @@ impl Instance {
         Ok(Rc::new(instance))
     }
 
-    /// Has the validation layer's messages collected.
+    /// Collects the validation layer's messages from now on.
     fn listen(&mut self) -> Result<(), VulkanError> {
         let functions = ext::debug_utils::Instance::new(&self.entry, &self.handle);
         // SAFETY: the extension is enabled; `messages` is boxed and outlives the messenger (see `drop`).

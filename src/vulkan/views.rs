@@ -8,7 +8,7 @@ use crate::kernel::program::TEXEL;
 use ash::vk;
 use std::rc::Rc;
 
-/// What every Vulkan device can view a buffer as ("Required format support" of the specification).
+/// The texel format, in which every Vulkan device can view a buffer ("Required format support" of the specification).
 const FORMAT: vk::Format = vk::Format::R32G32B32A32_SFLOAT;
 
 /// Texel views of buffers and the descriptor set that binds them.
