@@ -36,7 +36,7 @@ impl Destination {
             if there.permissions().readonly() {
                 return Err(io::Error::new(ErrorKind::PermissionDenied, "it is read-only"));
             }
-            // Such as /dev/stdout: whoever redirected it to a file looks at that, not at what replaces it.
+            // A path such as /dev/stdout: whoever redirected it to a file looks at that, not at what replaces it.
             if let Some(stream) = standard_stream(there) {
                 return Ok(Self(Way::Stream(stream)));
             }

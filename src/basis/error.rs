@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// How a run of the tool ended; the values are part of the command-line interface.
+/// The exit code of the process; the values are part of the command-line interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// All well.

@@ -39,7 +39,7 @@ impl Size {
         }
     }
 
-    /// Its extents as they are written.
+    /// The extents as they are written.
     #[must_use]
     pub fn extents(self) -> Vec<u64> {
         match self {

@@ -191,7 +191,7 @@ impl<'a> Match<'a> {
         let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
         selection.variant.truncate(1);
         let mut arguments = selection.arguments();
-        // What was tuned for the one driver is not for the other.
+        // Tiles that were tuned for the one driver are not for the other.
         arguments.push("--no-tuned".into());
         let mut first: [Option<Contestant>; 2] = [None, None];
         let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);

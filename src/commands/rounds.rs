@@ -97,7 +97,7 @@ impl Request {
                 Nanos::from(self.budget)
             ));
             let start = Instant::now();
-            // What went wrong in a round must not lose what was measured before it.
+            // An error in a round must not lose what was measured before it.
             match self.round(round, &ids, args, setup) {
                 Ok(Some(record)) => candidate.push(record),
                 Ok(None) => break,

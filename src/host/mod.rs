@@ -33,7 +33,7 @@ pub(crate) struct Baseline {
     pub dtypes: &'static [DType],
     /// Canonical name: that of the library, `faer` or `rayon`.
     pub name: &'static str,
-    /// How it does the work and where that differs from the variants, in one sentence.
+    /// The way it does the work, and where that differs from the variants, in one sentence.
     pub summary: &'static str,
     /// The program for a case and its inputs; `None` if the inputs are of other types than the problem's.
     make: Make,
@@ -46,7 +46,7 @@ type Make = for<'a> fn(&CaseSpec, &'a [HostArray]) -> Option<Box<dyn HostProgram
 pub(crate) trait HostProgram {
     /// Restores what a run changes in place. Not to be timed.
     fn restore(&mut self);
-    /// Does the work: the part to be timed.
+    /// Does the work: the part that is timed.
     fn run(&mut self);
     /// The contents of the problem's output buffers (in place ones too), in their order.
     fn outputs(&self) -> Vec<HostArray>;

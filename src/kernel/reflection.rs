@@ -19,7 +19,7 @@ pub struct Interface {
     pub constants: Cow<'static, [SpecConstant]>,
     /// The members of the push-constant block, in memory order.
     pub arguments: Cow<'static, [Argument]>,
-    /// Its texel views (`samplerBuffer`), each a buffer seen as texels of four f32: bindings 0, 1, … of descriptor set 0.
+    /// The texel views (`samplerBuffer`), each a buffer seen as texels of four f32: bindings 0, 1, … of descriptor set 0.
     pub views: Cow<'static, [Cow<'static, str>]>,
     /// Bytes of shared memory, in reverse Polish notation over the specialization constants.
     pub shared: Cow<'static, [SizeOp]>,
@@ -537,7 +537,7 @@ fn deeper(depth: usize, program: &[SizeOp]) -> Result<usize, String> {
     left.ok_or_else(|| "the size of its shared memory is too long an expression; use plain arrays".into())
 }
 
-/// What a member of type `definition` of the push-constant block holds.
+/// The kind of value that a member of type `definition` of the push-constant block holds.
 fn argument_kind(definition: &Instruction, name: &str) -> Result<ArgumentKind, String> {
     match (definition.class.opcode, definition.operands.as_slice()) {
         (Op::TypePointer, _) | (Op::TypeInt, [Operand::LiteralBit32(64), _]) => Ok(ArgumentKind::Address),

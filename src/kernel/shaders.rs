@@ -21,7 +21,7 @@ pub struct Shader {
 pub(crate) type SpecValues = Vec<(u32, u32)>;
 
 impl Word {
-    /// Its value once `values` are set.
+    /// The value of the word once `values` are set.
     #[must_use]
     pub fn value(self, values: &[(u32, u32)]) -> u32 {
         match self {

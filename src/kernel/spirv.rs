@@ -129,7 +129,7 @@ mod tests {
     fn no_word_of_a_file_makes_the_reader_panic() {
         for name in ["matmul/texel", "matmul/split"] {
             let words: Vec<u32> = kernel(name).spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-            // What follows the first OpFunction, five words, is not looked into.
+            // The words after the first OpFunction, an instruction of five, are not looked into.
             let functions = words.iter().position(|word| *word == 0x5_0036);
             for at in 1..functions.expect("it has a function") {
                 let word = words[at];

@@ -12,7 +12,7 @@ const LEAST_WARM_UP: Nanos = Nanos(100e6);
 const BATCH: Nanos = Nanos(25e6);
 /// Batches in a row that must agree.
 const AGREEING_BATCHES: usize = 3;
-/// Largest difference between them, relative to the smallest.
+/// Largest difference between their medians, relative to the smallest.
 const AGREEMENT: f64 = 0.01;
 /// Host time after which the first case of a device is measured although its batches disagree.
 pub(crate) const MOST_FIRST_WARM_UP: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ pub(crate) const MOST_WARM_UP: Duration = Duration::from_secs(1);
 const LEAST_SAMPLES: usize = 10;
 /// Least samples of a case even then.
 const LEAST_SLOW_SAMPLES: usize = 3;
-/// Most samples of a case.
+/// Samples of a case at most.
 const MOST_SAMPLES: usize = 1000;
 
 /// Least device time of one sample: shorter work is repeated within it.

@@ -32,7 +32,7 @@ pub struct PlannedRun {
     pub devices: Vec<String>,
     /// The cases: for each algorithm, element type and size, the variants side by side.
     pub groups: Vec<CaseGroup>,
-    /// How each case is sampled.
+    /// The way each case is sampled.
     pub sampling: Sampling,
     /// Published figures to print beside the measured ones.
     pub published: Vec<Figures>,

@@ -1,4 +1,4 @@
-//! What a run is asked to do, as it is typed: the options of `bench`, which are also the fields of a configuration.
+//! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
 
 use crate::basis::dtype::DType;
 use crate::basis::error;

@@ -67,7 +67,7 @@ impl Model {
     }
 }
 
-/// One result.
+/// A result that is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kept {
@@ -82,12 +82,12 @@ pub struct Kept {
     /// The best tile; none for a variant that was only measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
-    /// Its rate in GFLOP/s.
+    /// Rate of the best tile, or of the variant, in GFLOP/s.
     pub gflops: f64,
     /// The tile that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in_tile: Option<Tile>,
-    /// Its rate in GFLOP/s, measured in turns with the best.
+    /// Rate of that tile in GFLOP/s, measured in turns with the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in_gflops: Option<f64>,
     /// The size that was measured.
@@ -271,7 +271,7 @@ pub(crate) struct Chosen {
     pub variant: &'static Variant,
     /// The case with its tile.
     pub spec: CaseSpec,
-    /// Where tile and variant come from.
+    /// Sources of tile and variant, for the notes of the case.
     pub notes: Vec<String>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Commands {
     device: Rc<Device>,
 }
 
-/// What the commands before a barrier did, or those after it will do.
+/// Stages of the commands before a barrier, or of those after it.
 const ANY_STAGE: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
     vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
 );
@@ -161,7 +161,7 @@ impl Recorder {
         let addresses: Vec<u64> = buffers.iter().map(|region| region.buffer.address() + region.offset).collect();
         let counts = steps.iter().any(|step| matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_some()));
         if counts {
-            // What filled the buffer of the counts came before this program.
+            // The buffer of the counts was filled before this program.
             self.barrier_before_counts();
         }
         for (step, waits) in steps.iter().zip(waits(steps)) {

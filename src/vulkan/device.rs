@@ -90,7 +90,7 @@ impl Device {
         self.instance.validated_version.is_some()
     }
 
-    /// What the validation layer has said so far.
+    /// Messages of the validation layer so far.
     #[must_use]
     pub fn validation_messages(&self) -> Vec<String> {
         self.instance.validation_messages()

@@ -16,7 +16,7 @@ const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 pub enum Validation {
     /// No layer.
     Off,
-    /// With synchronisation validation; every message is kept.
+    /// The layer with synchronisation validation; every message is kept.
     On,
 }
 
@@ -140,7 +140,7 @@ impl Instance {
             .collect()
     }
 
-    /// What the validation layer has said so far.
+    /// Messages of the validation layer so far.
     #[must_use]
     pub fn validation_messages(&self) -> Vec<String> {
         self.messages.lock().map(|messages| messages.clone()).unwrap_or_default()

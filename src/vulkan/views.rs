@@ -16,7 +16,7 @@ pub(super) struct TexelViews {
     pub(super) set: vk::DescriptorSet,
     pool: vk::DescriptorPool,
     views: Vec<vk::BufferView>,
-    /// What is viewed: buffer, offset and bytes.
+    /// The viewed data: buffer, offset and bytes.
     of: Vec<(vk::Buffer, u64, u64)>,
     /// Keeps the layout alive that the set was made for.
     _layout: Rc<Layout>,

@@ -161,7 +161,7 @@ impl<'a> Hunt<'a> {
         let info = runner.device.info.clone();
         let variant = algorithm.variant(tunable.variant)?;
         let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
-        // What keeps the case itself from running is said once, not of every tile.
+        // The reason that keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
         runner.wake_canary();

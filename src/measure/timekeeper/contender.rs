@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
 const TURN: Duration = Duration::from_millis(20);
-/// Most samples of one turn of a round: more of them say little more, and records stay small.
+/// Samples of one turn of a round at most: more of them say little more, and records stay small.
 const MOST_OF_A_ROUND: usize = 20;
 /// A sample at least this long is not disturbed by what ran before it.
 const UNDISTURBED: Nanos = Nanos(5e6);

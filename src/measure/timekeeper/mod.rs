@@ -31,7 +31,7 @@ const DRIFT: f64 = 1.02;
 /// Ratio by which it may be slower than its best.
 const SLOW: f64 = 1.05;
 
-/// Most rounds of a duel: what they still do not tell is less than what a process does to its medians.
+/// Rounds of a duel at most: what they still do not tell is less than what a process does to its medians.
 const MOST_ROUNDS: usize = 1000;
 
 /// Something that can be run and timed.
@@ -96,7 +96,7 @@ pub(crate) struct Timekeeper<'a> {
     time: Box<dyn Time + 'a>,
     canary: Option<Canary>,
     clock: Option<ClockSource>,
-    /// How long to wait for the device's clock.
+    /// Time to wait for the device's clock.
     clock_patience: Duration,
 }
 
