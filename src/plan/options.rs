@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
-/// [`crate::plan`] gives it a meaning.
+/// the plan gives it a meaning.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Selection {
