@@ -1,14 +1,14 @@
-//! Where something is written: a file that is replaced in one step or not at all, or a device or pipe as it is.
+//! Places to write to: a file that is replaced in one step or not at all, or a device or pipe as it is.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
-/// Most links in a row that are followed, as many as Linux follows.
+/// Links in a row that are followed at most, as many as Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// A place that was tried before there is anything to write to it.
+/// A place to write to, found writable before there is anything to write.
 pub(crate) struct Destination(Way);
 
 enum Way {
@@ -36,7 +36,7 @@ impl Destination {
             if there.permissions().readonly() {
                 return Err(io::Error::new(ErrorKind::PermissionDenied, "it is read-only"));
             }
-            // Such as /dev/stdout: whoever redirected it to a file looks at that, not at what replaces it.
+            // A path such as /dev/stdout: whoever redirected it to a file looks at that, not at what replaces it.
             if let Some(stream) = standard_stream(there) {
                 return Ok(Self(Way::Stream(stream)));
             }
@@ -70,7 +70,7 @@ impl Destination {
     }
 }
 
-/// What `path` is a link to, also where there is nothing yet.
+/// The path that `path` links to, also where there is nothing yet.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MOST_LINKS {

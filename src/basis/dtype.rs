@@ -124,19 +124,12 @@ impl FromStr for DType {
 /// A host array of one element type: the contents of a device buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostArray {
-    /// Elements of [`DType::F32`].
     F32(Vec<f32>),
-    /// Elements of [`DType::F64`].
     F64(Vec<f64>),
-    /// Elements of [`DType::F16`].
     F16(Vec<f16>),
-    /// Elements of [`DType::Bf16`].
     Bf16(Vec<bf16>),
-    /// Elements of [`DType::I32`].
     I32(Vec<i32>),
-    /// Elements of [`DType::I8`].
     I8(Vec<i8>),
-    /// Elements of [`DType::U8`].
     U8(Vec<u8>),
 }
 
@@ -176,7 +169,6 @@ impl HostArray {
         each_type!(self, v => v.len())
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,8 +1,8 @@
-//! What a person is told when something goes wrong, and the exit code that goes with it.
+//! Error messages for the user, and the exit codes that go with them.
 
 use std::process::ExitCode;
 
-/// How a run of the tool ended; the values are part of the command-line interface.
+/// The exit code of the process; the values are part of the command-line interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// All well.
@@ -64,7 +64,7 @@ pub(crate) fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> St
     format!("unknown {what} '{name}'{scope}; {nearest}available: {}", known.join(", "))
 }
 
-/// From 0 to 1: a common beginning counts as much as few slips of the keyboard.
+/// Likeness of two names, from 0 to 1: a common beginning counts as much as few slips of the keyboard.
 fn similarity(typed: &str, known: &str) -> f64 {
     strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))
 }

@@ -1,4 +1,4 @@
-//! What every other room stands on: units, element types, sizes, errors, text, where things are written. Imports no room.
+//! The base of every other room: units, element types, sizes, errors, text, places to write to. Imports no room.
 
 pub(crate) mod destination;
 pub(crate) mod dtype;

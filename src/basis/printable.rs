@@ -1,10 +1,10 @@
-//! Somebody else's text, made fit for a terminal.
+//! Text that others wrote, made fit for a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with what a terminal would act on made visible: control characters, and those that turn the direction of
-/// writing.
+/// `text` with the characters visible that a terminal would act on: control characters, and those that turn the
+/// direction of writing.
 #[must_use]
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let acts = |c: char| {

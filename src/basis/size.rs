@@ -39,7 +39,7 @@ impl Size {
         }
     }
 
-    /// Its extents as they are written.
+    /// The extents as they are written.
     #[must_use]
     pub fn extents(self) -> Vec<u64> {
         match self {
@@ -88,7 +88,7 @@ impl TryFrom<String> for Sweep {
 /// The largest extent: kernels index with 32 bits, and step beyond an extent by up to one tile.
 const MOST_EXTENT: u64 = i32::MAX as u64;
 
-/// More sizes than this in one sweep is a slip of the keyboard.
+/// Sizes in one sweep at most: more is a slip of the keyboard.
 const MOST_SIZES: usize = 10_000;
 
 impl FromStr for Sweep {

@@ -25,35 +25,35 @@ use crate::vulkan::Validation;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Time for batches in turns.
+/// Time for rounds of batches, unless `--max-time` says otherwise.
 const MOST_TIME: Duration = Duration::from_secs(10);
-/// Time for processes in turns, each of which starts, verifies and warms up.
+/// The same for rounds of processes, each of which starts, verifies and warms up.
 const MOST_TIME_OF_PROCESSES: Duration = Duration::from_secs(60);
 /// Rounds of batches before the first look.
 const FIRST_LOOK: usize = 12;
 /// Rounds of processes before the first look: as few as an interval can come from.
 const FIRST_LOOK_AT_PROCESSES: usize = 6;
-/// What each of those processes samples for, unless it is precise before.
+/// Sampling time of each of those processes, unless it is precise before.
 const TIME_OF_A_PROCESS: &str = "500ms";
 
-/// What takes turns.
+/// The two sides that take turns.
 enum Contest<'a> {
-    /// In this process.
+    /// Two entrants in this process.
     Entrants(Box<[Entrant; 2]>),
-    /// In processes with these drivers.
+    /// Two drivers, each with processes of its own, by the paths of their manifests.
     Drivers([&'a Path; 2]),
 }
 
-/// What came of it.
+/// The outcome of a match.
 struct Played {
     sides: [Contestant; 2],
     rounds: Vec<Round>,
     finding: Option<Finding>,
-    /// What ended it early, or what the validation layer said.
+    /// The error that ended the match early, or what the validation layer said.
     trouble: Option<Error>,
 }
 
-/// The case, who takes turns on it and for how long.
+/// A case, the two sides that take turns on it, and for how long.
 struct Match<'a> {
     labels: [String; 2],
     contest: Contest<'a>,
@@ -157,7 +157,7 @@ impl<'a> Match<'a> {
         Ok(Self { labels, contest, run, selection, min_effect, max_time })
     }
 
-    /// Batches of samples in this process.
+    /// Plays rounds of batches of samples in this process.
     fn batches(&self, entrants: &[Entrant; 2], setup: &Setup) -> Result<Played, Error> {
         let session = Session::open(setup)?;
         let chosen = session.select_usable(&self.run.devices)?;
@@ -185,13 +185,13 @@ impl<'a> Match<'a> {
         Ok(Played { sides, rounds, finding, trouble })
     }
 
-    /// Processes with one driver and the other.
+    /// Plays rounds of processes, one with each driver.
     fn processes(&self, manifests: &[&Path; 2], setup: &Setup) -> Result<Played, Error> {
         interrupt::listen()?;
         let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
         selection.variant.truncate(1);
         let mut arguments = selection.arguments();
-        // What was tuned for the one driver is not for the other.
+        // Tiles that were tuned for the one driver are not for the other.
         arguments.push("--no-tuned".into());
         let mut first: [Option<Contestant>; 2] = [None, None];
         let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
@@ -227,7 +227,7 @@ impl<'a> Match<'a> {
         Ok(Played { sides, rounds, finding, trouble })
     }
 
-    /// A process of each side, in this order. What a side measured first is kept in `first`, or what kept it from that.
+    /// Runs a process of each side, in this order. `first` keeps a side's first case, or the one that has no time.
     fn round(
         &self,
         order: [usize; 2],
@@ -250,7 +250,7 @@ impl<'a> Match<'a> {
                 Err(error) => return Ok(Ended::Short(Some(error))),
             };
             let time = seen.case.measured().map(|measured| measured.summary.median);
-            // What has no time now is what counts, also where it had one before.
+            // A case without a time is the one to keep, also where the side had a time before.
             if first[side].is_none() || time.is_none() {
                 first[side] = Some(seen);
             }
@@ -261,15 +261,15 @@ impl<'a> Match<'a> {
     }
 }
 
-/// How a round of processes ended.
+/// The end of a round of processes.
 enum Ended {
-    /// With a time of each side.
+    /// A round with a time of each side.
     Whole(Round),
-    /// Without one, and why, where that is not an outcome of the case or an interruption.
+    /// A round without one, and the error, unless the cause is an outcome of the case or an interruption.
     Short(Option<Error>),
 }
 
-/// Looks at the rounds of a contest, and what it found when it last did.
+/// A judge of the rounds of a contest, with what it found at its last look.
 struct Judge {
     schedule: Schedule,
     min_effect: f64,
@@ -283,7 +283,7 @@ impl Judge {
         Self { schedule: Schedule::from(first), min_effect, finding: None, looked: 0 }
     }
 
-    /// Judge if it is time to; whether there is a verdict.
+    /// Looks at `rounds` if it is time to; returns whether there is a verdict.
     fn decided(&mut self, rounds: &[Round]) -> bool {
         if self.schedule.due(rounds.len()) {
             self.finding = self.schedule.look(rounds, self.min_effect);
@@ -292,7 +292,7 @@ impl Judge {
         self.finding.is_some_and(|finding| finding.verdict != Verdict::Undecided)
     }
 
-    /// What was found, with a last look at rounds that none was taken at.
+    /// The finding, after a last look if there are rounds that none was taken at.
     fn last(mut self, rounds: &[Round]) -> Option<Finding> {
         if self.looked < rounds.len() {
             self.finding = self.schedule.look(rounds, self.min_effect);
@@ -301,7 +301,7 @@ impl Judge {
     }
 }
 
-/// What the two sides differ in.
+/// The respect in which the two sides differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Variants,
@@ -328,7 +328,7 @@ impl Kind {
     }
 }
 
-/// What is wrong with one of two options without the other.
+/// The error for one of two options without the other.
 fn one_side_missing(name: &str) -> Error {
     Error::Usage(format!("one side is missing; give both --a{name} and --b{name}"))
 }
@@ -381,7 +381,7 @@ fn median(rounds: &[Round], side: usize) -> Option<Nanos> {
     stats::median(&rounds.iter().map(|round| round[side].0).collect::<Vec<_>>()).map(Nanos)
 }
 
-/// The one case of a process.
+/// The contestant made of the one case of a process.
 fn contestant(record: Record, label: &str, name: &str) -> Result<Contestant, Error> {
     let Record { devices, cases, .. } = record;
     let ([device], [case]) = (&devices[..], &cases[..]) else {
@@ -421,7 +421,7 @@ fn read_spirv(path: &Path, kernel: &Shader) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Refuses what the Vulkan loader would silently pass over.
+/// Refuses a manifest that the Vulkan loader would silently pass over.
 fn check_manifest(path: &Path) -> Result<(), Error> {
     let shown = printable(&path.display().to_string()).into_owned();
     let refuse = |reason: String| {

@@ -57,7 +57,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// What a person reads of a record.
+/// The tables of a record.
 fn tables(record: &Record, plan: &Plan, form: TableForm) -> String {
     let mut table = match form {
         TableForm::Compact => report::bench::compact(record),
@@ -73,7 +73,7 @@ fn tables(record: &Record, plan: &Plan, form: TableForm) -> String {
     table
 }
 
-/// Which of the exit codes of measuring and of comparing the process ends with: a regression before what kept a case
+/// The exit code of the process, given those of measuring and of comparing: a regression comes before what kept a case
 /// from being measured, and that before what could not be decided.
 fn worse(measuring: Exit, comparing: Exit) -> Exit {
     match (measuring, comparing) {

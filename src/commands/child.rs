@@ -1,5 +1,5 @@
-//! This program as a process of its own: what a process has of its own, such as where its memory lies, only another
-//! process has differently.
+//! This program as another process: what each process has of its own, such as where its memory lies, differs only
+//! between processes.
 
 use super::interrupt;
 use crate::basis::error::Error;
@@ -15,17 +15,17 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// How often the parent looks whether it was interrupted: seldom enough not to disturb what is measured.
+/// Time between two looks of the parent at whether it was interrupted: long enough not to disturb what is measured.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A `bench` in another process, and what the user calls it.
+/// A `bench` in another process, and its name in messages.
 pub(super) struct Child {
     command: Command,
     name: String,
 }
 
 impl Child {
-    /// `bench` with `arguments`, with Vulkan loaded as here, its record on standard output.
+    /// A `bench` with `arguments`, Vulkan loaded as here, its record on standard output.
     pub(super) fn bench(name: String, arguments: &[String], setup: &Setup) -> Result<Self, Error> {
         let program = std::env::current_exe()
             .map_err(|e| Error::Failure(format!("cannot find this program to start it again: {e}")))?;
@@ -44,18 +44,18 @@ impl Child {
         Ok(Self { command, name })
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub(super) fn env(&mut self, name: &str, value: &OsStr) {
         self.command.env(name, value);
     }
 
-    /// Runs it to its end; `None` if this process was interrupted meanwhile.
+    /// Runs the process to its end and returns its record; `None` if this process was interrupted meanwhile.
     pub(super) fn record(mut self) -> Result<Option<Record>, Error> {
         let failure = |reason: String| Error::Failure(format!("{}: {reason}", self.name));
         self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().map_err(|e| failure(format!("cannot start this program again: {e}")))?;
         let (sender, receiver) = mpsc::channel();
-        // Both are read all the while: a pipe that is full would stop the process.
+        // Both pipes are read all the while: one that is full would stop the process.
         let messages = child.stderr.take().map(|source| std::thread::spawn(|| read_all(source)));
         if let Some(source) = child.stdout.take() {
             std::thread::spawn(move || sender.send(read_all(source)));
@@ -87,7 +87,7 @@ impl Child {
     }
 }
 
-/// All that a pipe gives; what breaks off early is refused by the reader.
+/// Reads a pipe to its end; a record that breaks off early is refused by the reader.
 fn read_all(mut source: impl Read) -> Vec<u8> {
     let mut bytes = vec![];
     let _ = source.read_to_end(&mut bytes);

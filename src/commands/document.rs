@@ -1,11 +1,11 @@
-//! What a command writes where an option says: to standard output, or to a destination.
+//! Documents that a command writes where an option says: to standard output, or to a destination.
 
 use crate::basis::destination::Destination;
 use crate::basis::error::Error;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What is written, and the option that says where: for the messages.
+/// The name of a document, and the option that says where it goes: for messages.
 #[derive(Clone, Copy)]
 pub(super) struct Document {
     pub(super) name: &'static str,
@@ -15,11 +15,11 @@ pub(super) struct Document {
 /// A document in JSON, such as a record of `bench`.
 pub(super) const JSON: Document = Document { name: "JSON", option: "--json" };
 
-/// The place of a document, tried before any time is spent measuring.
+/// The place of a document, found writable before any time is spent measuring.
 pub(super) struct Target {
     document: Document,
     path: PathBuf,
-    /// None for standard output.
+    /// `None` for standard output.
     destination: Option<Destination>,
 }
 

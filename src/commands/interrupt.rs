@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Starts to listen; the flag becomes true at the first Ctrl-C.
+/// Listens for Ctrl-C; the flag becomes true at the first.
 pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
     ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
@@ -16,7 +16,7 @@ pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
     Ok(&INTERRUPTED)
 }
 
-/// Whether there was a Ctrl-C since.
+/// Whether there was a Ctrl-C since [`listen`].
 pub(super) fn flagged() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! What every command that compares records shares: how its options are read, what it refuses, how it ends.
+//! The part that commands which compare records share: how options are read, what is refused, the exit code.
 
 use super::read;
 use crate::basis::error::{Error, Exit};
@@ -10,7 +10,7 @@ use crate::record::Record;
 use crate::report;
 use std::path::Path;
 
-/// What the options say.
+/// The settings of a comparison, from its options.
 pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
     let percentage = |name: &str, text: Option<&str>| {
         let share = text.map(gate::percentage).transpose();
@@ -23,7 +23,7 @@ pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
     })
 }
 
-/// The records of a side, each of a process of its own.
+/// Reads the records of a side, each of a process of its own.
 pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>, Error> {
     let mut records: Vec<Record> = vec![];
     for path in paths {
@@ -42,7 +42,7 @@ pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record
     Ok(records)
 }
 
-/// Refuses records that differ in what makes times incomparable, unless told to compare them.
+/// Refuses records whose differences make times incomparable, unless told to compare them.
 pub(super) fn check_alike(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<(), Error> {
     let differences = compare::differences(baseline, candidate);
     if judging.force || differences.iter().all(|difference| !difference.refused) {

@@ -30,14 +30,14 @@ use progress::Progress;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What a command leaves to be printed, and its exit code.
+/// The answer of a command: what to print, and the exit code.
 #[derive(Debug)]
 pub struct Answer {
-    /// For standard output.
+    /// Text for standard output.
     pub output: String,
-    /// For standard error.
+    /// Text for standard error.
     pub notes: String,
-    /// How the process ends.
+    /// The exit code of the process.
     pub exit: Exit,
 }
 
@@ -50,7 +50,7 @@ impl Answer {
 /// Runs the command line.
 ///
 /// # Errors
-/// What ended the command before it had an answer.
+/// The error that ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cli.cache_dir.as_deref());
@@ -69,7 +69,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
     }
 }
 
-/// The record in a file; what is odd about it goes to `notes`.
+/// Reads the record in a file; what is odd about it goes to `notes`.
 fn read(path: &Path, notes: &mut String) -> Result<LoadedRecord, Error> {
     let loaded = reader::read(path)?;
     for note in &loaded.notes {
@@ -78,7 +78,7 @@ fn read(path: &Path, notes: &mut String) -> Result<LoadedRecord, Error> {
     Ok(loaded)
 }
 
-/// The exit code after `exit` of what went wrong beside the cases, which goes to `notes`: it takes nothing from what was
+/// The exit code after `exit` and `trouble` beside the cases, which goes to `notes`: it takes nothing from what was
 /// measured, and a wrong answer weighs more.
 fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
     let Err(error) = trouble else { return exit };
@@ -91,7 +91,7 @@ fn command_line() -> Vec<String> {
     std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect()
 }
 
-/// Takes `plan` through its devices, with progress on standard error.
+/// Measures `plan` on its devices, with progress on standard error.
 fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Error> {
     let session = Agenda::session(plan, setup)?;
     let agenda = Agenda::new(plan, setup, session.as_ref())?;

@@ -11,7 +11,7 @@ use crate::record::Record;
 use crate::report;
 use crate::report::noise::Noise;
 
-/// Runs `processes` of them.
+/// Runs the same `bench` in so many processes, one after the other.
 pub(super) fn run(args: &BenchArgs, processes: u32, setup: &Setup) -> Result<Answer, Error> {
     if processes < 2 {
         return Err(Error::Usage(format!("--noise={processes}: it takes two processes to differ; write --noise=8")));
@@ -33,7 +33,7 @@ pub(super) fn run(args: &BenchArgs, processes: u32, setup: &Setup) -> Result<Ans
                 records.push(record);
             }
             Ok(None) => break,
-            // What the others measured counts without it.
+            // The records of the others count without it.
             Err(error) if records.len() >= 2 => {
                 exit = beside(exit, Err(error), &mut notes);
                 break;

@@ -45,8 +45,8 @@ pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
     Ok(Answer { output, notes, exit })
 }
 
-/// Shows progress, and keeps the exit code that the worst probe asks for: a limit that is missing because its answer was
-/// wrong, or the device failed, is no limit that the device lacks.
+/// An observer that shows progress and keeps the exit code of the worst probe: a limit that is missing because its
+/// answer was wrong, or the device failed, is no limit that the device lacks.
 struct Watch {
     progress: Progress,
     worst: Exit,

@@ -21,12 +21,12 @@ impl Progress {
         Self(bar)
     }
 
-    /// Says what is being done.
+    /// Sets the text beside the bar.
     pub(crate) fn message(&self, text: &str) {
         self.0.set_message(text.to_string());
     }
 
-    /// One more is done.
+    /// Counts one more case as done.
     pub(crate) fn advance(&self) {
         self.0.inc(1);
     }
@@ -42,7 +42,7 @@ impl Progress {
     }
 }
 
-/// Writes a line where there is no bar.
+/// Writes a line to standard error, where there is no bar.
 pub(crate) fn line(text: &str) {
     eprintln!("{text}");
 }

@@ -21,10 +21,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time for further rounds when none is said.
+/// Time for further rounds, unless `--budget` says otherwise.
 const BUDGET: Duration = Duration::from_secs(30);
 
-/// What `bench` was asked to compare with, and how.
+/// The comparison that `bench` was asked for.
 pub(super) struct Request {
     baseline: Vec<Record>,
     settings: Settings,
@@ -34,16 +34,16 @@ pub(super) struct Request {
     keep: Option<PathBuf>,
 }
 
-/// What came of it.
+/// The result of the comparison.
 pub(super) struct Judged {
-    /// For people.
+    /// Text for a person.
     pub(super) text: String,
     pub(super) exit: Exit,
 }
 
 impl Request {
-    /// What the options ask for, if they do. Everything that can be wrong with them is found here, before a device is
-    /// opened.
+    /// The request in the options, if there is one. Everything that can be wrong with them is found here, before a
+    /// device is opened.
     pub(super) fn new(args: &BenchArgs, notes: &mut String) -> Result<Option<Self>, Error> {
         let Judging { min_effect, process_noise, force } = &args.judging;
         if args.baseline_run.is_empty() {
@@ -97,7 +97,7 @@ impl Request {
                 Nanos::from(self.budget)
             ));
             let start = Instant::now();
-            // What went wrong in a round must not lose what was measured before it.
+            // An error in a round must not lose what was measured before it.
             match self.round(round, &ids, args, setup) {
                 Ok(Some(record)) => candidate.push(record),
                 Ok(None) => break,
@@ -171,7 +171,7 @@ impl Request {
 fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&'a str>> {
     let mut ids: Vec<&str> = vec![];
     for case in comparison.cases.iter().filter(|case| case.wants_more()) {
-        // What is no case of the plan cannot be asked for; of several devices with this case a round takes all.
+        // A round can only ask for cases of the plan; where several devices have the case, it takes all.
         if planned.contains(&case.id) && !ids.contains(&case.id.as_str()) {
             ids.push(&case.id);
         }
@@ -190,8 +190,8 @@ fn time_of(record: &Record, ids: &[&str]) -> Duration {
     Duration::try_from_secs_f64(total.seconds()).unwrap_or_default()
 }
 
-/// A folder to keep records in, made if need be. One with something in it is refused: rounds of another run would
-/// later be taken for those of this one.
+/// A folder to keep records in, made if need be. One that is not empty is refused: rounds of another run would later be
+/// taken for those of this one.
 fn empty_folder(path: &Path) -> Result<PathBuf, Error> {
     let shown = path.display();
     let refuse = |reason: &str| Error::Usage(format!("cannot keep rounds in '{shown}': {reason}; name a new folder"));

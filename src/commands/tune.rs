@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What earlier searches kept, for `bench`: in the file that was named, which must exist, or in the user's.
+/// The results of earlier searches, for `bench`: from the file that was named, which must exist, or from the user's.
 pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
     let read = |path: &Path| Tuned::read(path);
     match (named, tuned::default_path()) {
@@ -47,7 +47,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
     })?;
     let (algorithm, run) = plan(args)?;
     let known = Tuned::read(&path)?.unwrap_or_default();
-    // Tried before any time is spent.
+    // The file is tried before any time is spent.
     Tuned::keep(&path, &[])?;
 
     let session = Session::open(setup)?;
@@ -82,24 +82,24 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
     tuning.finish(&tables, interrupted.load(Ordering::Relaxed))
 }
 
-/// What all searches share.
+/// The state that all searches share.
 struct Tuning {
     algorithm: &'static Algorithm,
-    /// What earlier searches found.
+    /// Results of earlier searches.
     known: Tuned,
-    /// Where this one keeps what it finds.
+    /// The file that keeps the results.
     path: PathBuf,
     begun: Instant,
     /// Time for all searches.
     budget: Duration,
-    /// Searches that are still to be made.
+    /// Searches still to be made.
     left: u32,
     progress: Progress,
     answer: Answer,
 }
 
 impl Tuning {
-    /// Notes what went wrong beside the searches.
+    /// Notes an error beside the searches.
     fn beside(&mut self, trouble: Result<(), Error>) {
         self.answer.exit = beside(self.answer.exit, trouble, &mut self.answer.notes);
     }
@@ -113,7 +113,7 @@ impl Tuning {
         tunable: &'static Tunable,
     ) -> Option<Row> {
         let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
-        // What a search leaves over is for the others.
+        // Time that a search leaves over is for the others.
         let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
         self.left = self.left.saturating_sub(1);
         let work = (self.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
@@ -146,7 +146,7 @@ impl Tuning {
         Some(Row { variant: tunable.variant, spec: group.spec, found, work })
     }
 
-    /// What a search found; why it found nothing goes to the notes.
+    /// The result of a search; why it found nothing goes to the notes.
     fn accept(&mut self, name: &str, found: Result<Option<Found>, Fruitless>) -> Option<Found> {
         match found {
             Ok(found) => return found,
@@ -158,7 +158,7 @@ impl Tuning {
         None
     }
 
-    /// Writes down why a tile, or every tile, is out of the question. A wrong answer weighs more than anything else.
+    /// Notes why a tile, or every tile, is out of the question. A wrong answer weighs more than anything else.
     fn note(&mut self, what: &str, refusal: &Refusal) {
         let (word, why, asked) = match refusal {
             Refusal::Rejected(why) => ("rejected", why, Exit::Rejected),
@@ -241,7 +241,7 @@ fn searches<'a>(
     })
 }
 
-/// What is kept of a search.
+/// The results of a search to keep.
 fn results(
     device: &DeviceInfo,
     algorithm: &Algorithm,

@@ -13,7 +13,7 @@ use crate::tuning::tuned::Tuned;
 pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let run = PlannedRun::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
     let plan = Plan { runs: vec![run] };
-    // What everyone gets is what has to conform; a search verifies what it finds.
+    // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
     let MeasuredPlan { record, validated } = measure(&plan, setup, job)?;

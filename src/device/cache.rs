@@ -1,4 +1,4 @@
-//! What is kept between runs in the user's cache folder: compiled pipelines and measured limits, keyed by device and
+//! Files kept between runs in the user's cache folder: compiled pipelines and measured limits, keyed by device and
 //! driver. Everything here may be missing, damaged or read-only: then it is made again, and nothing fails.
 
 use crate::basis::destination::Destination;
@@ -6,7 +6,7 @@ use crate::device::capability::DeviceInfo;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// The folder of what is kept, if there is one.
+/// The folder of files kept between runs, if there is one.
 #[derive(Clone, Debug, Default)]
 pub struct CacheFolder {
     folder: Option<PathBuf>,
@@ -16,13 +16,13 @@ pub struct CacheFolder {
 const CHECKSUM: usize = 32;
 
 impl CacheFolder {
-    /// Keeps things in `folder`, or in `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
+    /// A cache in `folder`, or in `gpukern` below the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, …).
     #[must_use]
     pub fn new(folder: Option<&Path>) -> Self {
         Self { folder: folder.map(Path::to_path_buf).or_else(|| dirs::cache_dir().map(|user| user.join("gpukern"))) }
     }
 
-    /// Keeps nothing.
+    /// A cache that keeps nothing.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
@@ -39,7 +39,7 @@ impl CacheFolder {
         Some(self.folder.as_ref()?.join(format!("{}.{kind}", hex(&key.finalize()[..8]))))
     }
 
-    /// What was kept of this kind for a device with its driver; `None` if nothing was or if it is damaged.
+    /// The contents kept of this kind for a device with its driver; `None` where there are none, or damaged ones.
     #[must_use]
     pub fn get(&self, kind: &str, device: &DeviceInfo) -> Option<Vec<u8>> {
         let file = std::fs::read(self.file(kind, device)?).ok()?;

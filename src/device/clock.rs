@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// `VkPhysicalDeviceProperties::vendorID` of NVIDIA.
 const NVIDIA: u32 = 0x10de;
 
-/// Where the clock of a device can be read.
+/// A source of a device's clock.
 pub(crate) enum ClockSource {
     /// NVIDIA's management library, and the PCI address of the device.
     Nvml(Box<Nvml>, String),
@@ -46,7 +46,7 @@ impl ClockSource {
         (!files.is_empty()).then_some(Self::Files(files, 1.0))
     }
 
-    /// The clock in MHz now; of several cores their mean.
+    /// The clock now, in MHz: the mean where there are several cores.
     #[must_use]
     pub(crate) fn mhz(&self) -> Option<f64> {
         match self {

@@ -1,4 +1,4 @@
-//! What a device is and can do, its clock, the choice of one, and what is kept about it. Imports `basis`.
+//! Devices: what they are and can do, their clocks, the choice of one, files kept about them. Imports `basis`.
 
 pub(crate) mod cache;
 pub(crate) mod capability;

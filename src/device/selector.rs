@@ -1,4 +1,4 @@
-//! Which devices a run uses: an index, a UUID, a type or a part of the name.
+//! The choice of devices by index, UUID, type or a part of the name.
 
 use crate::device::capability::{DeviceInfo, DeviceKind};
 

@@ -132,7 +132,7 @@ pub(super) fn reals<const N: usize>(inputs: &[HostArray]) -> Option<[&[f32]; N]>
 /// A loop that reads its operands and writes, or changes in place, one array.
 struct Kernel<'a, const N: usize, T> {
     operands: [&'a [f32]; N],
-    /// What `result` holds before a run, where it is changed in place.
+    /// Contents of `result` before a run, where it is changed in place.
     before: Option<&'a [T]>,
     result: Vec<T>,
     /// [`HostArray`] of the result's type.

@@ -26,7 +26,7 @@ pub(super) static BASELINE: Baseline = Baseline {
 
 struct Factorisation<'a> {
     n: usize,
-    /// Row major, as it was given.
+    /// A as it was given, row major.
     a: &'a [f32],
     /// A before a run; after it L below the diagonal, whose ones are not stored, and U from the diagonal on. Column
     /// major as all matrices of faer, so that its users have theirs in this form already; row major takes twice the time.

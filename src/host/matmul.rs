@@ -45,7 +45,7 @@ impl<'a, T: ComplexField> Product<'a, T> {
 }
 
 impl<T: ComplexField> HostProgram for Product<'_, T> {
-    /// Nothing is changed in place.
+    /// Does nothing: a run changes nothing in place.
     fn restore(&mut self) {}
 
     fn run(&mut self) {

@@ -1,9 +1,9 @@
-//! What one would run without a GPU: for an algorithm and an element type, the program that a user would pick on the
-//! CPU, to compare variants with. Libraries where there is a good one, plain parallel loops elsewhere; all run on the
-//! threads of rayon's global pool.
+//! Baselines: for an algorithm and an element type, the program that a user would pick on the CPU, to compare variants
+//! with. Libraries where there is a good one, plain parallel loops elsewhere; all run on the threads of rayon's global
+//! pool.
 //!
-//! A baseline poses the same problem, takes the same inputs and is checked by the same oracle ([`check`]). What a user
-//! would not pay for either, bringing data into the library's own form and back, is outside the part to be timed.
+//! A baseline solves the same problem, takes the same inputs and is checked by the same oracle ([`check`]). Bringing
+//! data into the library's own form and back, which a user would not pay for either, is outside the part to be timed.
 
 mod eigen;
 mod kernels;
@@ -25,15 +25,15 @@ static BASELINES: &[&Baseline] = &[
     &eigen::BASELINE,
 ];
 
-/// What a user would pick on the CPU for an algorithm.
+/// A baseline: the program that a user would pick on the CPU for an algorithm.
 pub(crate) struct Baseline {
-    /// What it does the work of.
+    /// The algorithm whose problems it solves.
     pub algorithm: &'static Algorithm,
-    /// The element types that it has.
+    /// Element types that it supports.
     pub dtypes: &'static [DType],
     /// Canonical name: that of the library, `faer` or `rayon`.
     pub name: &'static str,
-    /// How it does the work and where that differs from the variants, in one sentence.
+    /// The way it does the work, and where that differs from the variants, in one sentence.
     pub summary: &'static str,
     /// The program for a case and its inputs; `None` if the inputs are of other types than the problem's.
     make: Make,
@@ -44,9 +44,9 @@ type Make = for<'a> fn(&CaseSpec, &'a [HostArray]) -> Option<Box<dyn HostProgram
 
 /// A baseline with its data: ready to run once it is made, and again after each [`HostProgram::restore`].
 pub(crate) trait HostProgram {
-    /// Puts back what a run changes in place. Not to be timed.
+    /// Restores what a run changes in place. Not to be timed.
     fn restore(&mut self);
-    /// Does the work: the part to be timed.
+    /// Does the work: the part that is timed.
     fn run(&mut self);
     /// The contents of the problem's output buffers (in place ones too), in their order.
     fn outputs(&self) -> Vec<HostArray>;
@@ -74,7 +74,7 @@ pub(crate) fn program<'a>(
     (baseline(algorithm, case)?.make)(case, inputs)
 }
 
-/// Compares what `program` has left in its outputs with the right answer, by the problem's own oracle.
+/// Compares the outputs of `program` with the right answer, by the problem's own oracle.
 ///
 /// # Errors
 /// Why the outputs are no answer at all, as [`crate::algorithms::Oracle::check`] says it.

@@ -1,4 +1,4 @@
-//! What a buffer is: its elements, how many, and who fills and who checks them.
+//! Descriptions of buffers: their elements, how many, and who fills and who checks them.
 
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
@@ -12,28 +12,26 @@ pub(crate) const RED_ZONE: u64 = 4096;
 pub struct BufferSpec {
     /// The name that the documentation of the algorithm uses.
     pub name: &'static str,
-    /// What it is for.
     pub role: Role,
-    /// Element type.
     pub dtype: DType,
     /// Number of elements.
     pub len: u64,
 }
 
 impl BufferSpec {
-    /// Its size in memory.
+    /// Size of the data, without the red zones.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         Bytes(self.len * self.dtype.bytes())
     }
 
-    /// What a device allocates for it: the data between its red zones, a multiple of four bytes so that it can be filled.
+    /// Size on a device: the data between its red zones, a multiple of four bytes so that it can be filled.
     #[must_use]
     pub fn allocation(&self) -> Bytes {
         Bytes(self.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
     }
 
-    /// Device memory that these buffers take, with the first contents of those that programs change in place.
+    /// Device memory for `buffers`, with the first contents of those that programs change in place.
     #[must_use]
     pub fn footprint(buffers: &[Self]) -> Bytes {
         let copies = |spec: &Self| if spec.role == Role::InPlace { 2 } else { 1 };
@@ -41,7 +39,7 @@ impl BufferSpec {
     }
 }
 
-/// What a buffer is for.
+/// The role of a buffer: who fills, writes and checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Filled by the host, read by the program.

@@ -1,10 +1,10 @@
-//! What a kernel is given that it does not take, or lacks.
+//! Mismatches between a kernel and the values that it is given.
 
 use super::reflection::ArgumentKind;
 use super::shaders::Shader;
 use thiserror::Error;
 
-/// Why a dispatch cannot be made of a kernel and values.
+/// The reason why a dispatch cannot be made of a kernel and values.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Mismatch {
     /// An argument of the kernel has no value.
@@ -12,7 +12,6 @@ pub enum Mismatch {
     Missing {
         /// The kernel with its element type.
         kernel: String,
-        /// The argument.
         argument: String,
     },
     /// A value is for an argument that the kernel does not have.
@@ -20,9 +19,8 @@ pub enum Mismatch {
     Unknown {
         /// The kernel with its element type.
         kernel: String,
-        /// The argument.
         argument: String,
-        /// Those that it has.
+        /// The arguments that it has.
         available: String,
     },
     /// An argument has two values.
@@ -30,7 +28,6 @@ pub enum Mismatch {
     Twice {
         /// The kernel with its element type.
         kernel: String,
-        /// The argument.
         argument: String,
     },
     /// A value is of another kind than its argument.
@@ -38,11 +35,10 @@ pub enum Mismatch {
     Kind {
         /// The kernel with its element type.
         kernel: String,
-        /// The argument.
         argument: String,
-        /// What the kernel declares.
+        /// The kind that the kernel declares, in words.
         expected: &'static str,
-        /// What it was given.
+        /// The kind of the value, in words.
         given: &'static str,
     },
     /// The kernel fixes an extent of its work-groups to another value.
@@ -52,9 +48,9 @@ pub enum Mismatch {
         kernel: String,
         /// The extent that was asked for.
         wanted: u32,
-        /// The kernel's.
+        /// The extent that the kernel fixes.
         fixed: u32,
-        /// Which: x, y or z.
+        /// The axis: x, y or z.
         axis: char,
     },
     /// The kernel has no such specialization constant.
@@ -62,9 +58,8 @@ pub enum Mismatch {
     Constant {
         /// The kernel with its element type.
         kernel: String,
-        /// The constant.
         constant: String,
-        /// Those that it has.
+        /// The constants that it has.
         available: String,
     },
 }
@@ -84,7 +79,7 @@ impl Mismatch {
     }
 }
 
-/// What kind of value it is, in words.
+/// The kind of a value, in words.
 pub(super) fn in_words(kind: ArgumentKind) -> &'static str {
     match kind {
         ArgumentKind::Address => "a buffer",

@@ -21,14 +21,14 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// Rounds to run after them.
     pub repeat: Option<Repeat>,
-    /// What was chosen for this device that a reader of its figures should know: `float atomics: native`.
+    /// A choice made for this device that a reader of its figures should know: `float atomics: native`.
     pub note: Option<&'static str>,
-    /// What its arithmetic may err by beyond the tolerance of the problem, in the units of the residual: more than zero
-    /// where it computes with less than the element type promises.
+    /// Error allowed beyond the tolerance of the problem, in the units of the residual: more than zero where it
+    /// computes with less than the element type promises.
     pub allowance: f64,
-    /// Buffers of its own, which it numbers behind those of the problem. It writes them before it reads them.
+    /// Buffers of its own, numbered behind those of the problem. It writes them before it reads them.
     pub scratch: Vec<BufferSpec>,
-    /// What it computes with, where that is not the element type.
+    /// The arithmetic that it computes in, where that is not of the element type.
     pub computes: Option<Computes>,
 }
 
@@ -50,7 +50,7 @@ pub struct Repeat {
     pub body: Vec<Step>,
     /// A buffer whose first 32-bit word is not zero once no further round is wanted.
     pub stop: BufferId,
-    /// Most rounds to run.
+    /// Rounds to run at most.
     pub bound: u32,
 }
 
@@ -61,16 +61,16 @@ pub enum Step {
     Dispatch(Dispatch),
     /// Fill a buffer with a 32-bit word.
     Fill {
-        /// The buffer.
+        /// The buffer whose data is filled.
         buffer: BufferId,
-        /// The word.
+        /// The word that is repeated over it.
         word: u32,
     },
     /// Copy the whole of a buffer to another of the same size.
     Copy {
-        /// The source.
+        /// The buffer that is read.
         from: BufferId,
-        /// The destination.
+        /// The buffer that is written.
         to: BufferId,
     },
 }
@@ -90,9 +90,7 @@ impl Step {
 /// A kernel with its specialization, its grid and its arguments.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
-    /// The kernel.
     pub shader: &'static Shader,
-    /// Values of specialization constants.
     pub constants: SpecValues,
     /// The sub-group size to require where the device can, with full sub-groups.
     pub subgroup_size: Option<u32>,
@@ -115,14 +113,12 @@ pub struct Dispatch {
 pub enum Value {
     /// The address of a buffer.
     Buffer(BufferId),
-    /// An unsigned integer.
     U32(u32),
-    /// A float.
     F32(f32),
 }
 
 impl Value {
-    /// What kind of argument it is for.
+    /// The kind of argument that takes this value.
     fn kind(self) -> ArgumentKind {
         match self {
             Self::Buffer(_) => ArgumentKind::Address,
@@ -141,7 +137,7 @@ impl Value {
 }
 
 impl Dispatch {
-    /// `shader` on no grid yet, with `arguments` by name: those of its push-constant block and its texel views.
+    /// A dispatch of `shader` without a grid, with `arguments` by name: its push-constant block and its texel views.
     ///
     /// # Errors
     /// When the names or kinds are not those of the kernel.
@@ -286,7 +282,7 @@ impl Dispatch {
         self.constants.sort_unstable();
     }
 
-    /// The push-constant block once the buffers have `addresses`.
+    /// The bytes of the push-constant block once the buffers have `addresses`.
     #[must_use]
     pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
         let mut block = vec![0; self.shader.argument_bytes() as usize];
@@ -345,7 +341,7 @@ impl Dispatch {
             if size != group.size && !(group.size_control && (group.min_size..=group.max_size).contains(&size)) {
                 return Some(format!("needs sub-groups of {size}; the device has {}", group.size));
             }
-            // Only whole ones may be required.
+            // Only full sub-groups may be required.
             let [x, ..] = self.shader.interface.local_size.map(|word| word.value(&self.constants));
             if group.size_control && group.full_subgroups && !x.is_multiple_of(size) {
                 return Some(format!("has work-groups of {x}, which sub-groups of {size} do not fill"));
@@ -360,12 +356,12 @@ impl Dispatch {
     }
 }
 
-/// What the registry made, whose kernels and values fit each other.
+/// The dispatch that the registry made, whose kernel and values fit each other.
 fn fitting(made: Result<Dispatch, Mismatch>) -> Dispatch {
     made.unwrap_or_else(|mismatch| panic!("{mismatch}"))
 }
 
-/// Which of `steps` must wait for those before it: those that touch a buffer of a step since the last that waited.
+/// Whether each of `steps` must wait for those before it: it touches a buffer of a step since the last that waited.
 #[must_use]
 pub(crate) fn waits(steps: &[Step]) -> Vec<bool> {
     let mut touched: Vec<BufferId> = vec![];
@@ -387,7 +383,7 @@ impl Program {
         Self { steps: vec![Step::Dispatch(dispatch)], ..Self::default() }
     }
 
-    /// Sets what its arithmetic may err by beyond the tolerance of the problem.
+    /// Sets the error allowed beyond the tolerance of the problem.
     #[must_use]
     pub fn allowing(mut self, allowance: f64) -> Self {
         self.allowance = allowance;
@@ -399,7 +395,7 @@ impl Program {
         self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
     }
 
-    /// The launches that must come one after the other: each waits for the one before.
+    /// Number of launches that must come one after the other: each waits for the one before.
     #[must_use]
     pub fn launches(&self) -> u64 {
         let chain = |steps: &[Step]| {
@@ -427,8 +423,8 @@ impl Program {
         })
     }
 
-    /// This program, if `device` can run it on `buffers`, those of its problem: it has what every dispatch needs, and
-    /// room for the buffers, those of the program's own and views of them.
+    /// Returns this program if `device` can run it on `buffers`, those of its problem: the device has what every
+    /// dispatch needs, and room for these buffers, the program's own and views of them.
     ///
     /// # Errors
     /// The missing feature, operation or limit.
@@ -457,8 +453,8 @@ impl Program {
         device.unusable().or_else(|| self.too_long()).or_else(unsupported)
     }
 
-    /// The buffer of its own whose elements 32 bits cannot count, if there is one: padding makes it longer than the problem's
-    /// matrices, which are checked.
+    /// Why a buffer of its own is too long, if one has more elements than 32 bits can count: padding makes it longer
+    /// than the problem's matrices, which are checked.
     fn too_long(&self) -> Option<String> {
         let long = self.scratch.iter().find(|buffer| u32::try_from(buffer.len).is_err())?;
         Some(format!(

@@ -1,5 +1,5 @@
-//! What a host needs to know of a kernel to run it, read from its SPIR-V: work-group size, specialization constants,
-//! arguments (the push-constant block), texel views, shared memory and the capabilities it declares.
+//! The interface of a kernel, all that a host needs to run it, from its SPIR-V: work-group size, specialization
+//! constants, arguments (the push-constant block), texel views, shared memory and capabilities.
 //!
 //! `build.rs` includes this file and prints what it reads as constants; at run time it reads users' files. It therefore
 //! names nothing else of the crate.
@@ -8,7 +8,7 @@ use rspirv::dr::{Instruction, Module, Operand};
 use rspirv::spirv::{BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, StorageClass};
 use std::borrow::Cow;
 
-/// What a kernel shows to the host.
+/// The interface that a kernel shows to the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// The version of SPIR-V, major and minor.
@@ -19,7 +19,7 @@ pub struct Interface {
     pub constants: Cow<'static, [SpecConstant]>,
     /// The members of the push-constant block, in memory order.
     pub arguments: Cow<'static, [Argument]>,
-    /// Its texel views (`samplerBuffer`), each a buffer seen as texels of four f32: bindings 0, 1, … of descriptor set 0.
+    /// The texel views (`samplerBuffer`), each a buffer seen as texels of four f32: bindings 0, 1, … of descriptor set 0.
     pub views: Cow<'static, [Cow<'static, str>]>,
     /// Bytes of shared memory, in reverse Polish notation over the specialization constants.
     pub shared: Cow<'static, [SizeOp]>,
@@ -57,11 +57,10 @@ pub struct Argument {
     pub name: Cow<'static, str>,
     /// Bytes from the start of the block.
     pub offset: u32,
-    /// What it holds.
     pub kind: ArgumentKind,
 }
 
-/// What a push-constant member holds.
+/// The kind of value that a push-constant member holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
     /// A buffer reference, or an address as an integer: 8 bytes.
@@ -101,7 +100,7 @@ pub enum SizeOp {
 }
 
 impl Interface {
-    /// Reads what the SPIR-V module `binary` shows: one compute shader, `main`.
+    /// Reads the interface of the SPIR-V module `binary`: one compute shader, `main`.
     ///
     /// # Errors
     /// What is wrong with the file, or cannot be served, and what to do.
@@ -124,15 +123,15 @@ impl Interface {
     }
 }
 
-/// What of a module says how to run it: all before the first function that is needed here, so that neither damage nor
-/// novelties elsewhere are in the way.
+/// The declarations that say how to run a module: all before the first function that is needed here, so that neither
+/// damage nor novelties elsewhere are in the way.
 struct Declarations {
     version: [u8; 2],
     /// Header and instructions.
     kept: Vec<u32>,
     capabilities: Vec<Cow<'static, str>>,
-    /// The ids of the work-group size by `OpExecutionModeId … LocalSizeId x y z`, with which SPIR-V 1.6 says it (section 3.6)
-    /// and which rspirv 0.13 takes for an instruction of a function.
+    /// The ids of the work-group size from `OpExecutionModeId … LocalSizeId x y z`, by which SPIR-V 1.6 states it
+    /// (section 3.6) and which rspirv 0.13 takes for an instruction of a function.
     size_ids: Option<[u32; 3]>,
 }
 
@@ -249,7 +248,7 @@ fn entry_point(module: &Module) -> Result<(), String> {
 
 struct Reflector<'a> {
     module: &'a Module,
-    /// The ids of the work-group size, where it is not said otherwise.
+    /// The ids of the work-group size, where nothing else states it.
     size_ids: Option<[u32; 3]>,
 }
 
@@ -527,7 +526,7 @@ impl<'a> Reflector<'a> {
     }
 }
 
-/// How deep types and constant expressions may be nested.
+/// Levels to which types and constant expressions may be nested.
 const DEEPEST: usize = 64;
 /// Operations that a size may take: a file that doubles an expression at each of its levels would fill the memory.
 const MOST_OPERATIONS: usize = 1 << 12;
@@ -538,7 +537,7 @@ fn deeper(depth: usize, program: &[SizeOp]) -> Result<usize, String> {
     left.ok_or_else(|| "the size of its shared memory is too long an expression; use plain arrays".into())
 }
 
-/// What a member of type `definition` of the push-constant block holds.
+/// The kind of value that a member of type `definition` of the push-constant block holds.
 fn argument_kind(definition: &Instruction, name: &str) -> Result<ArgumentKind, String> {
     match (definition.class.opcode, definition.operands.as_slice()) {
         (Op::TypePointer, _) | (Op::TypeInt, [Operand::LiteralBit32(64), _]) => Ok(ArgumentKind::Address),

@@ -7,13 +7,13 @@ use std::borrow::Cow;
 /// A kernel with everything the host must know to run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shader {
-    /// Of a kernel of the table `<algorithm>/<kernel>`: the path below `glsl/` without the extension.
+    /// The name; in the table `<algorithm>/<kernel>`, the path below `glsl/` without the extension.
     pub name: Cow<'static, str>,
     /// The element type it was compiled for; `None` for a kernel without a `#pragma dtypes` line.
     pub dtype: Option<DType>,
-    /// The SPIR-V binary; of the table, its pages stay on disk until a pipeline is made from it.
+    /// The SPIR-V binary; in the table, its pages stay on disk until a pipeline is made from it.
     pub spirv: Cow<'static, [u8]>,
-    /// What the binary shows.
+    /// The interface that the binary declares.
     pub interface: Interface,
 }
 
@@ -21,7 +21,7 @@ pub struct Shader {
 pub(crate) type SpecValues = Vec<(u32, u32)>;
 
 impl Word {
-    /// Its value once `values` are set.
+    /// The value of the word once `values` are set.
     #[must_use]
     pub fn value(self, values: &[(u32, u32)]) -> u32 {
         match self {

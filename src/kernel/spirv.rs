@@ -1,5 +1,5 @@
-//! Whether a SPIR-V file of the user's can take the place of a kernel: what can be seen without a driver, which would
-//! trust it. The answer is then verified like any other.
+//! Checks that a SPIR-V file of the user's can take the place of a kernel, as far as can be seen without a driver,
+//! which would trust it. The answer is then verified like any other.
 
 use crate::kernel::reflection::{Interface, Word};
 use crate::kernel::shaders::Shader;
@@ -34,7 +34,7 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
             "it lacks specialization constants of the kernel (constant_id {missing}); start from the source in glsl/"
         ));
     }
-    // What it is given lies where the kernel takes it; a file that was stripped has no names.
+    // Each argument must lie where the kernel takes it; a file that was stripped has no names.
     let mut arguments = found.arguments.iter();
     let foreign = arguments.find(|argument| {
         !expected.arguments.iter().any(|other| (other.offset, other.kind) == (argument.offset, argument.kind))
@@ -129,7 +129,7 @@ mod tests {
     fn no_word_of_a_file_makes_the_reader_panic() {
         for name in ["matmul/texel", "matmul/split"] {
             let words: Vec<u32> = kernel(name).spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-            // What follows the first OpFunction, five words, is not looked into.
+            // The words after the first OpFunction, an instruction of five, are not looked into.
             let functions = words.iter().position(|word| *word == 0x5_0036);
             for at in 1..functions.expect("it has a function") {
                 let word = words[at];

@@ -73,7 +73,7 @@ fn processor() -> String {
     name.map_or_else(|| std::env::consts::ARCH.into(), |(_, name)| name.trim().into())
 }
 
-/// Measures the baseline of a group; a case that is skipped where it has none.
+/// Measures the baseline of a group; where it has none, the case is skipped.
 ///
 /// # Panics
 /// When the group's size makes no sense: plans refuse such.
@@ -100,7 +100,7 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
     case
 }
 
-/// Runs a baseline for the first time; the outcome if its answer is wrong.
+/// Runs a baseline for the first time and checks its answer; the outcome if there is none or it is wrong.
 fn verify(
     problem: &dyn Problem,
     inputs: &[HostArray],

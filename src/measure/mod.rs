@@ -1,4 +1,4 @@
-//! Takes a plan through devices: the session that opens them, the workbench, the one loop that warms up and samples,
+//! Measures a plan on devices: the session that opens them, the workbench, the one loop that warms up and samples,
 //! searches, limits.
 
 pub(crate) mod host;

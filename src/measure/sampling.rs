@@ -1,4 +1,4 @@
-//! When a case is warm and when it has been sampled enough: rules over numbers, without a device.
+//! Rules for when a case is warm and when it has been sampled enough: over numbers, without a device.
 
 use crate::basis::units::Nanos;
 use crate::plan::Sampling;
@@ -12,7 +12,7 @@ const LEAST_WARM_UP: Nanos = Nanos(100e6);
 const BATCH: Nanos = Nanos(25e6);
 /// Batches in a row that must agree.
 const AGREEING_BATCHES: usize = 3;
-/// How far apart they may be, relative to the smallest.
+/// Largest difference between their medians, relative to the smallest.
 const AGREEMENT: f64 = 0.01;
 /// Host time after which the first case of a device is measured although its batches disagree.
 pub(crate) const MOST_FIRST_WARM_UP: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ pub(crate) const MOST_WARM_UP: Duration = Duration::from_secs(1);
 const LEAST_SAMPLES: usize = 10;
 /// Least samples of a case even then.
 const LEAST_SLOW_SAMPLES: usize = 3;
-/// Most samples of a case.
+/// Samples of a case at most.
 const MOST_SAMPLES: usize = 1000;
 
 /// Least device time of one sample: shorter work is repeated within it.
@@ -96,15 +96,15 @@ impl WarmUp {
             || self.total.0 >= self.patience.as_nanos() as f64
     }
 
-    /// What to say of a warm-up that is done: nothing if it settled, or if its runs were too long to compare batches
-    /// of them.
+    /// The warning of a warm-up that is done: none if it settled, or if its runs were too long to compare batches of
+    /// them.
     #[must_use]
     pub(crate) fn warning(&self) -> Option<Warning> {
         (self.medians.len() >= AGREEING_BATCHES && !self.settled()).then_some(Warning::UnstableClock)
     }
 }
 
-/// What to do after a sample.
+/// The decision after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SamplingDecision {
     /// Take another.

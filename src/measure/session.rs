@@ -18,15 +18,15 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// How Vulkan is loaded, and what is kept between runs.
+/// The setup of a session: how Vulkan is loaded, and what is kept between runs.
 pub(crate) struct Setup {
     /// Whether everything runs under the validation layer.
     pub validation: Validation,
     /// The loader library, where it is not the system's.
     pub loader: Option<PathBuf>,
-    /// What is kept between runs.
+    /// Files kept between runs.
     pub cache: CacheFolder,
-    /// Where, if that was said.
+    /// The folder of these files, where the user named one.
     pub cache_dir: Option<PathBuf>,
 }
 
@@ -51,17 +51,17 @@ impl<'a> Session<'a> {
     /// The devices that `selectors` name, or the default one.
     ///
     /// # Errors
-    /// When one names none, or several.
+    /// When a selector names no device, or several.
     pub(crate) fn select(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
         let infos: Vec<_> = self.devices.iter().map(|device| device.info.clone()).collect();
         let chosen = selector::select(&infos, selectors).map_err(Error::Usage)?;
         Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
     }
 
-    /// As [`Self::select`]; without any device that is an error, and so is one on which nothing can be measured.
+    /// The devices that [`Self::select`] finds, at least one, and all fit to be measured on.
     ///
     /// # Errors
-    /// The same, and these.
+    /// Those of [`Self::select`]; when there is no device, or nothing can be measured on one.
     pub(crate) fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
         if self.devices.is_empty() {
             return Err(VulkanError::NoDriver.into());
@@ -89,10 +89,10 @@ impl<'a> Session<'a> {
         Runner::new(&device, timing, &self.setup.cache, interrupted)
     }
 
-    /// Turns what the validation layer said into an error.
+    /// Turns messages of the validation layer into an error.
     ///
     /// # Errors
-    /// That it said something.
+    /// When there are any.
     pub(crate) fn check_validation(&self) -> Result<(), Error> {
         let messages = self.instance.validation_messages();
         match messages.first() {
@@ -105,13 +105,11 @@ impl<'a> Session<'a> {
 /// Whether cases are held against the limits of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitPolicy {
-    /// They are.
     Hold,
-    /// They are not.
     Ignore,
 }
 
-/// How a plan is measured.
+/// A job: the settings with which a plan is measured.
 pub(crate) struct Job<'a> {
     timing: Timing,
     limits: LimitPolicy,
@@ -130,11 +128,11 @@ impl<'a> Job<'a> {
     }
 }
 
-/// What came of a plan.
+/// The results of a plan.
 pub(crate) struct MeasuredPlan {
     /// The cases, the devices and their limits.
     pub record: Record,
-    /// What the validation layer said. It makes no case wrong, and loses none.
+    /// Messages of the validation layer, as an error. They make no case wrong, and lose none.
     pub validated: Result<(), Error>,
 }
 
@@ -145,7 +143,7 @@ struct Errand<'a> {
     run: PlannedRun,
 }
 
-/// What a plan comes to on the devices that it names. A case that several runs name is measured once.
+/// The cases of a plan on the devices that it names. A case that several runs name is measured once.
 pub(crate) struct Agenda<'a> {
     plan: &'a Plan,
     setup: &'a Setup,
@@ -154,7 +152,7 @@ pub(crate) struct Agenda<'a> {
     on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
 }
 
-/// What has been measured so far.
+/// The measurements so far.
 #[derive(Default)]
 struct Gathered {
     devices: Vec<DeviceInfo>,
@@ -213,14 +211,14 @@ impl<'a> Agenda<'a> {
         }
     }
 
-    /// The cases to measure.
+    /// Number of cases to measure.
     #[must_use]
     pub(crate) fn cases(&self) -> usize {
         let on_devices = self.errands.iter().flat_map(|errand| &errand.run.groups).map(CaseGroup::cases);
         on_devices.sum::<usize>() + self.on_host.len()
     }
 
-    /// Measures all of it. A device that cannot be opened fails its own cases.
+    /// Measures every case. A device that cannot be opened fails its own cases.
     ///
     /// # Errors
     /// When there is nothing to measure, or the only device cannot be opened.
@@ -270,7 +268,7 @@ impl<'a> Agenda<'a> {
         let alone = self.errands.len() == 1 && self.on_host.is_empty();
         let mut runner = match session.runner(physical, job.timing, interrupted) {
             Ok(runner) => runner,
-            // There is nothing else to tell of.
+            // Nothing else is left to report.
             Err(error) if alone => return Err(error.into()),
             Err(error) => return Ok(unmeasured(run, info, job.tuned, &Outcome::Failed { error: error.to_string() })),
         };
@@ -286,7 +284,7 @@ impl<'a> Agenda<'a> {
         Ok(cases)
     }
 
-    /// The baselines on the host, and how much faster than they the devices were.
+    /// Measures the baselines on the host, and notes how much faster than they the devices were.
     fn run_host(&self, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
         let device = host::device(self.session.map_or(0, |session| session.devices.len()));
         observer.device(&device);
@@ -336,7 +334,7 @@ fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, outcome: &Ou
     cases.collect()
 }
 
-/// Notes how much faster than the host's cases those of the same problem are.
+/// Notes the speed-up of cases over the host's case of the same problem.
 fn speed_up(cases: &mut [Case], host: usize) {
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
     let (on_host, on_devices): (Vec<_>, Vec<_>) = cases.iter_mut().partition(|case| case.device == host);

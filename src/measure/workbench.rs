@@ -18,7 +18,7 @@ use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, Times
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What outputs and red zones are filled with: NaN in every floating-point type.
+/// The word that outputs and red zones are filled with: NaN in every floating-point type.
 const POISON: u32 = 0xffff_ffff;
 /// Bytes that are read to empty the caches: four times the largest last-level cache of a GPU of today (256 MiB).
 const EVICTED: u64 = 1 << 30;
@@ -32,7 +32,7 @@ pub struct Workbench {
     pub pipelines: Pipelines,
     staging: Buffer,
     landing: Buffer,
-    /// Empties the caches, once that was asked for.
+    /// Empties the caches; made when first asked for.
     evictor: Option<Rc<Evictor>>,
 }
 
@@ -55,7 +55,7 @@ pub struct LoadedProblem {
 
 /// The verified first run of a program.
 pub struct Verified {
-    /// How right the answer is, or why there is none.
+    /// The check of the answer, or why there is none.
     pub check: Result<Check, String>,
     /// Device time of the run.
     pub time: Nanos,
@@ -81,7 +81,7 @@ pub struct Sampler {
 struct Rounds {
     commands: Commands,
     timestamps: TimestampPool,
-    /// Where a round's commands copy the stop flag to.
+    /// The buffer that a round's commands copy the stop flag to.
     flag: Buffer,
     bound: u32,
 }
@@ -97,7 +97,7 @@ impl LoadedProblem {
         self.pristine.iter().any(Option::is_some)
     }
 
-    /// Gives the buffers that programs change in place their first contents back.
+    /// Restores the first contents of the buffers that programs change in place.
     fn record_restore(&self, recorder: &mut Recorder) {
         for ((pristine, buffer), spec) in self.pristine.iter().zip(&self.buffers).zip(&self.specs) {
             if let Some(pristine) = pristine {
@@ -127,7 +127,7 @@ impl Workbench {
         })
     }
 
-    /// The device.
+    /// The description of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.device.info
@@ -206,7 +206,7 @@ impl Workbench {
         Ok(Verified { check, time, phases })
     }
 
-    /// Where a kernel wrote outside its buffers, if it did.
+    /// The place where a kernel wrote outside its buffers, if it did.
     fn trespass(&mut self, loaded: &LoadedProblem, sampler: &Sampler) -> Result<Option<String>, VulkanError> {
         let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers).chain(own) {
@@ -251,12 +251,12 @@ impl Workbench {
     /// A sampler of one run a sample with warm caches, whatever a run takes.
     ///
     /// # Errors
-    /// A pipeline or buffer that cannot be made.
+    /// When a pipeline or buffer cannot be made.
     pub fn sampler_of_one(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Sampler, VulkanError> {
         self.record(loaded, program, 1, Clock::default(), None)
     }
 
-    /// What empties the caches, made when first asked for.
+    /// The evictor, made when first asked for.
     fn evictor(&mut self) -> Result<Rc<Evictor>, VulkanError> {
         if let Some(evictor) = &self.evictor {
             return Ok(Rc::clone(evictor));
@@ -298,8 +298,8 @@ impl Workbench {
         }
         let regions: Vec<_> =
             loaded.regions().into_iter().chain(scratch.iter().map(|(spec, buffer)| region(buffer, spec))).collect();
-        // What changes its input needs it restored before each repetition, outside the stamps: a pair for each.
-        // Anything else is stamped once around all repetitions.
+        // A program that changes its input needs it restored before each repetition, outside the stamps: a pair for
+        // each. Any other is stamped once around all repetitions.
         let restore = loaded.changes_in_place() || evictor.is_some();
         let timestamps = TimestampPool::new(&self.device, if restore { repeats } else { 1 })?;
         let mut recorder = Recorder::new(&self.device)?;
@@ -355,7 +355,7 @@ impl Workbench {
         (0..count).map(|_| empty.run()).collect()
     }
 
-    /// Host times of bringing so many bytes to the device: written by one thread, then copied.
+    /// Host times of `count` uploads of `bytes`, each written by one thread, then copied.
     ///
     /// # Errors
     /// When the device fails or has no room for them.
@@ -376,7 +376,7 @@ impl Workbench {
         (0..count).map(|_| upload()).collect()
     }
 
-    /// Host times of bringing so many bytes from the device: copied, then read by one thread.
+    /// Host times of `count` downloads of `bytes`, each copied, then read by one thread.
     ///
     /// # Errors
     /// When the device fails or has no room for them.
@@ -425,7 +425,7 @@ impl Workbench {
 
 impl Sampler {
     /// Takes one sample; returns it with the device time of all its repetitions. Where the host is the clock, the
-    /// sample has the host's time: launches, and what restores inputs, are in it.
+    /// sample has the host's time, which includes launches and the restoring of inputs.
     ///
     /// # Errors
     /// When the device fails.

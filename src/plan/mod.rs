@@ -18,7 +18,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a `bench` command will measure.
+/// The plan of a `bench` command.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
@@ -32,7 +32,7 @@ pub struct PlannedRun {
     pub devices: Vec<String>,
     /// The cases: for each algorithm, element type and size, the variants side by side.
     pub groups: Vec<CaseGroup>,
-    /// When to stop sampling.
+    /// The way each case is sampled.
     pub sampling: Sampling,
     /// Published figures to print beside the measured ones.
     pub published: Vec<Figures>,
@@ -41,17 +41,15 @@ pub struct PlannedRun {
 /// The variants of one problem: they share inputs, buffers and oracle.
 #[derive(Clone)]
 pub struct CaseGroup {
-    /// The algorithm.
     pub algorithm: &'static Algorithm,
-    /// The problem.
     pub spec: CaseSpec,
     /// The variants to run on it.
     pub variants: Vec<&'static Variant>,
-    /// The devices that it is for.
+    /// The devices that the group is for.
     pub on: DeviceClass,
     /// Whether a device adds a variant of its own choice.
     pub pick: VariantChoice,
-    /// Whether the host's cores take it too.
+    /// Whether the host's cores run the group too.
     pub on_host: bool,
 }
 
@@ -61,12 +59,12 @@ const COLD_HOST: &str = "the host's caches cannot be emptied; leave out --cache 
 /// The name of the host's cores among devices.
 pub(crate) const HOST: &str = "host";
 
-/// Who chooses the variants of a group.
+/// The choice of a group's variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariantChoice {
-    /// They are named.
+    /// The named variants alone.
     Named,
-    /// The best one for the device joins those that are named: `--variant auto`.
+    /// The named variants and the best one for the device: `--variant auto`.
     Auto,
 }
 
@@ -93,14 +91,14 @@ impl DeviceClass {
     }
 }
 
-/// When to stop sampling a case.
+/// The way a case is sampled: by whose clock, in what state of the caches, and when to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
     /// Half-width of the 95 % confidence interval of the median, relative to it.
     pub precision: f64,
     /// Time after which a case ends even if it is less precise.
     pub max_time: Duration,
-    /// Where the times come from.
+    /// Source of the times.
     pub clock: Clock,
     /// State of the caches before a sample.
     pub cache: CacheState,
@@ -124,15 +122,13 @@ impl Default for Sampling {
     }
 }
 
-/// The stable name of a case: the key that joins the records of several runs. It is only ever made, never read: whoever
-/// wants to know what a case is of asks its fields.
+/// The stable name of a case: the key that joins the records of several runs. It is only ever made, never parsed: code
+/// that wants to know what a case is of reads its fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseId {
-    /// The algorithm.
     pub algorithm: &'static str,
     /// The variant, or the baseline of the host's cores.
     pub variant: String,
-    /// The element type.
     pub dtype: DType,
     /// The size written out in full: `1024x1024x1024`.
     pub extents: String,
@@ -163,7 +159,7 @@ impl fmt::Display for CaseId {
 }
 
 impl CaseGroup {
-    /// Cases that it has on a device, at most.
+    /// Number of cases on one device, at most.
     #[must_use]
     pub fn cases(&self) -> usize {
         self.variants.len() + usize::from(self.pick == VariantChoice::Auto)
@@ -248,7 +244,7 @@ impl Plan {
     /// This plan with the host's cores beside the devices.
     ///
     /// # Errors
-    /// When it asks for a state of the caches that the host's are not brought into.
+    /// When the plan asks for cold caches, which the host's are not brought into.
     pub(crate) fn with_host(mut self) -> Result<Self, Error> {
         if self.runs.iter().any(|run| run.sampling.cache == CacheState::Cold) {
             return Err(Error::Usage(COLD_HOST.into()));
@@ -269,7 +265,7 @@ impl Plan {
         for run in &mut self.runs {
             for group in &mut run.groups {
                 let mut variants = group.candidates();
-                // What a device would choose is among them, if it is wanted.
+                // A device's choice is among them, if it is wanted.
                 group.pick = VariantChoice::Named;
                 variants.retain(|variant| {
                     let id = group.id(variant).to_string();
@@ -300,7 +296,7 @@ const MOST_EXTRA_WORK: u64 = 100_000_000;
 /// The name that stands for the best variant for a device, type and size.
 const AUTO: &str = "auto";
 
-/// What the cases are for, which decides the defaults.
+/// The purpose of the cases, which decides the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Timing: each algorithm's default sweep, in f32.
@@ -332,10 +328,10 @@ impl PlannedRun {
         self.groups.iter().filter(move |group| group.on.suits(kind))
     }
 
-    /// The cases that `selection` names.
+    /// The run of the cases that `selection` names.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the selection.
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         let stop = chosen_stop(selection)?;
         let axes = chosen_algorithms(selection, purpose)?;
@@ -352,17 +348,16 @@ impl PlannedRun {
     }
 }
 
-/// What is asked for of one algorithm: the choices on each axis, whose product are its cases.
+/// The choices asked for of one algorithm on each axis, whose product are its cases.
 struct Axes {
     algorithm: &'static Algorithm,
     variants: Vec<&'static Variant>,
     pick: VariantChoice,
-    /// Whether variants were left to choose: then those without a type are left out of it.
+    /// Whether no variant was named: then those that lack an element type are left out of it.
     any_variant: bool,
     dtypes: Vec<DType>,
     inputs: Vec<Input>,
-    /// Whether kinds of input were left to choose: then those other than the default are for cheap problems that make
-    /// sense.
+    /// Whether no kind of input was named: then those other than the default are for cheap problems that make sense.
     any_input: bool,
     sizes: Vec<(Size, DeviceClass)>,
     subgroup_sizes: Vec<Option<u32>>,
@@ -399,7 +394,7 @@ impl Axes {
         })
     }
 
-    /// The problems: the product of the axes but for the variants, each with the devices that it is for.
+    /// The problems: the product of the axes except the variants, each with the devices that it is for.
     fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
         let types = self.dtypes.iter().flat_map(|dtype| self.inputs.iter().map(move |input| (*dtype, *input)));
         let sized = types.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
@@ -421,7 +416,7 @@ impl Axes {
         Ok(groups)
     }
 
-    /// Who asks for all variants means those that have the type; who names one learns that it has not.
+    /// The variants for a type. Who asks for all means those that have it; who names one learns that it has not.
     fn variants_for(&self, dtype: DType) -> Vec<&'static Variant> {
         let has = |variant: &&Variant| !self.any_variant || variant.supports(dtype);
         self.variants.iter().copied().filter(has).collect()
@@ -443,13 +438,11 @@ impl Axes {
 /// Figures that a source document published, of one algorithm and element type.
 #[derive(Clone)]
 pub struct Figures {
-    /// The algorithm.
     pub algorithm: &'static Algorithm,
-    /// The element type.
     pub dtype: DType,
     /// Milliseconds of a variant at a size.
     milliseconds: Vec<(&'static Variant, Size, f64)>,
-    /// Where they come from.
+    /// The document that they come from.
     pub source: Published,
 }
 
@@ -460,7 +453,7 @@ impl fmt::Debug for Figures {
 }
 
 impl Figures {
-    /// What `source` says of the cases of `axes`.
+    /// The figures of `source` for the cases of `axes`.
     fn new(source: &Published, axes: &[Axes]) -> Result<Self, String> {
         let place = |message: String| format!("published figures of '{}': {message}", source.source);
         let algorithm = match (&source.algorithm, axes) {
@@ -473,7 +466,7 @@ impl Figures {
                 )));
             }
         };
-        // Of no type that is measured: then they are beside nothing.
+        // Figures of no type that is measured are beside nothing.
         let measured = axes.iter().find(|axes| std::ptr::eq(axes.algorithm, algorithm));
         let dtype = match (source.dtype, measured.map_or(&[][..], |axes| &axes.dtypes)) {
             (Some(dtype), _) => dtype,
@@ -492,7 +485,7 @@ impl Figures {
         Ok(Self { algorithm, dtype, milliseconds, source: source.clone() })
     }
 
-    /// What was published of a variant of the algorithm, by name, at a size.
+    /// The published milliseconds of a variant of the algorithm, by name, at a size.
     #[must_use]
     pub fn of(&self, variant: &str, size: Size) -> Option<f64> {
         let size = size.shortest();
@@ -546,7 +539,7 @@ fn chosen_algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'st
     unique(selection.algorithm.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
 }
 
-/// Whether these names of variants are no choice.
+/// Whether these names stand for all variants.
 fn is_everything(names: &[String]) -> bool {
     names.is_empty() || names == ["all"]
 }

@@ -1,4 +1,4 @@
-//! What a run is asked to do, as it is typed: the options of `bench`, which are also the fields of a configuration.
+//! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
 
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
-/// [`crate::plan`] gives it a meaning.
+/// the plan gives it a meaning.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Selection {
@@ -101,7 +101,7 @@ pub struct Selection {
     pub published: Vec<Published>,
 }
 
-/// What a published figure contains.
+/// The scope of a published figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contains {
@@ -117,11 +117,9 @@ pub enum Contains {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The document.
     pub source: String,
     /// The device that was measured there.
     pub device: String,
-    /// What the figures contain.
     pub contains: Contains,
     /// The algorithm, where the table has several.
     #[serde(default)]
@@ -163,7 +161,7 @@ impl Selection {
 }
 
 impl Selection {
-    /// The options that say the same on a command line: how a process tells another what to measure.
+    /// Command-line arguments that say the same: how a process tells another what to measure.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = self.algorithm.clone();
@@ -257,7 +255,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A source of times.
+/// The clock that `--clock` names.
 ///
 /// # Errors
 /// A message when there is none of this name.
@@ -269,7 +267,7 @@ pub(crate) fn clock(text: &str) -> Result<Clock, String> {
     }
 }
 
-/// A state of the caches.
+/// The state of the caches that `--cache` names.
 ///
 /// # Errors
 /// A message when there is none of this name.

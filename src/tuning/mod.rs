@@ -1,4 +1,4 @@
-//! The search for tiles and what it found. Knows no device but its description.
+//! The search for tiles and its results. Knows no device but its description.
 
 pub(crate) mod search;
 pub(crate) mod tuned;

@@ -10,7 +10,7 @@ use rand::Rng;
 /// changes with its warp's.
 const NEAR: u32 = 2;
 
-/// What is left to be tried of a space of tiles. It descends by coordinates: while the best has untried neighbours they
+/// The untried tiles of a search space. The search descends by coordinates: while the best has untried neighbours they
 /// are next. The same seed tries the same tiles in the same order, as long as the times agree.
 #[derive(Debug)]
 pub(crate) struct Search {
@@ -61,7 +61,7 @@ impl Search {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The best tile and its median.
@@ -72,7 +72,7 @@ pub struct Found {
     pub rule: Option<(&'static str, Nanos)>,
     /// Tiles that were tried.
     pub tried: usize,
-    /// Tiles that there are.
+    /// Number of tiles in the search space.
     pub space: usize,
     /// Tiles whose answer was wrong, or on which the device failed, and why.
     pub refused: Vec<(Tile, Refusal)>,

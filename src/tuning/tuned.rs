@@ -1,4 +1,4 @@
-//! What `gpukern tune` found, kept in the user's configuration folder: the best tile of a variant and its rate, for a
+//! Results of `gpukern tune`, kept in the user's configuration folder: the best tile of a variant and its rate, for a
 //! device with its driver, an element type and a class of sizes.
 
 use crate::algorithms::matmul::Tile;
@@ -24,7 +24,7 @@ const HEAD: &str = "\
 # Delete a result, or the file, to forget it.
 ";
 
-/// What is kept.
+/// The results that are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tuned {
     results: Vec<Kept>,
@@ -42,7 +42,6 @@ struct File {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Model {
-    /// The device's name.
     pub device: String,
     /// PCI or Khronos vendor id.
     pub vendor_id: u32,
@@ -68,30 +67,27 @@ impl Model {
     }
 }
 
-/// One result.
+/// A result that is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kept {
-    /// Where it holds.
+    /// The model of device on which it holds.
     #[serde(flatten)]
     pub model: Model,
-    /// The algorithm.
     pub algorithm: String,
-    /// The variant.
     pub variant: String,
-    /// The element type.
     pub dtype: DType,
     /// The class of sizes, as [`class`] names it.
     pub sizes: String,
     /// The best tile; none for a variant that was only measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
-    /// Its rate in GFLOP/s.
+    /// Rate of the best tile, or of the variant, in GFLOP/s.
     pub gflops: f64,
     /// The tile that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in_tile: Option<Tile>,
-    /// Its rate in GFLOP/s, measured in turns with the best.
+    /// Rate of that tile in GFLOP/s, measured in turns with the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in_gflops: Option<f64>,
     /// The size that was measured.
@@ -112,7 +108,7 @@ impl Kept {
         self.date.split('T').next().unwrap_or(&self.date)
     }
 
-    /// Two results with the same key are of the same question; the later replaces the earlier.
+    /// The key of a result: of two with the same key, the later replaces the earlier.
     fn key(&self) -> (&Model, &str, &str, &str, &str) {
         (&self.model, &self.algorithm, self.dtype.name(), &self.sizes, &self.variant)
     }
@@ -134,20 +130,20 @@ pub(crate) fn class(size: Size) -> String {
     rounded.shortest().to_string()
 }
 
-/// The file of the user's: `gpukern/tuned.toml` in the configuration folder, where there is one.
+/// The user's file: `gpukern/tuned.toml` in the configuration folder, where there is one.
 #[must_use]
 pub(crate) fn default_path() -> Option<PathBuf> {
     dirs::config_dir().map(|folder| folder.join("gpukern").join("tuned.toml"))
 }
 
 impl Tuned {
-    /// Nothing is kept.
+    /// No results.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// What the file at `path` holds; `None` where there is no file, or a device such as /dev/null, which holds nothing.
+    /// The results in the file at `path`; `None` where there is none, or a device such as /dev/null.
     ///
     /// # Errors
     /// When it cannot be read, is damaged, or is none of ours.
@@ -271,13 +267,11 @@ fn unusable(path: &Path, reason: &str) -> Error {
 
 /// A variant as a device runs it.
 pub(crate) struct Chosen {
-    /// The algorithm.
     pub algorithm: &'static Algorithm,
-    /// The variant.
     pub variant: &'static Variant,
     /// The case with its tile.
     pub spec: CaseSpec,
-    /// Where tile and variant come from.
+    /// Sources of tile and variant, for the notes of the case.
     pub notes: Vec<String>,
 }
 

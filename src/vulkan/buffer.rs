@@ -8,7 +8,7 @@ use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
 use std::rc::Rc;
 
-/// What a buffer is for, which decides where its memory lies.
+/// The use of a buffer, which decides where its memory lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Kernels read and write it, by address, or read it through texel views.
@@ -24,7 +24,6 @@ pub(crate) struct Buffer {
     pub(super) handle: vk::Buffer,
     /// `None` only while being built or dropped.
     allocation: Option<Allocation>,
-    /// Its size.
     pub size: Bytes,
     device: Rc<Device>,
 }

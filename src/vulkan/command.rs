@@ -18,7 +18,6 @@ pub(crate) struct Recorder(Commands);
 /// The data of a buffer, without its red zones.
 #[derive(Clone, Copy)]
 pub(crate) struct Region<'a> {
-    /// The buffer.
     pub buffer: &'a Buffer,
     /// Bytes before the data.
     pub offset: u64,
@@ -38,7 +37,7 @@ pub(crate) struct Commands {
     device: Rc<Device>,
 }
 
-/// What the commands before a barrier did, or those after it will do.
+/// Stages of the commands before a barrier, or of those after it.
 const ANY_STAGE: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
     vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
 );
@@ -86,8 +85,8 @@ impl Recorder {
         self.barrier_with(vk::PipelineStageFlags::empty(), vk::AccessFlags::empty());
     }
 
-    /// The same for programs whose work-group counts come from buffers. Not for others: on an H100 the stage that reads
-    /// them adds 2.6 µs to every barrier.
+    /// The same barrier for programs whose work-group counts come from buffers. Not for others: on an H100 the stage
+    /// that reads them adds 2.6 µs to every barrier.
     fn barrier_before_counts(&mut self) {
         self.barrier_with(vk::PipelineStageFlags::DRAW_INDIRECT, vk::AccessFlags::INDIRECT_COMMAND_READ);
     }
@@ -141,7 +140,7 @@ impl Recorder {
         }
     }
 
-    /// Copies `bytes` bytes.
+    /// Copies `bytes` bytes from one buffer and offset to another.
     pub(crate) fn copy(&mut self, from: (&Buffer, u64), to: (&Buffer, u64), bytes: u64) {
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
         // SAFETY: both buffers outlive the submission and allow transfers; the ranges are the caller's.
@@ -162,7 +161,7 @@ impl Recorder {
         let addresses: Vec<u64> = buffers.iter().map(|region| region.buffer.address() + region.offset).collect();
         let counts = steps.iter().any(|step| matches!(step, Step::Dispatch(dispatch) if dispatch.indirect.is_some()));
         if counts {
-            // What filled the buffer of the counts came before this program.
+            // The buffer of the counts was filled before this program.
             self.barrier_before_counts();
         }
         for (step, waits) in steps.iter().zip(waits(steps)) {
@@ -239,7 +238,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Forgets earlier stamps. Record it once, before the first stamp.
+    /// Resets the timestamps. Record it once, before the first stamp.
     pub(crate) fn reset(&mut self, timestamps: &TimestampPool) {
         // SAFETY: the pool outlives the submission.
         unsafe {

@@ -19,7 +19,7 @@ pub struct Device {
     pub(super) statistics: Option<khr::pipeline_executable_properties::Device>,
     /// Freed before the device is destroyed.
     pub(super) allocator: ManuallyDrop<RefCell<Allocator>>,
-    /// What the device can do.
+    /// The description of the device: what it is and can do.
     pub info: DeviceInfo,
     /// Keeps the instance alive until the device is destroyed.
     instance: Rc<Instance>,
@@ -90,7 +90,7 @@ impl Device {
         self.instance.validated_version.is_some()
     }
 
-    /// What the validation layer has said so far.
+    /// Messages of the validation layer so far.
     #[must_use]
     pub fn validation_messages(&self) -> Vec<String> {
         self.instance.validation_messages()

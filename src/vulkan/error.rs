@@ -27,19 +27,16 @@ pub enum VulkanError {
     /// A call failed.
     #[error("{call} failed: {result:?}{}", advice(*result))]
     Call {
-        /// The Vulkan function.
+        /// Name of the Vulkan function.
         call: &'static str,
-        /// Its result.
         result: vk::Result,
     },
     /// Device or host memory ran out.
     #[error("cannot allocate {bytes} for {what}: {reason}; choose a smaller size")]
     Allocation {
-        /// The buffer.
+        /// The name of the buffer.
         what: String,
-        /// Its size.
         bytes: crate::basis::units::Bytes,
-        /// The allocator's reason.
         reason: String,
     },
 }

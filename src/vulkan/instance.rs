@@ -16,7 +16,7 @@ const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 pub enum Validation {
     /// No layer.
     Off,
-    /// With synchronisation validation; every message is kept.
+    /// The layer with synchronisation validation; every message is kept.
     On,
 }
 
@@ -38,7 +38,6 @@ pub struct PhysicalDevice {
     pub(super) handle: vk::PhysicalDevice,
     /// The queue family that measurements use.
     pub(super) queue_family: u32,
-    /// What it can do.
     pub info: DeviceInfo,
 }
 
@@ -111,7 +110,7 @@ impl Instance {
         Ok(Rc::new(instance))
     }
 
-    /// Has the validation layer's messages collected.
+    /// Collects the validation layer's messages from now on.
     fn listen(&mut self) -> Result<(), VulkanError> {
         let functions = ext::debug_utils::Instance::new(&self.entry, &self.handle);
         // SAFETY: the extension is enabled; `messages` is boxed and outlives the messenger (see `drop`).
@@ -141,7 +140,7 @@ impl Instance {
             .collect()
     }
 
-    /// What the validation layer has said so far.
+    /// Messages of the validation layer so far.
     #[must_use]
     pub fn validation_messages(&self) -> Vec<String> {
         self.messages.lock().map(|messages| messages.clone()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Compute pipelines, made once for each kernel and specialization, and what the driver tells of them.
+//! Compute pipelines, made once for each kernel and specialization, and the driver's statistics of them.
 
 use super::device::Device;
 use super::error::{Context, VulkanError};
@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub struct Pipeline {
     pub(super) handle: vk::Pipeline,
     pub(super) layout: Rc<Layout>,
-    /// What the driver tells of its compilation: registers, spills, instructions, ….
+    /// The driver's statistics of its compilation: registers, spills, instructions, ….
     statistics: Vec<Metric>,
     device: Rc<Device>,
 }
@@ -27,10 +27,10 @@ impl Drop for Pipeline {
     }
 }
 
-/// What pipelines are kept as on disk.
+/// The kind of cache file that keeps pipelines.
 const KEPT: &str = "pipelines";
 
-/// What distinguishes two pipelines of one device.
+/// The key of a pipeline among those of one device.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     shader: String,
@@ -99,7 +99,7 @@ impl Drop for Layout {
 /// The pipelines of a device, and their layouts by the number of texel views.
 pub struct Pipelines {
     layouts: HashMap<usize, Rc<Layout>>,
-    /// What the driver keeps of compiled kernels, between runs on disk.
+    /// The driver's cache of compiled kernels, kept on disk between runs.
     kept: vk::PipelineCache,
     disk: CacheFolder,
     made: HashMap<Key, Rc<Pipeline>>,
@@ -108,10 +108,10 @@ pub struct Pipelines {
 }
 
 impl Pipelines {
-    /// No pipelines yet, but what `disk` has kept of earlier ones.
+    /// A set without pipelines yet, but with the driver's cache that `disk` has kept.
     ///
     /// # Errors
-    /// When the driver cannot keep any.
+    /// When the driver cannot make a cache.
     pub fn new(device: &Rc<Device>, disk: &CacheFolder) -> Result<Self, VulkanError> {
         let data = disk.get(KEPT, &device.info).unwrap_or_default();
         let info = vk::PipelineCacheCreateInfo::default().initial_data(&data);
@@ -121,7 +121,7 @@ impl Pipelines {
         Ok(Self { layouts, kept, disk: disk.clone(), made, substitutes, device: Rc::clone(device) })
     }
 
-    /// Keeps what the driver knows of the pipelines made so far, for later runs.
+    /// Keeps the driver's cache of the pipelines made so far, for later runs.
     pub fn keep(&self) {
         // SAFETY: the cache is alive and used by this thread alone.
         if let Ok(data) = unsafe { self.device.handle.get_pipeline_cache_data(self.kept) } {
@@ -161,12 +161,12 @@ impl Pipelines {
         Ok(layout)
     }
 
-    /// What runs where `shader` is asked for.
+    /// The SPIR-V that runs in place of `shader`.
     fn spirv<'a>(&'a self, shader: &'a Shader) -> &'a [u8] {
         self.substitutes.get(&shader.label()).map_or(&shader.spirv, Vec::as_slice)
     }
 
-    /// From now on runs `spirv` wherever `shader` is asked for: how `ab` tries a kernel of the user's, and the conformance
+    /// Runs `spirv` in place of `shader` from now on: `ab` tries a kernel of the user's this way, and the conformance
     /// tests swap in a broken one. Commands that are recorded keep theirs.
     pub fn substitute(&mut self, shader: &Shader, spirv: Vec<u8>) {
         self.made.retain(|key, _| key.shader != shader.label());
@@ -243,7 +243,7 @@ impl Pipelines {
         Ok(pipeline)
     }
 
-    /// What the driver tells of a pipeline. Only numbers, and nothing where it tells nothing.
+    /// The driver's statistics of a pipeline: only numbers, and none where it has none.
     fn statistics(&self, pipeline: vk::Pipeline) -> Vec<Metric> {
         let Some(functions) = &self.device.statistics else { return vec![] };
         let info = vk::PipelineInfoKHR::default().pipeline(pipeline);

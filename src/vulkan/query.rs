@@ -22,7 +22,7 @@ pub(super) struct FeatureChain {
     pub(super) v11: vk::PhysicalDeviceVulkan11Features<'static>,
     pub(super) v12: vk::PhysicalDeviceVulkan12Features<'static>,
     pub(super) size_control: vk::PhysicalDeviceSubgroupSizeControlFeatures<'static>,
-    /// Work-group sizes by id, as SPIR-V 1.6 says them.
+    /// Work-group sizes by id, as SPIR-V 1.6 states them.
     pub(super) maintenance4: vk::PhysicalDeviceMaintenance4Features<'static>,
     pub(super) atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
     pub(super) atomic_float2: vk::PhysicalDeviceShaderAtomicFloat2FeaturesEXT<'static>,
@@ -224,7 +224,7 @@ impl FeatureChain {
         result
     }
 
-    /// What `device` supports.
+    /// The features that `device` supports.
     pub(super) fn supported(
         instance: &Instance,
         device: vk::PhysicalDevice,
@@ -267,7 +267,7 @@ impl FeatureChain {
     }
 }
 
-/// What Vulkan tells of a device's properties, each structure filled where the device's version and extensions have it.
+/// A device's properties, each structure filled where the device's version and extensions have it.
 #[derive(Default)]
 struct Properties {
     core: vk::PhysicalDeviceProperties,
@@ -466,7 +466,7 @@ fn cooperative_matrices(
     Ok(shapes.iter().map(shape).collect())
 }
 
-/// What `VK_NV_cooperative_matrix2` adds; nothing without it.
+/// The flexible matrices of `VK_NV_cooperative_matrix2`; none without it.
 fn flexible_matrices(
     instance: &Instance,
     device: vk::PhysicalDevice,

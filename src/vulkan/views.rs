@@ -8,7 +8,7 @@ use crate::kernel::program::TEXEL;
 use ash::vk;
 use std::rc::Rc;
 
-/// What every Vulkan device can view a buffer as ("Required format support" of the specification).
+/// The texel format, in which every Vulkan device can view a buffer ("Required format support" of the specification).
 const FORMAT: vk::Format = vk::Format::R32G32B32A32_SFLOAT;
 
 /// Texel views of buffers and the descriptor set that binds them.
@@ -16,7 +16,7 @@ pub(super) struct TexelViews {
     pub(super) set: vk::DescriptorSet,
     pool: vk::DescriptorPool,
     views: Vec<vk::BufferView>,
-    /// What is viewed: buffer, offset and bytes.
+    /// The viewed data: buffer, offset and bytes.
     of: Vec<(vk::Buffer, u64, u64)>,
     /// Keeps the layout alive that the set was made for.
     _layout: Rc<Layout>,

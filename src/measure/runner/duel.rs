@@ -1,4 +1,4 @@
-//! Two contenders on one problem that take turns, A B B A, until someone has seen enough.
+//! Duels: two entrants on one problem that take turns, A B B A, until the caller has seen enough.
 
 use super::{Desk, Entry, Recorded, Runner};
 use crate::algorithms::Variant;
@@ -12,17 +12,16 @@ use crate::record::Case;
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
 
-/// One of the two.
+/// One side of a duel.
 pub struct Entrant {
-    /// The variant that it runs.
     pub variant: &'static Variant,
-    /// A kernel of the variant and what runs in its place.
+    /// A kernel of the variant, and the SPIR-V that runs in its place.
     pub substitute: Option<(&'static Shader, Vec<u8>)>,
 }
 
 impl Runner<'_> {
-    /// Verifies and warms up both entrants on the problem of `group`, then samples them in turns until `decided` says so of
-    /// the rounds, or `max_time` of `sampling` is over. Both cases, and the rounds.
+    /// Verifies and warms up both entrants on the problem of `group`, then samples them in turns until `decided`
+    /// returns true for the rounds, or `max_time` of `sampling` is over. Returns both cases, and the rounds.
     ///
     /// # Panics
     /// When `group` has a size that its algorithm refuses, which no plan has.

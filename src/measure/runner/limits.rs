@@ -13,10 +13,10 @@ use crate::vulkan::VulkanError;
 const SUBMISSIONS: usize = 200;
 /// Copies in each direction.
 const TRANSFERS: usize = 10;
-/// Bytes of each.
+/// Bytes of each copy.
 const TRANSFERRED: Bytes = Bytes(64 << 20);
 
-/// What peaks are kept as on disk.
+/// The kind of cache file that keeps the limits.
 const KEPT: &str = "peak.json";
 /// The same under validation layers, which slow the host side down: such figures are nobody's limits.
 const KEPT_VALIDATED: &str = "peak-validated.json";
@@ -30,7 +30,7 @@ impl Runner<'_> {
         if extent == Extent::Full {
             self.measure_host_side(&mut peak);
         }
-        // What failed or was cut short may have a limit the next time.
+        // A probe that failed or was cut short may have a limit the next time.
         if !cases.iter().any(|case| matches!(case.outcome, Outcome::Failed { .. } | Outcome::Interrupted)) {
             self.keep_peak(&peak);
         }
@@ -47,7 +47,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Measures again, longer, what bounds cases that were faster than `peak` says is possible.
+    /// Measures again, longer, the limits of cases that were faster than `peak` says is possible.
     pub fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case], observer: &mut dyn Observer) {
         let bounds = |group: &CaseGroup| {
             let CaseSpec { size, dtype, .. } = group.spec;

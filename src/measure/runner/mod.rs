@@ -23,19 +23,19 @@ pub(crate) use duel::Entrant;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-/// Hears what a run is doing.
+/// An observer of a run, told of each step.
 pub trait Observer {
-    /// A device is next.
+    /// Called before the cases of a device.
     fn device(&mut self, _: &DeviceInfo) {}
-    /// Cases that will be skipped, by id, and why.
+    /// Called with the cases that will be skipped, by id, and why.
     fn skipped(&mut self, _: &[(CaseId, String)]) {}
-    /// A case begins.
+    /// Called with the id of a case that begins.
     fn begin(&mut self, _: &str) {}
-    /// A case ended.
+    /// Called with a case that ended.
     fn end(&mut self, _: &Case) {}
 }
 
-/// Tells nobody.
+/// An observer that does nothing.
 pub(crate) struct Silent;
 
 impl Observer for Silent {}
@@ -61,7 +61,7 @@ pub struct Runner<'a> {
     warm: bool,
 }
 
-/// A variant of a group that the device can run, or why not.
+/// The program of a variant on the device, or why it cannot run.
 type Planned = Result<Program, String>;
 
 /// A program on a device, ready to be timed.
@@ -87,7 +87,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The case with what came of it.
+    /// The case with its outcome.
     fn finish(self) -> Case {
         let Self { mut case, state } = self;
         match state {
@@ -116,7 +116,7 @@ impl<'a> Desk<'a> {
         Self { group, problem, loaded: None }
     }
 
-    /// The problem on the device.
+    /// Loads the problem, unless it is on the device already.
     fn load(&mut self, workbench: &mut Workbench) -> Result<&LoadedProblem, String> {
         let load = || workbench.load(self.problem.as_ref()).map_err(|error| error.to_string());
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
@@ -158,7 +158,7 @@ impl<'a> Runner<'a> {
         &mut self.workbench
     }
 
-    /// Why each case of `run` that this device cannot run cannot, in plan order.
+    /// The cases of `run` that this device cannot run, each with the reason, in plan order.
     #[must_use]
     pub fn skipped(&self, run: &PlannedRun) -> Vec<(CaseId, String)> {
         run.groups_on(self.device.info.kind)
@@ -195,7 +195,7 @@ impl<'a> Runner<'a> {
         cases
     }
 
-    /// Compiles first what is measured after: a device that waits for a compiler drops its clock.
+    /// Compiles the kernels of `run` before any is measured: a device that waits for a compiler drops its clock.
     fn compile(&mut self, run: &PlannedRun) {
         for group in run.groups_on(self.device.info.kind) {
             let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
@@ -290,7 +290,7 @@ impl<'a> Runner<'a> {
         Ok(contender.map_or_else(|error| State::failed(&error), |contender| State::Sampling(Box::new(contender))))
     }
 
-    /// `program` with as many repetitions as a sample needs, judging by the time of one run.
+    /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
     fn recorded(
         &mut self,
         loaded: &LoadedProblem,

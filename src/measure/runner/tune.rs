@@ -28,13 +28,10 @@ const FINALISTS: usize = 3;
 /// A tile replaces the built-in one if it is faster by this much: less is noise.
 const GAIN: f64 = 1.01;
 
-/// What to search.
+/// A question to a search: the fastest tile of a variant for a problem.
 pub struct Question<'a> {
-    /// The algorithm.
     pub algorithm: &'static Algorithm,
-    /// The variant.
     pub tunable: &'static Tunable,
-    /// The problem.
     pub spec: CaseSpec,
     /// A tile that an earlier search found, so that this one ends with nothing worse.
     pub kept: Option<Tile>,
@@ -42,7 +39,7 @@ pub struct Question<'a> {
     pub budget: Duration,
     /// Seed of the order in which tiles are tried.
     pub seed: u64,
-    /// Hears of every tile that is tried, with the best before it and its time.
+    /// Called with every tile that is tried, and the best before it with its time.
     pub progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
 }
 
@@ -55,9 +52,9 @@ struct Hunt<'a> {
     loaded: LoadedProblem,
     built_in: Tile,
     search: Search,
-    /// Tiles that there are.
+    /// Number of tiles in the search space.
     space: usize,
-    /// When to stop searching, and when to be done, as the timekeeper counts.
+    /// Times to stop searching, and to be done, by the timekeeper's clock.
     search_until: Duration,
     end: Duration,
     tally: Tally,
@@ -65,7 +62,7 @@ struct Hunt<'a> {
     cost: f64,
 }
 
-/// What a search has seen.
+/// The tally of a search so far.
 #[derive(Default)]
 struct Tally {
     timed: Vec<(Tile, Nanos)>,
@@ -73,7 +70,7 @@ struct Tally {
     tried: usize,
 }
 
-/// Who is in the run-off.
+/// A participant of the run-off.
 #[derive(Clone, Copy)]
 enum Who {
     /// A tile of the variant.
@@ -82,7 +79,7 @@ enum Who {
     Rule(&'static str),
 }
 
-/// One of those that run in turns at the end, and its median there.
+/// A participant of the run-off, and its median there.
 struct Finalist {
     who: Who,
     program: Program,
@@ -164,14 +161,14 @@ impl<'a> Hunt<'a> {
         let info = runner.device.info.clone();
         let variant = algorithm.variant(tunable.variant)?;
         let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
-        // What keeps the case itself from running is said once, not of every tile.
+        // The reason that keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
         runner.wake_canary();
         let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(error.to_string()))?;
         let space = tunable.space(&spec, &info);
         let size = space.len();
-        // What was kept first of all: cut off right behind it, the search ends with nothing worse.
+        // The kept tile comes first of all: cut off right behind it, the search ends with nothing worse.
         let first: Vec<_> = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4)).collect();
         Ok(Self {
             question,
@@ -218,7 +215,7 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// Compiles and verifies some candidates, for what is timed after: a device that waits for the host drops its clock.
+    /// Compiles and verifies the candidates that are timed next: a device that waits for the host drops its clock.
     /// `None` when there is nothing left to try.
     fn verify_round(&mut self, runner: &mut Runner<'_>) -> Option<Vec<Candidate>> {
         let most = if self.info.kind == DeviceKind::Cpu { 1 } else { BATCH };
@@ -301,7 +298,7 @@ impl<'a> Hunt<'a> {
 }
 
 impl Tally {
-    /// What was found, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
+    /// The result, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
     /// than the built-in one by [`GAIN`] does not replace it.
     fn decide(self, built_in: Tile, space: usize, finalists: &[Finalist]) -> Result<Option<Found>, Fruitless> {
         let tile = |finalist: &Finalist| match finalist.who {

@@ -1,4 +1,4 @@
-//! A short fixed kernel that tells, on any device, whether it is as fast as it was.
+//! The canary: a short fixed kernel that tells, on any device, whether it is as fast as it was.
 
 use super::Timed;
 use crate::algorithms::probes::FMA;
@@ -33,11 +33,10 @@ pub(crate) struct Canary {
     steps: u32,
     /// The best reading so far, of earlier processes too.
     best: Nanos,
-    /// Where the chains run.
     place: Place,
 }
 
-/// Where a canary runs.
+/// The place where a canary runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// On the host's cores.
@@ -60,7 +59,7 @@ impl Timed for Chains {
 }
 
 impl Chains {
-    /// Prepares them; `None` where they cannot run.
+    /// Prepares the chains; `None` where they cannot run.
     fn new(workbench: &mut Workbench, invocations: u64, steps: u32) -> Result<Option<Self>, VulkanError> {
         let case = CaseSpec::new(&FMA, Size::Uniform(invocations), DType::F32);
         let problem: Box<dyn Problem> = (FMA.problem)(&case).expect("a power of two");
@@ -101,7 +100,7 @@ impl Canary {
         Ok(canary)
     }
 
-    /// Its time now.
+    /// Reads the canary: the least time of [`RUNS`] runs, now.
     pub(super) fn read(&mut self) -> Result<Nanos, String> {
         let mut reading = Nanos(f64::INFINITY);
         for _ in 0..RUNS {
@@ -117,12 +116,12 @@ impl Canary {
         cache.put(&kept_as(self.steps), device, &self.best.0.to_le_bytes());
     }
 
-    /// Whether it becomes faster with work.
+    /// Whether the device becomes faster with work.
     pub(super) fn rises(&self) -> bool {
         self.place == Place::Device
     }
 
-    /// Steps of a chain, which a reading is of.
+    /// Steps of a chain, whose time a reading is.
     pub(super) fn steps(&self) -> u32 {
         self.steps
     }

@@ -1,4 +1,4 @@
-//! Something verified that is being sampled, alone or in turns with others on the same problem.
+//! Contenders: verified programs or baselines being sampled, alone or in turns with others on one problem.
 
 use super::{Reading, Time, Timed};
 use crate::basis::units::Nanos;
@@ -10,30 +10,29 @@ use std::time::Duration;
 
 /// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
 const TURN: Duration = Duration::from_millis(20);
-/// Most samples of one turn of a round: more of them say little more, and records stay small.
+/// Samples of one turn of a round at most: more of them say little more, and records stay small.
 const MOST_OF_A_ROUND: usize = 20;
 /// A sample at least this long is not disturbed by what ran before it.
 const UNDISTURBED: Nanos = Nanos(5e6);
 
 /// A case on its way to an outcome.
 pub(crate) enum State<T> {
-    /// It has one.
+    /// The case has its outcome.
     Ended(Outcome),
-    /// It is warm, and being sampled.
+    /// The case is warm, and being sampled.
     Sampling(Box<Contender<T>>),
 }
 
-/// What a first run, whose answer was right, left to be timed.
+/// A first run whose answer was right.
 pub(crate) struct Verified {
-    /// How right it was.
     pub(crate) verification: Verification,
-    /// What it took.
+    /// Time of the run.
     pub(crate) time: Nanos,
     /// Host time so far.
     pub(crate) phases: Phases,
 }
 
-/// What is being sampled, and its samples so far.
+/// A verified program or baseline, and its samples so far.
 pub(crate) struct Contender<T> {
     timed: T,
     samples: Vec<Sample>,
@@ -52,7 +51,7 @@ pub(super) enum Among {
 }
 
 impl<T: Timed> Contender<T> {
-    /// What has been warmed up, with a `warning` of how that went.
+    /// A contender that has been warmed up, with the `warning` of its warm-up, if any.
     pub(super) fn new(timed: T, verified: Verified, warning: Option<Warning>) -> Self {
         let Verified { verification, time, phases } = verified;
         let measured = Measured {
@@ -107,7 +106,7 @@ impl<T: Timed> Contender<T> {
         Ok(())
     }
 
-    /// Runs it once for nothing but the work.
+    /// Takes one sample and discards it: only the work counts.
     pub(super) fn work(&mut self) -> Result<(), String> {
         let (_, total) = self.timed.sample()?;
         self.measured.phases.device = self.measured.phases.device + total;
@@ -129,7 +128,7 @@ impl<T: Timed> Contender<T> {
         Ok(Summary::of(&self.times[first..]).map(|summary| summary.median))
     }
 
-    /// Drops a sample where one is short enough to be disturbed by what others left in the caches.
+    /// Discards one sample if the next would be short enough to be disturbed by what others left in the caches.
     fn settle(&mut self) -> Result<(), String> {
         // Before there are samples, the summary is that of the verified run.
         let first = self.times.first().unwrap_or(&self.measured.summary.median);
@@ -160,7 +159,7 @@ impl<T: Timed> Contender<T> {
         note(&mut conditions.clock_mhz, clock_mhz);
     }
 
-    /// What was measured, and of what; `None` if it was interrupted before its first sample.
+    /// The measurement, and what was timed; `None` if it was interrupted before its first sample.
     pub(crate) fn finish(mut self) -> Option<(Measured, T)> {
         self.measured.summary = Summary::of(&self.times)?;
         for sample in &mut self.samples {
@@ -173,7 +172,7 @@ impl<T: Timed> Contender<T> {
 }
 
 impl<T: Timed> State<T> {
-    /// What it failed with.
+    /// The state of a case that failed with `error`.
     pub(crate) fn failed(error: &impl ToString) -> Self {
         Self::Ended(Outcome::Failed { error: error.to_string() })
     }

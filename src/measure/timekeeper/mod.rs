@@ -19,22 +19,22 @@ pub(crate) use contender::{Contender, State, Verified};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time that a device works to bring its clock up, when it has not been seen to fail.
+/// Time that a device works to bring its clock up, as long as that has not been seen to fail.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// The same once it has.
 const LATER_CLOCK_PATIENCE: Duration = Duration::from_millis(300);
-/// How long it works until the canary is read again.
+/// Time that it works between two readings of the canary.
 const BETWEEN_READINGS: Duration = Duration::from_millis(50);
 
-/// How far the canary may change while a case is sampled.
+/// Ratio by which the canary may change while a case is sampled.
 const DRIFT: f64 = 1.02;
-/// How far it may be from its best.
+/// Ratio by which it may be slower than its best.
 const SLOW: f64 = 1.05;
 
-/// Most rounds of a duel: what they still do not tell is less than what a process does to its medians.
+/// Rounds of a duel at most: what they still do not tell is less than what a process does to its medians.
 const MOST_ROUNDS: usize = 1000;
 
-/// What can be run and timed.
+/// Something that can be run and timed.
 pub(crate) trait Timed {
     /// Takes one sample; returns it with the device time of all its runs.
     ///
@@ -48,13 +48,13 @@ pub(crate) trait Timed {
     }
 }
 
-/// The time that the loop goes by, and whether it is to end.
+/// The clock that the loop goes by, and whether the loop is to end.
 pub(crate) trait Time {
-    /// Time since some beginning.
+    /// Time since a fixed beginning.
     fn now(&self) -> Duration;
     /// Lets time pass.
     fn sleep(&self, pause: Duration);
-    /// Whether the user wants an end.
+    /// Whether the user asked to stop.
     fn interrupted(&self) -> bool;
     /// Time since an earlier [`Self::now`].
     fn since(&self, earlier: Duration) -> Duration {
@@ -62,7 +62,7 @@ pub(crate) trait Time {
     }
 }
 
-/// Time as it passes.
+/// The wall clock, and the user's interruption.
 struct WallTime<'a> {
     begun: Instant,
     interrupted: &'a AtomicBool,
@@ -82,7 +82,7 @@ impl Time for WallTime<'_> {
     }
 }
 
-/// What tells how fast a device is, besides the cases.
+/// A reading of the device's speed, apart from its cases.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
     /// The canary's time and its steps.
@@ -91,12 +91,12 @@ pub(super) struct Reading {
     clock_mhz: Option<f64>,
 }
 
-/// Takes what is timed through warm-up and samples, and watches over the conditions.
+/// The measuring loop: takes what is timed through warm-up and samples, and watches over the conditions.
 pub(crate) struct Timekeeper<'a> {
     time: Box<dyn Time + 'a>,
     canary: Option<Canary>,
     clock: Option<ClockSource>,
-    /// How long to wait for the device's clock.
+    /// Time to wait for the device's clock.
     clock_patience: Duration,
 }
 
@@ -120,17 +120,17 @@ impl<'a> Timekeeper<'a> {
         self.canary = canary;
     }
 
-    /// The canary, if it is awake.
+    /// The canary, if one is watched.
     pub(crate) fn canary(&self) -> Option<&Canary> {
         self.canary.as_ref()
     }
 
-    /// The time that this one goes by.
+    /// The clock that this one goes by.
     pub(crate) fn time(&self) -> &dyn Time {
         self.time.as_ref()
     }
 
-    /// Whether the user wants an end.
+    /// Whether the user asked to stop.
     pub(crate) fn interrupted(&self) -> bool {
         self.time.interrupted()
     }
@@ -216,8 +216,8 @@ impl<'a> Timekeeper<'a> {
         }
     }
 
-    /// Samples two in turns, A B B A, until `decided` says so of the rounds, or `max_time` of `sampling` is over. One
-    /// without a time leaves the other nothing to be compared with.
+    /// Samples two in turns, A B B A, until `decided` returns true for the rounds, or `max_time` of `sampling` is over.
+    /// One without a time leaves the other nothing to be compared with.
     pub(crate) fn duel<T: Timed>(
         &mut self,
         states: [&mut State<T>; 2],
@@ -271,14 +271,14 @@ impl<'a> Timekeeper<'a> {
         Ok(())
     }
 
-    /// The canary's time, its steps, and the device's clock now.
+    /// Reads the canary's time, its steps, and the device's clock.
     fn observe(&mut self) -> Reading {
         // A device that fails here fails its cases too, where the error is recorded.
         let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
         Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz) }
     }
 
-    /// Warns of a case around whose samples the canary was not what it was.
+    /// Warns of a case around whose samples the canary changed, or was slower than at its best.
     pub(crate) fn warn_of_clock(&self, outcome: &mut Outcome) {
         let (Some(canary), Outcome::Measured(measured)) = (&self.canary, outcome) else { return };
         let Some([before, after]) = measured.conditions.canary else { return };

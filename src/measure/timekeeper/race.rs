@@ -1,17 +1,17 @@
-//! A race of one against the best time so far: timed as long as it may win.
+//! Races of one candidate against the best time so far: it is timed as long as it may win.
 
 use super::{Timed, Timekeeper};
 use crate::basis::units::Nanos;
 use crate::stats;
 use std::time::Duration;
 
-/// Samples after which it may be dropped.
+/// Samples after which a candidate may be dropped.
 const FIRST_LOOK: usize = 3;
-/// How much slower than the best's median its best sample then is: far outside what noise does to a minimum.
+/// Ratio of its best sample to the best's median that drops it: far outside what noise does to a minimum.
 const BEATEN: f64 = 1.15;
-/// How much slower its first run is where no further sample is worth its time.
+/// Ratio of its first run to the best that makes a further sample not worth its time.
 const HOPELESS: f64 = 2.0;
-/// Samples of one that is not dropped.
+/// Samples of a candidate that is not dropped.
 const ENOUGH: usize = 10;
 /// Host time for them, once there are a few.
 const TRIAL: Duration = Duration::from_millis(300);
@@ -28,7 +28,7 @@ impl Timekeeper<'_> {
     }
 
     /// The median of `timed`; `None` once it cannot win against `best`. Samples end when the time is `until`: where
-    /// there are none then, the time of its heat stands.
+    /// there are none then, the time of its `heat` stands.
     ///
     /// # Errors
     /// Why a run failed.

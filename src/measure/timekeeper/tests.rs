@@ -86,7 +86,7 @@ fn warm<'a>(keeper: &Timekeeper<'_>, timed: Scripted<'a>) -> State<Scripted<'a>>
     State::Sampling(Box::new(contender.expect("a warm-up without failures")))
 }
 
-/// What is not warmed up at all.
+/// A contender that is not warmed up at all.
 fn cold(timed: Scripted<'_>, first_run: f64) -> State<Scripted<'_>> {
     State::Sampling(Box::new(Contender::new(timed, verified(first_run), None)))
 }
