@@ -93,7 +93,13 @@ pub(super) fn staged(
 }
 
 /// Adds what kernels share in which each sub-group has cooperative matrices: how the block is cut up, and the grid.
-fn in_matrices(dispatch: Dispatch, division: BlockDivision, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+fn in_matrices(
+    dispatch: Dispatch,
+    division: BlockDivision,
+    tile: Tile,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
     let (dtype, accumulator) = division.matrices(case.dtype).expect("such kernels have matrices");
     let shape = matrix_shape(dtype, accumulator, device);
     let dims = Dims::from(case.size);
