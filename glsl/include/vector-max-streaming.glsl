@@ -1,0 +1,61 @@
+// The body of vector-max/streaming and vector-max/streaming-texel.
+#include "quads.glsl"
+#include "subgroups.glsl"
+#include "last-group.glsl"
+
+layout(constant_id = 2) const uint UNROLL = 1;  // quads that an invocation has in flight
+
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Parts { float at[]; };
+
+layout(push_constant, scalar) uniform Arguments {
+    Input x;
+    InPlace largest;
+    Parts parts;  // the largest element that a work-group saw
+    Arrivals arrivals;
+    uint n;
+    uint count;  // quads an invocation, a multiple of UNROLL
+};
+
+#if defined(TEXEL)
+layout(binding = 0) uniform samplerBuffer x4;
+#define X_QUAD(i) texelFetch(x4, int(i))
+#else
+#define X_QUAD(i) Quads(x).at[i]
+#endif
+
+shared float of_subgroup[SUBGROUPS];
+
+// The largest of the values of a work-group; all invocations get it.
+float group_max(float value) {
+    value = subgroup_max(value);
+    if (SUBGROUPS == 1) return value;
+    if (subgroupElect()) of_subgroup[gl_SubgroupID] = value;
+    barrier();
+    for (uint i = 0; i < SUBGROUPS; ++i) value = max(value, of_subgroup[i]);
+    barrier();
+    return value;
+}
+
+void main() {
+    uint group = folded_group(), quads = n / 4;
+    vec4 found = vec4(0);
+    uint first = group * count * GROUP + place();
+    for (uint j = 0; j < count; j += UNROLL) {
+        vec4 values[UNROLL];
+        // What lies beyond the end is the last quad again.
+        [[unroll]] for (uint u = 0; u < UNROLL; ++u) values[u] = X_QUAD(min(first + (j + u) * GROUP, max(quads, 1) - 1));
+        [[unroll]] for (uint u = 0; u < UNROLL; ++u) found = max(found, values[u]);
+    }
+    if (quads == 0) found = vec4(0);
+    if (group == 0 && 4 * quads + place() < n) found.x = max(found.x, x.at[4 * quads + place()]);
+
+    float part = group_max(max(max(found.x, found.y), max(found.z, found.w)));
+    if (gl_LocalInvocationIndex == 0) parts.at[group] = part;
+    if (!last_to_arrive(arrivals)) return;
+
+    float most = 0;
+    uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
+    for (uint i = place(); i < groups; i += GROUP) most = max(most, parts.at[i]);
+    most = group_max(most);
+    if (gl_LocalInvocationIndex == 0) largest.at[0] = most;
+}
