@@ -8,15 +8,19 @@ shared bool came_last;
 // coherent buffers before they called it can then be read. All bits of `arrivals` are set before the first dispatch, and
 // again after each.
 bool last_to_arrive(Arrivals arrivals) {
-    memoryBarrierBuffer();
+    groupMemoryBarrier();
     barrier();
     if (gl_LocalInvocationIndex == 0) {
+        // One invocation orders what its group did before what it tells the others: a fence in each would cost more than
+        // the data that a group reads.
+        memoryBarrierBuffer();
         uint others = gl_NumWorkGroups.x * gl_NumWorkGroups.y - 1;
         uint before = atomicAdd(arrivals.at[0], 1) + 1;  // 0 for the first
         came_last = before == others;
         if (came_last) atomicExchange(arrivals.at[0], 0xffffffffu);
+        memoryBarrierBuffer();
     }
     barrier();
-    memoryBarrierBuffer();
+    groupMemoryBarrier();
     return came_last;
 }

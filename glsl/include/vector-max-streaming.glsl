@@ -5,12 +5,14 @@
 
 layout(constant_id = 2) const uint UNROLL = 1;  // quads that an invocation has in flight
 
-layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Parts { float at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Least { uint at[]; };
 
 layout(push_constant, scalar) uniform Arguments {
     Input x;
-    InPlace largest;
-    Parts parts;  // the largest element that a work-group saw
+    Words max_bits;
+    // The bits of the largest element so far, inverted: all are set before any was seen, and the bits of floats that are
+    // not negative order as integers do.
+    Least least;
     Arrivals arrivals;
     uint n;
     uint count;  // quads an invocation, a multiple of UNROLL
@@ -25,17 +27,6 @@ layout(binding = 0) uniform samplerBuffer x4;
 
 shared float of_subgroup[SUBGROUPS];
 
-// The largest of the values of a work-group; all invocations get it.
-float group_max(float value) {
-    value = subgroup_max(value);
-    if (SUBGROUPS == 1) return value;
-    if (subgroupElect()) of_subgroup[gl_SubgroupID] = value;
-    barrier();
-    for (uint i = 0; i < SUBGROUPS; ++i) value = max(value, of_subgroup[i]);
-    barrier();
-    return value;
-}
-
 void main() {
     uint group = folded_group(), quads = n / 4;
     vec4 found = vec4(0);
@@ -49,13 +40,13 @@ void main() {
     if (quads == 0) found = vec4(0);
     if (group == 0 && 4 * quads + place() < n) found.x = max(found.x, x.at[4 * quads + place()]);
 
-    float part = group_max(max(max(found.x, found.y), max(found.z, found.w)));
-    if (gl_LocalInvocationIndex == 0) parts.at[group] = part;
+    float most = subgroup_max(max(max(found.x, found.y), max(found.z, found.w)));
+    if (subgroupElect()) of_subgroup[gl_SubgroupID] = most;
+    barrier();
+    if (gl_LocalInvocationIndex == 0) {
+        for (uint i = 0; i < SUBGROUPS; ++i) most = max(most, of_subgroup[i]);
+        atomicMin(least.at[0], ~floatBitsToUint(most));
+    }
     if (!last_to_arrive(arrivals)) return;
-
-    float most = 0;
-    uint groups = gl_NumWorkGroups.x * gl_NumWorkGroups.y;
-    for (uint i = place(); i < groups; i += GROUP) most = max(most, parts.at[i]);
-    most = group_max(most);
-    if (gl_LocalInvocationIndex == 0) largest.at[0] = most;
+    if (gl_LocalInvocationIndex == 0) max_bits.at[0] = ~atomicExchange(least.at[0], 0xffffffffu);
 }

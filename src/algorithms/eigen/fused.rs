@@ -5,7 +5,7 @@
 //! batch that follow the decision end as soon as they have read it.
 
 use super::pipeline::{D, LAMBDA, M, ROUNDS, STOP, V};
-use super::streaming::{Quads, over_rows, scratch};
+use super::streaming::{Quads, Terms, over_rows, scratch};
 use super::{buffer, extent};
 use crate::algorithms::{CaseSpec, StopTest};
 use crate::basis::dtype::DType;
@@ -70,7 +70,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
             ("arrivals", ARRIVALS),
         ];
         let arguments = [&buffers.map(|(name, index)| (name, buffer(index)))[..], &rule].concat();
-        let dispatch = over_rows(shader, &arguments, case, device);
+        let dispatch = over_rows(Terms::Products, shader, &arguments, case, device);
         let finish = 2 * n.div_ceil(u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants)));
         let iterations = dispatch.loop_iterations + finish;
         Step::Dispatch(dispatch.loops(iterations).constant("NEIGHBOUR", neighbour(case)))

@@ -44,7 +44,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
         Variant {
             name: "streaming",
             aliases: &[],
-            summary: "16-byte loads and stores, four rows at a time",
+            summary: "16-byte loads and stores, and a reciprocal a row",
             source: "ours",
             measures: Measures::Problem,
             kernels: &["next-matrix/streaming", "next-matrix/streaming-texel"],

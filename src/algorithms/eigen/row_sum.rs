@@ -1,6 +1,6 @@
 //! Row sums s\[r\] = Σ A\[r,c\] of an n×n matrix.
 
-use super::streaming::{Quads, over_rows};
+use super::streaming::{Quads, Terms, over_rows};
 use super::{
     AWKWARD_MATRICES, Elementwise, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order, over_matrix, reals,
 };
@@ -54,7 +54,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
         Variant {
             name: "streaming",
             aliases: &[],
-            summary: "16-byte loads of four rows at a time; a row is added up by one team, with no atomic addition",
+            summary: "16-byte loads with many in flight; one team adds a row up, so there is no atomic addition",
             source: "ours",
             measures: Measures::Problem,
             kernels: &["row-sum/streaming", "row-sum/streaming-texel"],
@@ -80,7 +80,7 @@ fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) 
     let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
     let quads = Quads::of(device, extent(case) * extent(case));
     let arguments = [("A", buffer(0)), ("A4", buffer(0)), ("s", buffer(1))];
-    let dispatch = over_rows(quads.kernel([addressed, texels]), &arguments, case, device);
+    let dispatch = over_rows(Terms::Elements, quads.kernel([addressed, texels]), &arguments, case, device);
     Program { note: Some(quads.note()), ..Program::single(dispatch) }
 }
 

@@ -90,7 +90,7 @@ fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) 
     let buffers =
         [("s", 0), ("s4", 0), ("stop", 1), ("verdict", 2), ("arrivals", 3)].map(|(name, i)| (name, buffer(i)));
     let arguments = [&buffers[..], &[("eps", Value::F32(EPS))]].concat();
-    let (dispatch, _) = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
+    let dispatch = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
     Program {
         note: Some(quads.note()),
         scratch: vec![scratch("verdict", DType::I32, 1), scratch("arrivals", DType::I32, 1)],

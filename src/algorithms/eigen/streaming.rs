@@ -13,10 +13,8 @@ use crate::kernel::shaders::Shader;
 const QUAD: u64 = 4;
 /// Invocations of a work-group on a GPU.
 const GROUP: u32 = 256;
-/// From this order on a work-group adds up rows together; below, each sub-group has rows of its own.
-const WIDE: u64 = 1024;
-/// Work-groups that go over a vector: enough to keep any device busy, few enough that the last one has little to finish.
-const MOST_PARTS: u64 = 4096;
+/// Work-groups that go over a vector: enough to keep any device busy, few enough that their arrivals cost little.
+const MOST_PARTS: u64 = 1056;
 
 /// How kernels read quads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +50,15 @@ impl Quads {
     }
 }
 
+/// What is added up along rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Terms {
+    /// The elements.
+    Elements,
+    /// Their products with the elements of a vector.
+    Products,
+}
+
 /// How invocations share the rows of a matrix (`rows.glsl`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rows {
@@ -66,25 +73,44 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+    /// For sums of elements. The figures of each shape on an H100 are in docs/eigen.md, as are those of [`Self::products`].
+    fn sums(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         match device.kind {
-            // Nothing to hide there: a group is one vector register wide.
-            DeviceKind::Cpu => Self { group: subgroup, team: 1, rows: 4.min(subgroup), unroll: 2 },
-            _ if n >= WIDE => Self { group: GROUP, team: GROUP / subgroup, rows: 4.min(subgroup), unroll: 2 },
+            DeviceKind::Cpu => Self::narrow(subgroup),
+            _ if n >= 4096 => Self { group: GROUP, team: GROUP / subgroup, rows: 1, unroll: 4 },
             _ => Self { group: GROUP, team: 1, rows: 1, unroll: 4 },
         }
+    }
+
+    /// For sums of products with a vector, whose quads serve several rows.
+    fn products(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+        let of = |group: u32, team: u32| Self { group, team, rows: 4.min(subgroup), unroll: 2 };
+        match device.kind {
+            DeviceKind::Cpu => Self::narrow(subgroup),
+            _ if n >= 8192 => of(2 * GROUP, 2 * GROUP / subgroup),
+            _ => of(GROUP, (GROUP / 2 / subgroup).max(1)),
+        }
+    }
+
+    /// For software devices, which have no latency to hide: a group is one vector register wide.
+    fn narrow(subgroup: u32) -> Self {
+        Self { group: subgroup, team: 1, rows: 4.min(subgroup), unroll: 2 }
     }
 }
 
 /// `shader` on all rows of an n×n matrix, with `arguments` of which it has some.
 pub(super) fn over_rows(
+    of: Terms,
     shader: &'static Shader,
     arguments: &[(&str, Value)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
     let (n, subgroup) = (extent(case), case.subgroup_size(device));
-    let Rows { group, team, rows, unroll } = Rows::of(n, subgroup, device);
+    let Rows { group, team, rows, unroll } = match of {
+        Terms::Elements => Rows::sums(n, subgroup, device),
+        Terms::Products => Rows::products(n, subgroup, device),
+    };
     // Teams take every fourth row.
     let teams = QUAD * n.div_ceil(QUAD * u64::from(rows));
     let groups = teams.div_ceil(u64::from(group / (team * subgroup)));
@@ -124,25 +150,24 @@ impl Parts {
     }
 }
 
-/// `shader` on the parts of a vector, with `arguments` of which it has some, and the number of parts.
+/// `shader` on the parts of a vector, with `arguments` of which it has some.
 pub(super) fn over_parts(
     shader: &'static Shader,
     arguments: &[(&str, Value)],
     case: &CaseSpec,
     device: &DeviceInfo,
-) -> (Dispatch, u64) {
+) -> Dispatch {
     let (n, subgroup) = (extent(case), case.subgroup_size(device));
     let Parts { group, count, unroll, groups } = Parts::of(n, subgroup, device);
-    // Far below 2^32: a part of 2^31 elements is the 4096th.
+    // Far below 2^32: a part is the 1056th of 2^31 elements.
     let arguments = [arguments, &[("count", Value::U32(count as u32))]].concat();
-    let dispatch = dispatch(shader, &arguments, n)
+    dispatch(shader, &arguments, n)
         .group_size([group, 1, 1])
         .groups([groups, 1, 1])
         .subgroups_of(subgroup)
         .constant("SUBGROUP", subgroup)
         .constant("UNROLL", unroll)
-        .loops(count + groups.div_ceil(u64::from(group)) + 2 * u64::from(group / subgroup));
-    (dispatch, groups)
+        .loops(count + u64::from(group / subgroup))
 }
 
 /// `shader` with `unroll` quads of a vector an invocation.
@@ -153,7 +178,7 @@ pub(super) fn over_quads(
     device: &DeviceInfo,
 ) -> Dispatch {
     let n = extent(case);
-    let (group, unroll) = if device.kind == DeviceKind::Cpu { (64, 8) } else { (GROUP, 2) };
+    let (group, unroll) = if device.kind == DeviceKind::Cpu { (64, 8) } else { (GROUP, 1) };
     let groups = n.div_ceil(QUAD * u64::from(group * unroll));
     let [x, y] = fold(groups, device.limits.group_count[0]);
     dispatch(shader, arguments, n).group_size([group, 1, 1]).groups([x, y, 1]).constant("UNROLL", unroll)
@@ -167,7 +192,12 @@ pub(super) fn over_quads_of_rows(
     device: &DeviceInfo,
 ) -> Dispatch {
     let n = extent(case);
-    let (group, rows) = if device.kind == DeviceKind::Cpu { (64, 8) } else { (GROUP, 4) };
+    let (group, rows) = match device.kind {
+        DeviceKind::Cpu => (64, 8),
+        // What is gained by reading the sums once for several rows shows where they are read one by one.
+        _ if n.is_multiple_of(QUAD) => (GROUP, 1),
+        _ => (GROUP, 4),
+    };
     // Behind its quads a row has up to six elements that are in none.
     let slots = n / QUAD + if n.is_multiple_of(QUAD) { 0 } else { 6 };
     let [y, z] = fold(QUAD * n.div_ceil(QUAD * u64::from(rows)), device.limits.group_count[1]);

@@ -52,7 +52,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
         Variant {
             name: "streaming",
             aliases: &[],
-            summary: "16-byte loads in one pass: the last work-group to arrive takes the largest of the maxima of all",
+            summary: "16-byte loads in one pass: one atomic maximum a work-group, the last to arrive writes",
             source: "ours",
             measures: Measures::Problem,
             kernels: &["vector-max/streaming", "vector-max/streaming-texel"],
@@ -72,11 +72,11 @@ fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) 
     let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
     let quads = Quads::of(device, extent(case));
     let arguments =
-        [("x", 0), ("x4", 0), ("largest", 1), ("parts", 2), ("arrivals", 3)].map(|(name, i)| (name, buffer(i)));
-    let (dispatch, parts) = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
+        [("x", 0), ("x4", 0), ("max_bits", 1), ("least", 2), ("arrivals", 3)].map(|(name, i)| (name, buffer(i)));
+    let dispatch = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
     Program {
         note: Some(quads.note()),
-        scratch: vec![scratch("parts", DType::F32, parts), scratch("arrivals", DType::I32, 1)],
+        scratch: vec![scratch("least", DType::I32, 1), scratch("arrivals", DType::I32, 1)],
         ..Program::single(dispatch)
     }
 }
