@@ -76,7 +76,7 @@ impl Rows {
     /// For sums of elements. The figures of each shape on an H100 are in docs/eigen.md, as are those of [`Self::products`].
     fn sums(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         match device.kind {
-            DeviceKind::Cpu => Self::narrow(subgroup),
+            DeviceKind::Cpu => Self { group: 8 * subgroup, team: 1, rows: 1, unroll: 4 },
             _ if n >= 4096 => Self { group: GROUP, team: GROUP / subgroup, rows: 1, unroll: 4 },
             _ => Self { group: GROUP, team: 1, rows: 1, unroll: 4 },
         }
@@ -86,15 +86,11 @@ impl Rows {
     fn products(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let of = |group: u32, team: u32| Self { group, team, rows: 4.min(subgroup), unroll: 2 };
         match device.kind {
-            DeviceKind::Cpu => Self::narrow(subgroup),
+            // No latency to hide: a group is one vector register wide.
+            DeviceKind::Cpu => of(subgroup, 1),
             _ if n >= 8192 => of(2 * GROUP, 2 * GROUP / subgroup),
             _ => of(GROUP, (GROUP / 2 / subgroup).max(1)),
         }
-    }
-
-    /// For software devices, which have no latency to hide: a group is one vector register wide.
-    fn narrow(subgroup: u32) -> Self {
-        Self { group: subgroup, team: 1, rows: 4.min(subgroup), unroll: 2 }
     }
 }
 
@@ -221,4 +217,82 @@ fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dis
 /// A buffer of a program's own.
 pub(super) fn scratch(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
     BufferSpec { name, role: Role::Scratch, dtype, len }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::eigen::{EIGEN, NEXT_MATRIX, ROW_SUM, STOP_CHECK, VECTOR_MAX};
+    use crate::algorithms::{Algorithm, StopRule, StopTest};
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::software_device;
+    use crate::kernel::program::Program;
+
+    fn program(algorithm: &'static Algorithm, variant: &str, n: u64, device: &DeviceInfo) -> Program {
+        let stop = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
+        let case = CaseSpec { stop, ..CaseSpec::new(algorithm, Size::Uniform(n), DType::F32) };
+        algorithm.variant(variant).expect("it is in the table").program(&case, device).expect("a program")
+    }
+
+    fn gpu() -> DeviceInfo {
+        DeviceInfo { kind: DeviceKind::DiscreteGpu, ..software_device() }
+    }
+
+    #[test]
+    fn every_row_belongs_to_one_team_and_teams_of_rows_begin_alike() {
+        for n in [1, 2, 3, 5, 16, 31, 33, 1023, 1024, 4099] {
+            for device in [software_device(), gpu()] {
+                for shape in [Rows::sums(n, 8, &device), Rows::products(n, 8, &device)] {
+                    let rows = u64::from(shape.rows);
+                    let mut taken = vec![0; n as usize];
+                    for team in 0..QUAD * n.div_ceil(QUAD * rows) {
+                        let first = team / QUAD * (QUAD * rows) + team % QUAD;
+                        let own: Vec<u64> = (0..rows).map(|r| first + QUAD * r).filter(|row| *row < n).collect();
+                        assert!(own.iter().all(|row| row * n % QUAD == first * n % QUAD), "{n}: {own:?}");
+                        own.iter().for_each(|row| taken[*row as usize] += 1);
+                    }
+                    assert!(taken.iter().all(|times| *times == 1), "{n} {shape:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_cover_the_vector_and_are_no_more_than_they_need_be() {
+        for device in [software_device(), gpu()] {
+            for n in [1, 3, 4, 1000, 1 << 20, (1 << 25) + 1, 1 << 31] {
+                let Parts { group, count, unroll, groups } = Parts::of(n, 8, &device);
+                let part = QUAD * u64::from(group) * count;
+                assert!(count.is_multiple_of(u64::from(unroll)) && groups <= MOST_PARTS, "{n}");
+                assert!(groups * part >= n && (groups - 1) * part < n, "{n}: {groups} parts of {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn software_devices_read_through_views_that_are_long_enough_and_gpus_by_address() {
+        let device = software_device();
+        assert_eq!(Quads::of(&device, 1 << 20), Quads::Texels);
+        assert_eq!(Quads::of(&device, 1 << 31), Quads::Addressed);
+        assert_eq!(Quads::of(&gpu(), 1 << 20), Quads::Addressed);
+        assert_eq!(program(&ROW_SUM, "streaming", 64, &device).note, Some("quads: texel views"));
+        assert_eq!(program(&ROW_SUM, "streaming", 64, &gpu()).note, Some("quads: by address"));
+    }
+
+    #[test]
+    fn one_pass_is_one_dispatch_and_small_transforms_are_one_a_batch() {
+        for (algorithm, variant) in [(&ROW_SUM, "streaming"), (&VECTOR_MAX, "streaming"), (&STOP_CHECK, "streaming")] {
+            let program = program(algorithm, variant, 1000, &gpu());
+            assert_eq!((program.steps.len(), program.repeat.is_none()), (1, true), "{}", algorithm.name);
+        }
+        assert_eq!(program(&NEXT_MATRIX, "streaming", 1000, &gpu()).steps.len(), 1);
+        let rounds = |n, device: &DeviceInfo| {
+            let repeat = program(&EIGEN, "fused", n, device).repeat.expect("rounds");
+            (repeat.body.len(), repeat.bound)
+        };
+        // 101 passes.
+        assert_eq!(rounds(128, &gpu()), (1, 2));
+        assert_eq!(rounds(1024, &gpu()), (8, 13));
+        assert_eq!(rounds(128, &software_device()), (8, 13));
+    }
 }
