@@ -59,20 +59,20 @@ pub(super) enum Terms {
     Products,
 }
 
-/// How invocations share the rows of a matrix (`rows.glsl`).
+/// The teams of sub-groups that share the rows of a matrix (`rows.glsl`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rows {
+struct Teams {
     /// Invocations of a work-group.
     group: u32,
     /// Sub-groups of a team.
     team: u32,
-    /// Rows of a team.
+    /// Teams of a team.
     rows: u32,
     /// Quads of a row that an invocation has in flight.
     unroll: u32,
 }
 
-impl Rows {
+impl Teams {
     /// For sums of elements. The figures of each shape on an H100 are in docs/eigen.md, as are those of [`Self::products`].
     fn sums(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         match device.kind {
@@ -103,9 +103,9 @@ pub(super) fn over_rows(
     device: &DeviceInfo,
 ) -> Dispatch {
     let (n, subgroup) = (extent(case), case.subgroup_size(device));
-    let Rows { group, team, rows, unroll } = match of {
-        Terms::Elements => Rows::sums(n, subgroup, device),
-        Terms::Products => Rows::products(n, subgroup, device),
+    let Teams { group, team, rows, unroll } = match of {
+        Terms::Elements => Teams::sums(n, subgroup, device),
+        Terms::Products => Teams::products(n, subgroup, device),
     };
     // Teams take every fourth row.
     let teams = QUAD * n.div_ceil(QUAD * u64::from(rows));
@@ -241,14 +241,16 @@ mod tests {
     fn every_row_belongs_to_one_team_and_teams_of_rows_begin_alike() {
         for n in [1, 2, 3, 5, 16, 31, 33, 1023, 1024, 4099] {
             for device in [software_device(), gpu()] {
-                for shape in [Rows::sums(n, 8, &device), Rows::products(n, 8, &device)] {
+                for shape in [Teams::sums(n, 8, &device), Teams::products(n, 8, &device)] {
                     let rows = u64::from(shape.rows);
                     let mut taken = vec![0; n as usize];
                     for team in 0..QUAD * n.div_ceil(QUAD * rows) {
                         let first = team / QUAD * (QUAD * rows) + team % QUAD;
                         let own: Vec<u64> = (0..rows).map(|r| first + QUAD * r).filter(|row| *row < n).collect();
                         assert!(own.iter().all(|row| row * n % QUAD == first * n % QUAD), "{n}: {own:?}");
-                        own.iter().for_each(|row| taken[*row as usize] += 1);
+                        for row in own {
+                            taken[row as usize] += 1;
+                        }
                     }
                     assert!(taken.iter().all(|times| *times == 1), "{n} {shape:?}");
                 }
