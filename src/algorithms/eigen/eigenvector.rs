@@ -45,7 +45,7 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
             name: "streaming",
             aliases: &[],
             summary: "16-byte loads and stores",
-            source: "ours",
+            source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["eigenvector/streaming", "eigenvector/streaming-texel"],
             program: streaming,

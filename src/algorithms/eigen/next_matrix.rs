@@ -45,7 +45,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
             name: "streaming",
             aliases: &[],
             summary: "16-byte loads and stores, and a reciprocal a row",
-            source: "ours",
+            source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["next-matrix/streaming", "next-matrix/streaming-texel"],
             program: streaming,

@@ -55,7 +55,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
             name: "streaming",
             aliases: &[],
             summary: "16-byte loads with many in flight; one team adds a row up, so there is no atomic addition",
-            source: "ours",
+            source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["row-sum/streaming", "row-sum/streaming-texel"],
             program: streaming,

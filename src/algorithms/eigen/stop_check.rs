@@ -66,7 +66,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
             name: "streaming",
             aliases: &[],
             summary: "16-byte loads in one pass: only what is too far apart is told atomically, and the last work-group writes",
-            source: "ours",
+            source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["stop-check/streaming", "stop-check/streaming-texel"],
             program: streaming,

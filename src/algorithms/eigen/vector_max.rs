@@ -53,7 +53,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
             name: "streaming",
             aliases: &[],
             summary: "16-byte loads in one pass: one atomic maximum a work-group, the last to arrive writes",
-            source: "ours",
+            source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["vector-max/streaming", "vector-max/streaming-texel"],
             program: streaming,
