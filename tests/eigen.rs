@@ -1,8 +1,9 @@
 //! The eigenvalue kernels on a device: forms that the device at hand would not choose, and broken programs.
 
 use gpukern::{
-    BufferSpec, CacheFolder, CaseSpec, Check, DType, Device, DeviceInfo, DeviceKind, Feature, HostArray, Input, Instance,
-    Oracle, Problem, Program, Size, Step, StopRule, StopTest, Validation, Variant, Work, Workbench, find_algorithm,
+    BufferSpec, CacheFolder, CaseSpec, Check, DType, Device, DeviceInfo, DeviceKind, Feature, HostArray, Input,
+    Instance, Oracle, Problem, Program, Size, Step, StopRule, StopTest, Validation, Variant, Work, Workbench,
+    find_algorithm,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
