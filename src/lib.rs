@@ -22,16 +22,20 @@ mod vulkan;
 
 pub use algorithms::input::Input;
 pub use algorithms::matrix::for_factorisation;
-pub use algorithms::{ALGORITHMS, Algorithm, CaseSpec, Check, StopRule, StopTest, find as find_algorithm};
-pub use basis::dtype::DType;
+pub use algorithms::{
+    ALGORITHMS, Algorithm, CaseSpec, Check, Oracle, Problem, StopRule, StopTest, Variant, find as find_algorithm,
+};
+pub use basis::dtype::{DType, HostArray};
 pub use basis::error::Exit;
 pub use basis::size::Size;
+pub use basis::units::Work;
 pub use commands::cli::Cli;
 pub use commands::{Answer, run};
 pub use compare::{Settings, compare};
 pub use device::cache::CacheFolder;
-pub use device::capability::{DeviceKind, Feature};
+pub use device::capability::{DeviceInfo, DeviceKind, Feature};
 pub use export::Format;
+pub use kernel::buffer::BufferSpec;
 pub use kernel::program::{Program, Step};
 pub use kernel::shaders::Shader;
 pub use measure::runner::{Observer, Runner, Timing};

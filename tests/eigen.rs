@@ -1,9 +1,11 @@
 //! The eigenvalue kernels on a device: forms that the device at hand would not choose, and broken programs.
 
 use gpukern::{
-    CacheFolder, CaseSpec, Check, DType, Device, DeviceKind, Feature, Input, Instance, Program, Size, Step, StopRule,
-    StopTest, Validation, Workbench, find_algorithm,
+    BufferSpec, CacheFolder, CaseSpec, Check, DType, Device, DeviceInfo, DeviceKind, Feature, HostArray, Input,
+    Instance, Oracle, Problem, Program, Size, Step, StopRule, StopTest, Validation, Variant, Work, Workbench,
+    find_algorithm,
 };
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The software device, or whichever there is.
@@ -44,7 +46,8 @@ fn row_sums_by_compare_exchange_are_right() {
     let device = device();
     let mut info = device.info.clone();
     info.features.remove(&Feature::ShaderBufferFloat32AtomicAdd);
-    for variant in find_algorithm("row-sum").expect("an algorithm").variants {
+    let adding = |variant: &&Variant| variant.kernels.iter().any(|kernel| kernel.ends_with("-cas"));
+    for variant in find_algorithm("row-sum").expect("an algorithm").variants.iter().filter(adding) {
         for n in [1, 3, 33, 300] {
             let case = case("row-sum", Input::Signed, n, POST);
             let program = variant.program(&case, &info).expect("a program");
@@ -97,5 +100,177 @@ fn a_transform_that_lacks_a_step_is_no_answer() {
         without(&mut program.repeat.as_mut().expect("rounds").body, kernel);
         let right = verify(&device, "eigen", &case, &program).is_ok_and(|check| check.passes());
         assert!(!right, "without {kernel}");
+    }
+}
+
+/// The device as it is, and as a GPU: programs choose kernels and how they share out their work by the kind.
+fn guises(device: &Device) -> [DeviceInfo; 2] {
+    let gpu = DeviceInfo { kind: DeviceKind::DiscreteGpu, ..device.info.clone() };
+    [device.info.clone(), gpu]
+}
+
+/// The variants that run at the speed of memory.
+const STREAMING: [(&str, &str); 6] = [
+    ("row-sum", "streaming"),
+    ("vector-max", "streaming"),
+    ("eigenvector", "streaming"),
+    ("next-matrix", "streaming"),
+    ("stop-check", "streaming"),
+    ("eigen", "fused"),
+];
+
+fn built(algorithm: &str, variant: &str, case: &CaseSpec, info: &DeviceInfo) -> Program {
+    let variant = find_algorithm(algorithm).and_then(|algorithm| algorithm.variant(variant)).expect("a variant");
+    variant.program(case, info).expect("a program")
+}
+
+#[test]
+fn kernels_at_the_speed_of_memory_are_right_at_odd_sizes_in_both_forms() {
+    let device = device();
+    for info in guises(&device) {
+        for (algorithm, variant) in STREAMING {
+            let inputs = find_algorithm(algorithm).expect("an algorithm").inputs;
+            for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 17, 31, 33, 62, 127, 255, 258, 301, 1021, 1023, 1025, 1030] {
+                for input in inputs {
+                    if [Input::Example, Input::Slow].contains(input) || (algorithm, *input) == ("eigen", Input::Signed)
+                    {
+                        continue;
+                    }
+                    let case = case(algorithm, *input, n, StopRule::default());
+                    let program = built(algorithm, variant, &case, &info);
+                    let check = verify(&device, algorithm, &case, &program).expect("an answer");
+                    assert!(check.passes(), "{algorithm} {input} {n} {:?}: {check:?}", program.note);
+                }
+            }
+        }
+    }
+}
+
+/// A problem that keeps what programs answer.
+struct Kept {
+    problem: Box<dyn Problem>,
+    answers: Rc<RefCell<Vec<Vec<u8>>>>,
+}
+
+struct Keeper {
+    oracle: Box<dyn Oracle>,
+    answers: Rc<RefCell<Vec<Vec<u8>>>>,
+}
+
+impl Problem for Kept {
+    fn extents(&self) -> String {
+        self.problem.extents()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        self.problem.buffers()
+    }
+
+    fn work(&self) -> Work {
+        self.problem.work()
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        self.problem.inputs()
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        Box::new(Keeper { oracle: self.problem.oracle(inputs), answers: Rc::clone(&self.answers) })
+    }
+}
+
+impl Oracle for Keeper {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        self.answers.borrow_mut().push(outputs.iter().flat_map(HostArray::as_bytes).copied().collect());
+        self.oracle.check(outputs)
+    }
+}
+
+#[test]
+fn a_hundred_runs_give_the_same_bits() {
+    let device = device();
+    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    for info in guises(&device) {
+        for (algorithm, variant) in STREAMING {
+            for n in [130, 1027] {
+                let input = find_algorithm(algorithm).expect("an algorithm").inputs[0];
+                let case = case(algorithm, input, n, StopRule::default());
+                let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(&case).expect("a problem");
+                let answers = Rc::default();
+                let kept = Kept { problem, answers: Rc::clone(&answers) };
+                let loaded = workbench.load(&kept).expect("room for it");
+                let program = built(algorithm, variant, &case, &info);
+                for _ in 0..100 {
+                    let check = workbench.verify(&loaded, &program).expect("it runs").check.expect("an answer");
+                    assert!(check.passes(), "{algorithm} {n}: {check:?}");
+                }
+                let answers = answers.borrow();
+                assert_eq!(answers.len(), 100);
+                assert!(answers.iter().all(|answer| *answer == answers[0]), "{algorithm} {n} {:?}", program.note);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fused_transform_makes_as_many_rounds_as_the_pipeline_and_says_when_they_are_too_few() {
+    let device = device();
+    let rounds =
+        |check: &Check| check.metrics.iter().find(|m| m.name == "rounds").and_then(|m| m.value).expect("rounds");
+    for info in guises(&device) {
+        for stop in [POST, StopRule::default()] {
+            for n in [3, 65, 128, 301] {
+                let case = case("eigen", Input::Hilbert, n, stop);
+                let [fused, pipeline] = ["fused", "pipeline"].map(|variant| {
+                    let program = built("eigen", variant, &case, &info);
+                    rounds(&verify(&device, "eigen", &case, &program).expect("converged"))
+                });
+                assert!((fused - pipeline).abs() <= 1.0, "{n}: {fused} and {pipeline} rounds");
+
+                let most = pipeline as u32 - 2;
+                let short = CaseSpec { stop: StopRule { max_rounds: most, ..stop }, ..case };
+                let error = verify(&device, "eigen", &short, &built("eigen", "fused", &short, &info));
+                let error = error.expect_err("too few rounds");
+                assert!(error.starts_with(&format!("not converged after {most} rounds")), "{error}");
+            }
+        }
+        // More rounds than a batch, or a dispatch of the small kernel, has.
+        for n in [64, 300] {
+            let stop = StopRule { eps: 1e-3, max_rounds: 500, ..StopRule::default() };
+            let case = case("eigen", Input::Slow, n, stop);
+            let check = verify(&device, "eigen", &case, &built("eigen", "fused", &case, &info)).expect("converged");
+            assert!(check.passes() && rounds(&check) > 64.0, "{check:?}");
+        }
+    }
+}
+
+/// The dominant eigenvalue of a positive matrix by power iteration in f64.
+fn eigenvalue(a: &[f64], n: usize) -> f64 {
+    let mut x = vec![1.0; n];
+    let mut largest = 0.0;
+    for _ in 0..200 {
+        let y: Vec<f64> = a.chunks(n).map(|row| row.iter().zip(&x).map(|(a, x)| a * x).sum()).collect();
+        largest = y.iter().copied().fold(0.0, f64::max);
+        x = y.iter().map(|y| y / largest).collect();
+    }
+    largest
+}
+
+#[test]
+fn the_bracket_contains_the_eigenvalue_of_twenty_random_matrices() {
+    let device = device();
+    for info in guises(&device) {
+        for seed in 0..20 {
+            let n = 37 + 29 * seed;
+            let case = CaseSpec { seed, ..case("eigen", Input::Uniform, n, StopRule::default()) };
+            let problem = (find_algorithm("eigen").expect("an algorithm").problem)(&case).expect("a problem");
+            let inputs = problem.inputs();
+            let a: Vec<f64> = (0..inputs[0].len()).map(|i| inputs[0].get(i)).collect();
+            let check = verify(&device, "eigen", &case, &built("eigen", "fused", &case, &info)).expect("converged");
+            assert!(check.passes(), "{check:?}");
+            let metric = |name: &str| check.metrics.iter().find(|m| m.name == name).and_then(|m| m.value).expect(name);
+            let (low, high, exact) = (metric("bracket min"), metric("bracket max"), eigenvalue(&a, n as usize));
+            assert!(low <= exact && exact <= high && high - low < 2e-4 * high, "{n}: {exact} in [{low}, {high}]");
+        }
     }
 }

@@ -75,6 +75,8 @@ impl HostProgram for Transform<'_> {
             HostArray::F32(vec![self.lambda]),
             HostArray::I32(vec![i32::from(self.stopped)]),
             HostArray::I32(vec![self.rounds]),
+            // The transform is in the matrix.
+            HostArray::F32(vec![1.0; self.s.len()]),
         ]
     }
 }

@@ -26,7 +26,8 @@ pub struct Program {
     /// Error allowed beyond the tolerance of the problem, in the units of the residual: more than zero where it
     /// computes with less than the element type promises.
     pub allowance: f64,
-    /// Buffers of its own, numbered behind those of the problem. It writes them before it reads them.
+    /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, and each run
+    /// finds what the one before left.
     pub scratch: Vec<BufferSpec>,
     /// The arithmetic that it computes in, where that is not of the element type.
     pub computes: Option<Computes>,
@@ -42,8 +43,8 @@ pub struct Computes {
     pub operations: u64,
 }
 
-/// Rounds of the same steps until the device says stop. The host looks at the flag after each round, as the
-/// documents' programs do.
+/// Rounds of the same steps until the device says stop. The host looks at the flag after each, as the documents' programs
+/// do; a round of steps may be a batch of rounds of the algorithm that the device itself ends.
 #[derive(Clone, Debug)]
 pub struct Repeat {
     /// The steps of one round.
@@ -438,7 +439,8 @@ impl Program {
     /// Why `device` cannot give the program texel views of buffers of these sizes, if so.
     fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         let most = u64::from(device.limits.texel_buffer_elements);
-        let viewed = self.dispatches().flat_map(|dispatch| &dispatch.views).map(|id| &buffers[id.0]);
+        let buffer = |id: &BufferId| buffers.iter().chain(&self.scratch).nth(id.0).expect("a buffer of the program");
+        let viewed = self.dispatches().flat_map(|dispatch| &dispatch.views).map(buffer);
         viewed.map(|buffer| (buffer, buffer.bytes().0.div_ceil(TEXEL))).find(|(_, texels)| *texels > most).map(
             |(buffer, texels)| {
                 format!("needs a texel view of {texels} elements of {}; the device allows {most}", buffer.name)

@@ -1,6 +1,9 @@
 //! One round of the eigenvector: e\[i\] ← e\[i\]·s\[i\]/max, in place.
 
-use super::{AWKWARD_VECTORS, DIVISION, Elementwise, VECTOR_SIZES, buffer, gamma, over_vector, reals, vector_length};
+use super::streaming::{Quads, over_quads};
+use super::{
+    AWKWARD_VECTORS, DIVISION, Elementwise, VECTOR_SIZES, buffer, extent, gamma, over_vector, reals, vector_length,
+};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::{Bytes, Work};
@@ -38,6 +41,15 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
             kernels: &["eigenvector/broadcast"],
             program,
         },
+        Variant {
+            name: "streaming",
+            aliases: &[],
+            summary: "16-byte loads and stores",
+            source: "ours, after document 003",
+            measures: Measures::Problem,
+            kernels: &["eigenvector/streaming", "eigenvector/streaming-texel"],
+            program: streaming,
+        },
     ],
     tunable: &[],
     favourites: None,
@@ -46,6 +58,14 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program::single(step(shaders[0], [0, 1, 2], case, device))
+}
+
+fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
+    let quads = Quads::of(device, extent(case));
+    let arguments = [("s", 0), ("s4", 0), ("maximum", 1), ("e", 2), ("e4", 2)].map(|(name, i)| (name, buffer(i)));
+    let dispatch = over_quads(quads.kernel([addressed, texels]), &arguments, case, device);
+    Program { note: Some(quads.note()), ..Program::single(dispatch) }
 }
 
 /// Updates e: sums, maximum and e are buffers of these numbers.

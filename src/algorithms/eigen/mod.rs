@@ -4,11 +4,13 @@
 //! One work-group size serves every kernel, so that variants differ only in how they communicate.
 
 mod eigenvector;
+mod fused;
 mod next_matrix;
 mod pipeline;
 mod power;
 mod row_sum;
 mod stop_check;
+mod streaming;
 mod vector_max;
 
 pub(crate) use eigenvector::EIGENVECTOR;

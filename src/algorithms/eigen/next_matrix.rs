@@ -1,6 +1,9 @@
 //! The next matrix of the similarity transform: M ← D⁻¹·M·D with D = diag(s), that is M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], in place.
 
-use super::{AWKWARD_MATRICES, DIVISION, Elementwise, MATRIX_SIZES, buffer, gamma, matrix_order, over_matrix, reals};
+use super::streaming::{Quads, over_quads_of_rows};
+use super::{
+    AWKWARD_MATRICES, DIVISION, Elementwise, MATRIX_SIZES, buffer, extent, gamma, matrix_order, over_matrix, reals,
+};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::{Bytes, Work};
@@ -38,6 +41,15 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
             kernels: &["next-matrix/local"],
             program,
         },
+        Variant {
+            name: "streaming",
+            aliases: &[],
+            summary: "16-byte loads and stores, and a reciprocal a row",
+            source: "ours, after document 003",
+            measures: Measures::Problem,
+            kernels: &["next-matrix/streaming", "next-matrix/streaming-texel"],
+            program: streaming,
+        },
     ],
     tunable: &[],
     favourites: None,
@@ -50,6 +62,14 @@ pub(super) const ROUNDINGS: f64 = DIVISION + 2.0;
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program::single(over_matrix(shaders[0], &[("M", buffer(0)), ("s", buffer(1))], case, device))
+}
+
+fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
+    let quads = Quads::of(device, extent(case) * extent(case));
+    let arguments = [("M", 0), ("M4", 0), ("s", 1), ("s4", 1)].map(|(name, i)| (name, buffer(i)));
+    let dispatch = over_quads_of_rows(quads.kernel([addressed, texels]), &arguments, case, device);
+    Program { note: Some(quads.note()), ..Program::single(dispatch) }
 }
 
 struct NextMatrix {

@@ -1,24 +1,28 @@
 //! The similarity transform: M₀ = A; s = the row sums of M; λ = max s; v\[i\] ← v\[i\]·s\[i\]/λ; unless the row sums agree,
 //! M ← D⁻¹·M·D with D = diag(s). All M are similar to A, and min s ≤ λ(A) ≤ max s.
 //!
-//! What is checked, with M the last matrix as the device leaves it, k the rounds, u the unit roundoff of f32, `γ_m` =
-//! m·u/(1 − m·u), and s the row sums of M in f64, from `low` to `high` (sums, products and quotients of positive numbers
-//! keep relative errors, so every bound is relative; Higham, lemma 3.1):
+//! A program may leave part of the transform undone: it returns a matrix M and a vector d, and what it has found row sums of
+//! is diag(d)⁻¹·M·diag(d). `pipeline` writes the matrix, so its d is ones; `fused` never does, so its M is A.
 //!
-//! 1. The eigenvalue. M is D⁻¹·(A + E)·D with |E| ≤ `γ_7k`·A, one reciprocal and two products a round, so λ(A) is in
-//!    \[low, high\] up to `γ_7k`, and the λ returned is `high` up to `γ_n`: it differs from the λ(A) of an f64 power
-//!    iteration by at most (high − low) + high·(`γ_n` + `γ_7k`). This holds for both stop rules. For `bracket`, high − low
-//!    is at most about eps·λ; for `neighbour` the rule itself promises no more than ⌊n/2⌋·eps, so what was reached is used.
-//! 2. The λ returned is `high` up to `γ_n`.
-//! 3. The stop rule holds for s, up to `γ_n` a sum.
+//! What is checked, with k the rounds, u the unit roundoff of f32, `γ_m` = m·u/(1 − m·u), and s\[i\] = (M·d)\[i\]/d\[i\] in
+//! f64, from `low` to `high` (sums, products and quotients of positive numbers keep relative errors, so every bound is
+//! relative; Higham, lemma 3.1); m is n, and n + 6 where d is not ones, for a product and a quotient more a sum:
+//!
+//! 1. The eigenvalue. diag(d)⁻¹·M·diag(d) is D⁻¹·(A + E)·D with |E| ≤ `γ_7k`·A, one reciprocal and two products a round, so
+//!    λ(A) is in \[low, high\] up to `γ_7k`, and the λ returned is `high` up to `γ_m`: it differs from the λ(A) of an f64
+//!    power iteration by at most (high − low) + high·(`γ_m` + `γ_7k`). This holds for both stop rules. For `bracket`,
+//!    high − low is at most about eps·λ; for `neighbour` the rule itself promises no more than ⌊n/2⌋·eps, so what was
+//!    reached is used.
+//! 2. The λ returned is `high` up to `γ_m`.
+//! 3. The stop rule holds for s, up to `γ_m` a sum.
 //! 4. The vector. v is D·s up to one division and one product a round, so (A·v)ᵢ/vᵢ lies in \[low, high\] as well
-//!    (Collatz–Wielandt bounds nest under power iteration), up to `γ_(2n + 33k + 12)`.
+//!    (Collatz–Wielandt bounds nest under power iteration), up to `γ_(2m + 33k + 12)`.
 //!
 //! The residual is the largest of these errors as a share of its bound; the tolerance is 1.
 
 use super::{
-    AWKWARD_MATRICES, GROUP, MATRIX_SIZES, U, Worst, buffer, eigenvector, float_atomics, gamma, matrix_order,
-    next_matrix, over_matrix, over_vector, power, reals, row_sum, stop_check, vector_max,
+    AWKWARD_MATRICES, DIVISION, GROUP, MATRIX_SIZES, U, Worst, buffer, eigenvector, float_atomics, fused, gamma,
+    matrix_order, next_matrix, over_matrix, over_vector, power, reals, row_sum, stop_check, vector_max,
 };
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{
@@ -43,35 +47,47 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     verify_size: AWKWARD_MATRICES,
     iterative: true,
     inputs: &[Input::Hilbert, Input::Uniform, Input::Slow, Input::Example, Input::Signed],
-    variants: &[Variant {
-        name: "pipeline",
-        aliases: &[],
-        summary: "the post's final kernels in a loop: the host looks at the stop flag after each round",
-        source: "document 003, the whole pipeline",
-        measures: Measures::Problem,
-        kernels: &[
-            "row-sum/local",
-            "row-sum/local-cas",
-            "vector-max/local",
-            "eigenvector/broadcast",
-            "stop-check/local",
-            "eigen/bracket-check",
-            "eigen/next-matrix",
-        ],
-        program,
-    }],
+    variants: &[
+        Variant {
+            name: "pipeline",
+            aliases: &[],
+            summary: "the post's final kernels in a loop: the host looks at the stop flag after each round",
+            source: "document 003, the whole pipeline",
+            measures: Measures::Problem,
+            kernels: &[
+                "row-sum/local",
+                "row-sum/local-cas",
+                "vector-max/local",
+                "eigenvector/broadcast",
+                "stop-check/local",
+                "eigen/bracket-check",
+                "eigen/next-matrix",
+            ],
+            program,
+        },
+        Variant {
+            name: "fused",
+            aliases: &[],
+            summary: "power iteration: a round is one dispatch that reads A once, and the device decides when to stop",
+            source: "ours; Collatz and Wielandt bound the eigenvalue",
+            measures: Measures::Problem,
+            kernels: &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"],
+            program: fused::program,
+        },
+    ],
     tunable: &[],
     favourites: None,
     problem: |case| Ok(Box::new(Eigen::new(case)?)),
 };
 
 /// Positions of the buffers.
-const M: usize = 0;
-const V: usize = 1;
-const LAMBDA: usize = 2;
-const STOP: usize = 3;
-const ROUNDS: usize = 4;
-const S: usize = 5;
+pub(super) const M: usize = 0;
+pub(super) const V: usize = 1;
+pub(super) const LAMBDA: usize = 2;
+pub(super) const STOP: usize = 3;
+pub(super) const ROUNDS: usize = 4;
+pub(super) const D: usize = 5;
+const S: usize = 6;
 
 /// The bits of 1.0.
 const ONE: u32 = 0x3f80_0000;
@@ -98,7 +114,12 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
     let arguments = [("M", buffer(M)), ("s", buffer(S)), ("stop", buffer(STOP)), ("rounds", buffer(ROUNDS))];
     body.push(Step::Dispatch(over_matrix(next, &arguments, case, device)));
     Program {
-        steps: vec![Step::Fill { buffer: BufferId(V), word: ONE }, Step::Fill { buffer: BufferId(ROUNDS), word: 0 }],
+        steps: vec![
+            Step::Fill { buffer: BufferId(V), word: ONE },
+            Step::Fill { buffer: BufferId(ROUNDS), word: 0 },
+            // The transform is in the matrix.
+            Step::Fill { buffer: BufferId(D), word: ONE },
+        ],
         // Rounds are updates of the matrix; the pass that finds the row sums in agreement makes none.
         repeat: Some(Repeat { body, stop: BufferId(STOP), bound: case.stop.max_rounds.saturating_add(1) }),
         note: Some(note),
@@ -189,6 +210,7 @@ impl Problem for Eigen {
             spec("lambda", Role::Output, DType::F32, 1),
             spec("stop", Role::Output, DType::I32, 1),
             spec("rounds", Role::Output, DType::I32, 1),
+            spec("d", Role::Output, DType::F32, self.n),
             spec("s", Role::Scratch, DType::F32, self.n),
         ]
     }
@@ -270,9 +292,9 @@ fn doubles(array: &HostArray) -> Vec<f64> {
 impl Oracle for Expected {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         let (lambda, stop, k) = (outputs[LAMBDA].get(0), outputs[STOP].get(0), outputs[ROUNDS].get(0));
-        let v = doubles(&outputs[V]);
-        let m = reals(&outputs[M]);
-        let s = power::product(&m, &vec![1.0; self.n]);
+        let [v, d] = [V, D].map(|index| doubles(&outputs[index]));
+        let mut s = power::product(&reals(&outputs[M]), &d);
+        s.iter_mut().zip(&d).for_each(|(s, d)| *s /= d);
         let finite = lambda.is_finite() && v.iter().chain(&s).all(|value| value.is_finite());
         let mut worst = Worst::default();
         if !finite || !(0.0..=1.0).contains(&stop) || k < 0.0 {
@@ -284,8 +306,9 @@ impl Oracle for Expected {
             return Err(self.not_converged(&s));
         }
         let n = self.n as f64;
+        let m = if d.iter().all(|d| *d == 1.0) { n } else { n + 1.0 + DIVISION };
         let [low, high] = power::range(s.iter().copied());
-        let (sum, matrix) = (gamma(n), gamma(next_matrix::ROUNDINGS * k));
+        let (sum, matrix) = (gamma(m), gamma(next_matrix::ROUNDINGS * k));
 
         let exact = f64::midpoint(self.lambda[0], self.lambda[1]);
         let bound = (high - low) + high * (sum + matrix) + (self.lambda[1] - self.lambda[0]);
@@ -297,13 +320,13 @@ impl Oracle for Expected {
 
         let allowed = match self.stop.test {
             StopTest::Neighbour => self.stop.eps * (1.0 + gamma(4.0)) + 2.0 * high * sum,
-            StopTest::Bracket => self.stop.eps * (1.0 + gamma(4.0)) + 2.0 * gamma(n + 4.0),
+            StopTest::Bracket => self.stop.eps * (1.0 + gamma(4.0)) + 2.0 * gamma(m + 4.0),
         };
         let reached = self.disagreement(&s);
         worst.see(reached / allowed, || format!("stopped while the row sums differ by {reached:.2e}"));
 
         let av = power::product(&self.a, &v);
-        let slack = gamma(2.0 * n + 33.0 * k + 12.0);
+        let slack = gamma(2.0 * m + 33.0 * k + 12.0);
         for (i, (av, v)) in av.iter().zip(&v).enumerate() {
             let ratio = av / v;
             let outside = ((ratio - high) / (high * slack)).max((low - ratio) / (low * slack));
@@ -316,6 +339,8 @@ impl Oracle for Expected {
         check.metrics = vec![
             Metric::new("rounds", k),
             Metric::new("lambda", lambda),
+            Metric::new("bracket min", low),
+            Metric::new("bracket max", high),
             Metric::new("v residual", Self::vector_residual(lambda, &v, &av)),
         ];
         Ok(check)
@@ -352,6 +377,7 @@ mod tests {
                 HostArray::F32(vec![max]),
                 HostArray::I32(vec![flag]),
                 HostArray::I32(vec![rounds]),
+                HostArray::F32(vec![1.0; n]),
             ];
         }
     }

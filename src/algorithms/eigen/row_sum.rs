@@ -1,5 +1,6 @@
 //! Row sums s\[r\] = Σ A\[r,c\] of an n×n matrix.
 
+use super::streaming::{Quads, Terms, over_rows};
 use super::{
     AWKWARD_MATRICES, Elementwise, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order, over_matrix, reals,
 };
@@ -50,6 +51,15 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
             kernels: &["row-sum/local", "row-sum/local-cas"],
             program,
         },
+        Variant {
+            name: "streaming",
+            aliases: &[],
+            summary: "16-byte loads with many in flight; one team adds a row up, so there is no atomic addition",
+            source: "ours, after document 003",
+            measures: Measures::Problem,
+            kernels: &["row-sum/streaming", "row-sum/streaming-texel"],
+            program: streaming,
+        },
     ],
     tunable: &[],
     favourites: None,
@@ -64,6 +74,14 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
         note: Some(note),
         ..Program::default()
     }
+}
+
+fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
+    let quads = Quads::of(device, extent(case) * extent(case));
+    let arguments = [("A", buffer(0)), ("A4", buffer(0)), ("s", buffer(1))];
+    let dispatch = over_rows(Terms::Elements, quads.kernel([addressed, texels]), &arguments, case, device);
+    Program { note: Some(quads.note()), ..Program::single(dispatch) }
 }
 
 /// Zeroes the sums and adds the rows up: matrix and sums are buffers `matrix` and `sums`.

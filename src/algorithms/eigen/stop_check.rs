@@ -5,7 +5,8 @@
 //! up to 64; in some sizes it is one between work-groups) and between the last element and the first; in `uniform`
 //! almost every pair is.
 
-use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, over_vector, reals, vector_length};
+use super::streaming::{Quads, over_parts, scratch};
+use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::units::{Bytes, Work};
@@ -61,6 +62,15 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
             kernels: &["stop-check/ballot"],
             program,
         },
+        Variant {
+            name: "streaming",
+            aliases: &[],
+            summary: "16-byte loads in one pass: only what is too far apart is told atomically, and the last work-group writes",
+            source: "ours, after document 003",
+            measures: Measures::Problem,
+            kernels: &["stop-check/streaming", "stop-check/streaming-texel"],
+            program: streaming,
+        },
     ],
     tunable: &[],
     favourites: None,
@@ -72,6 +82,20 @@ pub(crate) const EPS: f32 = 1e-3;
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program { steps: steps(shaders[0], [0, 1], EPS, case, device).to_vec(), ..Program::default() }
+}
+
+fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
+    let quads = Quads::of(device, extent(case));
+    let buffers =
+        [("s", 0), ("s4", 0), ("stop", 1), ("verdict", 2), ("arrivals", 3)].map(|(name, i)| (name, buffer(i)));
+    let arguments = [&buffers[..], &[("eps", Value::F32(EPS))]].concat();
+    let dispatch = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
+    Program {
+        note: Some(quads.note()),
+        scratch: vec![scratch("verdict", DType::I32, 1), scratch("arrivals", DType::I32, 1)],
+        ..Program::single(dispatch)
+    }
 }
 
 /// Sets the flag and clears it where a pair is too far apart: sums and flag are buffers of these numbers.

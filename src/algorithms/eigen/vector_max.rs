@@ -1,6 +1,7 @@
 //! The largest element of a vector without negative elements.
 
-use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, over_vector, reals, vector_length};
+use super::streaming::{Quads, over_parts, scratch};
+use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
@@ -48,6 +49,15 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
             kernels: &["vector-max/local"],
             program,
         },
+        Variant {
+            name: "streaming",
+            aliases: &[],
+            summary: "16-byte loads in one pass: one atomic maximum a work-group, the last to arrive writes",
+            source: "ours, after document 003",
+            measures: Measures::Problem,
+            kernels: &["vector-max/streaming", "vector-max/streaming-texel"],
+            program: streaming,
+        },
     ],
     tunable: &[],
     favourites: None,
@@ -56,6 +66,19 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     Program { steps: steps(shaders[0], [0, 1], case, device).to_vec(), ..Program::default() }
+}
+
+fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
+    let quads = Quads::of(device, extent(case));
+    let arguments =
+        [("x", 0), ("x4", 0), ("max_bits", 1), ("least", 2), ("arrivals", 3)].map(|(name, i)| (name, buffer(i)));
+    let dispatch = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
+    Program {
+        note: Some(quads.note()),
+        scratch: vec![scratch("least", DType::I32, 1), scratch("arrivals", DType::I32, 1)],
+        ..Program::single(dispatch)
+    }
 }
 
 /// Zeroes the result and takes the maximum: vector and result are buffers `vector` and `result`.

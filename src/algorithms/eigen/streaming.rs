@@ -1,0 +1,299 @@
+//! How the kernels that run at the speed of memory share out their work: 16-byte loads with many in flight, by address on
+//! GPUs and through texel views on software devices, whose loads fetch lane by lane.
+
+use super::{extent, fold};
+use crate::algorithms::CaseSpec;
+use crate::basis::dtype::DType;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::{Dispatch, TEXEL, Value};
+use crate::kernel::shaders::Shader;
+
+/// Elements of a quad.
+const QUAD: u64 = 4;
+/// Invocations of a work-group on a GPU.
+const GROUP: u32 = 256;
+/// Work-groups that go over a vector: enough to keep any device busy, few enough that their arrivals cost little.
+const MOST_PARTS: u64 = 1056;
+
+/// How kernels read quads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quads {
+    /// By 16-byte loads from addresses.
+    Addressed,
+    /// By fetches through texel views.
+    Texels,
+}
+
+impl Quads {
+    /// What suits a device, for a largest buffer of so many elements.
+    pub(super) fn of(device: &DeviceInfo, elements: u64) -> Self {
+        let texels = (elements * DType::F32.bytes()).div_ceil(TEXEL);
+        let fits = texels <= u64::from(device.limits.texel_buffer_elements);
+        if device.kind == DeviceKind::Cpu && fits { Self::Texels } else { Self::Addressed }
+    }
+
+    /// The kernel among `[addressed, texels]`.
+    pub(super) fn kernel(self, [addressed, texels]: [&'static Shader; 2]) -> &'static Shader {
+        match self {
+            Self::Addressed => addressed,
+            Self::Texels => texels,
+        }
+    }
+
+    /// What a reader of the figures should know.
+    pub(super) fn note(self) -> &'static str {
+        match self {
+            Self::Addressed => "quads: by address",
+            Self::Texels => "quads: texel views",
+        }
+    }
+}
+
+/// What is added up along rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Terms {
+    /// The elements.
+    Elements,
+    /// Their products with the elements of a vector.
+    Products,
+}
+
+/// The teams of sub-groups that share the rows of a matrix (`rows.glsl`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Teams {
+    /// Invocations of a work-group.
+    group: u32,
+    /// Sub-groups of a team.
+    team: u32,
+    /// Teams of a team.
+    rows: u32,
+    /// Quads of a row that an invocation has in flight.
+    unroll: u32,
+}
+
+impl Teams {
+    /// For sums of elements. The figures of each shape on an H100 are in docs/eigen.md, as are those of [`Self::products`].
+    fn sums(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+        match device.kind {
+            DeviceKind::Cpu => Self { group: 8 * subgroup, team: 1, rows: 1, unroll: 4 },
+            _ if n >= 4096 => Self { group: GROUP, team: GROUP / subgroup, rows: 1, unroll: 4 },
+            _ => Self { group: GROUP, team: 1, rows: 1, unroll: 4 },
+        }
+    }
+
+    /// For sums of products with a vector, whose quads serve several rows.
+    fn products(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+        let of = |group: u32, team: u32| Self { group, team, rows: 4.min(subgroup), unroll: 2 };
+        match device.kind {
+            // No latency to hide: a group is one vector register wide.
+            DeviceKind::Cpu => of(subgroup, 1),
+            _ if n >= 8192 => of(2 * GROUP, 2 * GROUP / subgroup),
+            _ => of(GROUP, (GROUP / 2 / subgroup).max(1)),
+        }
+    }
+}
+
+/// `shader` on all rows of an n×n matrix, with `arguments` of which it has some.
+pub(super) fn over_rows(
+    of: Terms,
+    shader: &'static Shader,
+    arguments: &[(&str, Value)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let (n, subgroup) = (extent(case), case.subgroup_size(device));
+    let Teams { group, team, rows, unroll } = match of {
+        Terms::Elements => Teams::sums(n, subgroup, device),
+        Terms::Products => Teams::products(n, subgroup, device),
+    };
+    // Teams take every fourth row.
+    let teams = QUAD * n.div_ceil(QUAD * u64::from(rows));
+    let groups = teams.div_ceil(u64::from(group / (team * subgroup)));
+    let [x, y] = fold(groups, device.limits.group_count[0]);
+    let steps = n.div_ceil(QUAD * u64::from(team * subgroup));
+    dispatch(shader, arguments, n)
+        .group_size([group, 1, 1])
+        .groups([x, y, 1])
+        .subgroups_of(subgroup)
+        .constant("SUBGROUP", subgroup)
+        .constant("TEAM", team)
+        .constant("ROWS", rows)
+        .constant("UNROLL", unroll)
+        .loops(steps + u64::from(team) + QUAD * 2)
+}
+
+/// How work-groups share a vector, each a part of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Parts {
+    /// Invocations of a work-group.
+    group: u32,
+    /// Quads of an invocation, a multiple of `unroll`.
+    count: u64,
+    /// Quads that it has in flight.
+    unroll: u32,
+    /// Work-groups.
+    groups: u64,
+}
+
+impl Parts {
+    fn of(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+        let (group, unroll) = if device.kind == DeviceKind::Cpu { (subgroup, 4) } else { (GROUP, 8) };
+        let quads = n.div_ceil(QUAD);
+        let count = quads.div_ceil(u64::from(group) * MOST_PARTS).next_multiple_of(unroll);
+        let groups = quads.div_ceil(u64::from(group) * count);
+        Self { group, count, unroll: unroll as u32, groups }
+    }
+}
+
+/// `shader` on the parts of a vector, with `arguments` of which it has some.
+pub(super) fn over_parts(
+    shader: &'static Shader,
+    arguments: &[(&str, Value)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let (n, subgroup) = (extent(case), case.subgroup_size(device));
+    let Parts { group, count, unroll, groups } = Parts::of(n, subgroup, device);
+    // Far below 2^32: a part is the 1056th of 2^31 elements.
+    let arguments = [arguments, &[("count", Value::U32(count as u32))]].concat();
+    dispatch(shader, &arguments, n)
+        .group_size([group, 1, 1])
+        .groups([groups, 1, 1])
+        .subgroups_of(subgroup)
+        .constant("SUBGROUP", subgroup)
+        .constant("UNROLL", unroll)
+        .loops(count + u64::from(group / subgroup))
+}
+
+/// `shader` with `unroll` quads of a vector an invocation.
+pub(super) fn over_quads(
+    shader: &'static Shader,
+    arguments: &[(&str, Value)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let n = extent(case);
+    let (group, unroll) = if device.kind == DeviceKind::Cpu { (64, 8) } else { (GROUP, 1) };
+    let groups = n.div_ceil(QUAD * u64::from(group * unroll));
+    let [x, y] = fold(groups, device.limits.group_count[0]);
+    dispatch(shader, arguments, n).group_size([group, 1, 1]).groups([x, y, 1]).constant("UNROLL", unroll)
+}
+
+/// `shader` with a quad of several rows an invocation.
+pub(super) fn over_quads_of_rows(
+    shader: &'static Shader,
+    arguments: &[(&str, Value)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let n = extent(case);
+    let (group, rows) = match device.kind {
+        DeviceKind::Cpu => (64, 8),
+        // What is gained by reading the sums once for several rows shows where they are read one by one.
+        _ if n.is_multiple_of(QUAD) => (GROUP, 1),
+        _ => (GROUP, 4),
+    };
+    // Behind its quads a row has up to six elements that are in none.
+    let slots = n / QUAD + if n.is_multiple_of(QUAD) { 0 } else { 6 };
+    let [y, z] = fold(QUAD * n.div_ceil(QUAD * u64::from(rows)), device.limits.group_count[1]);
+    dispatch(shader, arguments, n)
+        .group_size([group, 1, 1])
+        .groups([slots.div_ceil(u64::from(group)), y, z])
+        .constant("ROWS", rows)
+}
+
+/// `shader` with those of `arguments` that it has, and with `n` of them.
+fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
+    // Below 2^32: the problem has checked it.
+    let n = [("n", Value::U32(n as u32))];
+    let (own, views) = (&shader.interface.arguments, &shader.interface.views);
+    let has = |name: &str| own.iter().any(|own| own.name == name) || views.iter().any(|view| view == name);
+    let arguments: Vec<_> = arguments.iter().chain(&n).copied().filter(|(name, _)| has(name)).collect();
+    Dispatch::new(shader, &arguments)
+}
+
+/// A buffer of a program's own.
+pub(super) fn scratch(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
+    BufferSpec { name, role: Role::Scratch, dtype, len }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::eigen::{EIGEN, NEXT_MATRIX, ROW_SUM, STOP_CHECK, VECTOR_MAX};
+    use crate::algorithms::{Algorithm, StopRule, StopTest};
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::software_device;
+    use crate::kernel::program::Program;
+
+    fn program(algorithm: &'static Algorithm, variant: &str, n: u64, device: &DeviceInfo) -> Program {
+        let stop = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
+        let case = CaseSpec { stop, ..CaseSpec::new(algorithm, Size::Uniform(n), DType::F32) };
+        algorithm.variant(variant).expect("it is in the table").program(&case, device).expect("a program")
+    }
+
+    fn gpu() -> DeviceInfo {
+        DeviceInfo { kind: DeviceKind::DiscreteGpu, ..software_device() }
+    }
+
+    #[test]
+    fn every_row_belongs_to_one_team_and_teams_of_rows_begin_alike() {
+        for n in [1, 2, 3, 5, 16, 31, 33, 1023, 1024, 4099] {
+            for device in [software_device(), gpu()] {
+                for shape in [Teams::sums(n, 8, &device), Teams::products(n, 8, &device)] {
+                    let rows = u64::from(shape.rows);
+                    let mut taken = vec![0; n as usize];
+                    for team in 0..QUAD * n.div_ceil(QUAD * rows) {
+                        let first = team / QUAD * (QUAD * rows) + team % QUAD;
+                        let own: Vec<u64> = (0..rows).map(|r| first + QUAD * r).filter(|row| *row < n).collect();
+                        assert!(own.iter().all(|row| row * n % QUAD == first * n % QUAD), "{n}: {own:?}");
+                        for row in own {
+                            taken[row as usize] += 1;
+                        }
+                    }
+                    assert!(taken.iter().all(|times| *times == 1), "{n} {shape:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_cover_the_vector_and_are_no_more_than_they_need_be() {
+        for device in [software_device(), gpu()] {
+            for n in [1, 3, 4, 1000, 1 << 20, (1 << 25) + 1, 1 << 31] {
+                let Parts { group, count, unroll, groups } = Parts::of(n, 8, &device);
+                let part = QUAD * u64::from(group) * count;
+                assert!(count.is_multiple_of(u64::from(unroll)) && groups <= MOST_PARTS, "{n}");
+                assert!(groups * part >= n && (groups - 1) * part < n, "{n}: {groups} parts of {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn software_devices_read_through_views_that_are_long_enough_and_gpus_by_address() {
+        let device = software_device();
+        assert_eq!(Quads::of(&device, 1 << 20), Quads::Texels);
+        assert_eq!(Quads::of(&device, 1 << 31), Quads::Addressed);
+        assert_eq!(Quads::of(&gpu(), 1 << 20), Quads::Addressed);
+        assert_eq!(program(&ROW_SUM, "streaming", 64, &device).note, Some("quads: texel views"));
+        assert_eq!(program(&ROW_SUM, "streaming", 64, &gpu()).note, Some("quads: by address"));
+    }
+
+    #[test]
+    fn one_pass_is_one_dispatch_and_small_transforms_are_one_a_batch() {
+        for (algorithm, variant) in [(&ROW_SUM, "streaming"), (&VECTOR_MAX, "streaming"), (&STOP_CHECK, "streaming")] {
+            let program = program(algorithm, variant, 1000, &gpu());
+            assert_eq!((program.steps.len(), program.repeat.is_none()), (1, true), "{}", algorithm.name);
+        }
+        assert_eq!(program(&NEXT_MATRIX, "streaming", 1000, &gpu()).steps.len(), 1);
+        let rounds = |n, device: &DeviceInfo| {
+            let repeat = program(&EIGEN, "fused", n, device).repeat.expect("rounds");
+            (repeat.body.len(), repeat.bound)
+        };
+        // 101 passes.
+        assert_eq!(rounds(128, &gpu()), (1, 2));
+        assert_eq!(rounds(1024, &gpu()), (8, 13));
+        assert_eq!(rounds(128, &software_device()), (8, 13));
+    }
+}
