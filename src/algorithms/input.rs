@@ -24,6 +24,11 @@ pub enum Input {
     DiagonallyDominant,
     /// Uniform with a first row of zeros. There is no answer: shows how a failure is reported.
     Singular,
+    /// Wilkinson's matrix: elimination with partial pivoting lets its last column grow by 2^min(n − 1, 100)
+    /// (`matrix::wilkinson`).
+    Wilkinson,
+    /// Uniform, each row times a power of two from 2⁻³⁰ to 2³⁰.
+    IllScaled,
     /// A positive matrix whose two largest eigenvalues are near each other (`matrix::slow`).
     Slow,
     /// The 3×3 example whose dominant eigenvalue is (7 + √65)/2 (`matrix::EXAMPLE`).
@@ -38,12 +43,14 @@ pub enum Input {
 
 impl Input {
     /// Every kind, in the order that messages list them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Uniform,
         Self::Signed,
         Self::Hilbert,
         Self::DiagonallyDominant,
         Self::Singular,
+        Self::Wilkinson,
+        Self::IllScaled,
         Self::Slow,
         Self::Example,
         Self::Converged,
@@ -66,6 +73,8 @@ impl Input {
             Self::Hilbert => "hilbert",
             Self::DiagonallyDominant => "diagonally-dominant",
             Self::Singular => "singular",
+            Self::Wilkinson => "wilkinson",
+            Self::IllScaled => "ill-scaled",
             Self::Slow => "slow",
             Self::Example => "example",
             Self::Converged => "converged",

@@ -11,14 +11,31 @@ pub(crate) fn hilbert(n: usize) -> Vec<f32> {
     (0..n).flat_map(|row| diagonals[row..row + n].iter().copied()).collect()
 }
 
-/// An n×n matrix for factorisations, by kind of input: `uniform`; `diagonally-dominant`, uniform + n·I rounded, both
-/// its rows and its columns strictly dominated by their diagonals, so that elimination without pivoting is stable
-/// (Higham, *Accuracy and Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for
-/// n > 1 has no factorisation L·U.
+/// Wilkinson's matrix: ones on the diagonal and in the last column, −h below the diagonal. Elimination keeps its rows in
+/// their order and multiplies the last column by 1 + h at each step, by 2^min(n − 1, 100) in all: h is 1 up to n = 101, and
+/// so much less beyond that f32 can hold the result (Wilkinson, *The Algebraic Eigenvalue Problem*, 1965, page 212).
+#[must_use]
+pub(crate) fn wilkinson(n: usize) -> Vec<f32> {
+    let steps = n.saturating_sub(1).max(1) as f64;
+    let h = ((100.0 / steps).min(1.0).exp2() - 1.0) as f32;
+    let element = |r: usize, c: usize| match c.cmp(&r) {
+        _ if c + 1 == n || c == r => 1.0,
+        std::cmp::Ordering::Less => -h,
+        _ => 0.0,
+    };
+    (0..n * n).map(|at| element(at / n, at % n)).collect()
+}
+
+/// An n×n matrix for factorisations, of a kind of input: `uniform`; `diagonally-dominant`, uniform + n·I rounded, both its
+/// rows and its columns strictly dominated by their diagonals, so that elimination without pivoting is stable (Higham,
+/// *Accuracy and Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for n > 1 has
+/// no factorisation L·U; `wilkinson`; `ill-scaled`, uniform with rows times powers of two.
 #[must_use]
 pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
-    if input == Input::Hilbert {
-        return hilbert(n);
+    match input {
+        Input::Hilbert => return hilbert(n),
+        Input::Wilkinson => return wilkinson(n),
+        _ => {}
     }
     let mut a = match random(DType::F32, Input::Uniform, n * n, &mut generator(seed, 0)) {
         HostArray::F32(values) => values,
@@ -28,6 +45,13 @@ pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
     match input {
         Input::DiagonallyDominant => a.iter_mut().step_by(n + 1).for_each(|diagonal| *diagonal += n as f32),
         Input::Singular => a[..n].fill(0.0),
+        // 37 shares no factor with 61: every power occurs once in 61 rows.
+        Input::IllScaled => a.chunks_mut(n).enumerate().for_each(|(row, values)| {
+            let scale = 2f32.powi((row * 37 % 61) as i32 - 30);
+            for value in values.iter_mut() {
+                *value *= scale;
+            }
+        }),
         _ => {}
     }
     a
@@ -77,6 +101,17 @@ mod tests {
                 assert_eq!(matrix.len(), n * n);
                 assert!(matrix.iter().all(|value| *value > 0.0));
             }
+        }
+    }
+
+    #[test]
+    fn wilkinsons_matrix_grows_by_a_power_of_two_that_f32_can_hold() {
+        assert_eq!(wilkinson(3), [1.0, 0.0, 1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0]);
+        assert_eq!((wilkinson(101)[100 * 101], wilkinson(1)), (-1.0, vec![1.0]));
+        for n in [2, 50, 101, 102, 1000] {
+            let h = f64::from(-wilkinson(n)[n * (n - 1)]);
+            let growth = (1.0 + h).powi(n as i32 - 1).log2();
+            assert!((growth - (n as f64 - 1.0).min(100.0)).abs() < 1e-2, "{n}: 2^{growth}");
         }
     }
 

@@ -124,12 +124,19 @@ impl FromStr for DType {
 /// A host array of one element type: the contents of a device buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostArray {
+    /// 32-bit floats.
     F32(Vec<f32>),
+    /// 64-bit floats.
     F64(Vec<f64>),
+    /// IEEE half precision.
     F16(Vec<f16>),
+    /// Bfloat16: the upper half of an f32.
     Bf16(Vec<bf16>),
+    /// 32-bit integers.
     I32(Vec<i32>),
+    /// 8-bit integers, signed.
     I8(Vec<i8>),
+    /// 8-bit integers, unsigned.
     U8(Vec<u8>),
 }
 
@@ -169,6 +176,7 @@ impl HostArray {
         each_type!(self, v => v.len())
     }
 
+    /// Whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -12,7 +12,9 @@ pub(crate) const RED_ZONE: u64 = 4096;
 pub struct BufferSpec {
     /// The name that the documentation of the algorithm uses.
     pub name: &'static str,
+    /// Who fills it and who checks it.
     pub role: Role,
+    /// Element type.
     pub dtype: DType,
     /// Number of elements.
     pub len: u64,

@@ -107,6 +107,8 @@ pub struct Dispatch {
     pub indirect: Option<BufferId>,
     /// The shape of the cooperative matrices that the kernel multiplies.
     pub matrix: Option<MatrixShape>,
+    /// Whether it runs beside the step before it: see [`Self::beside`].
+    pub beside: bool,
 }
 
 /// The value of one argument.
@@ -179,6 +181,7 @@ impl Dispatch {
             loop_iterations: 0,
             indirect: None,
             matrix: None,
+            beside: false,
         })
     }
 
@@ -262,6 +265,14 @@ impl Dispatch {
     #[must_use]
     pub fn matrix(mut self, shape: MatrixShape) -> Self {
         self.matrix = Some(shape);
+        self
+    }
+
+    /// States that it may run beside the steps since the last barrier although they name a buffer in common: they touch
+    /// different parts of it, or only read it.
+    #[must_use]
+    pub fn beside(mut self) -> Self {
+        self.beside = true;
         self
     }
 
@@ -362,12 +373,14 @@ fn fitting(made: Result<Dispatch, Mismatch>) -> Dispatch {
     made.unwrap_or_else(|mismatch| panic!("{mismatch}"))
 }
 
-/// Whether each of `steps` must wait for those before it: it touches a buffer of a step since the last that waited.
+/// Which of `steps` must wait for those before it: those that touch a buffer of a step since the last that waited, unless
+/// they say that they may run [beside](Dispatch::beside) it.
 #[must_use]
 pub(crate) fn waits(steps: &[Step]) -> Vec<bool> {
     let mut touched: Vec<BufferId> = vec![];
     let wait = |step: &Step| {
-        let waits = step.buffers().iter().any(|id| touched.contains(id));
+        let beside = matches!(step, Step::Dispatch(dispatch) if dispatch.beside);
+        let waits = !beside && step.buffers().iter().any(|id| touched.contains(id));
         if waits {
             touched.clear();
         }

@@ -46,10 +46,16 @@ fn variations(spirv: &[u8], changes: &[Change]) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Runs every variant of `algorithm` with every kernel changed by one instruction at a time. Of several sizes one must
+/// Runs the wanted variants of `algorithm` with every kernel changed by one instruction at a time. Of several sizes one must
 /// show the change: a kernel may have a path for extents that divide and one for those that do not. The others are then
 /// not tried, because compiling is what takes time.
-fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, changes: &[Change]) {
+fn every_variation_is_caught(
+    algorithm: &str,
+    wanted: impl Fn(&str) -> bool,
+    sizes: &[&str],
+    input: &str,
+    changes: &[Change],
+) {
     let instance = Instance::new(Validation::Off, None).expect("a loader");
     let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
     let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
@@ -60,7 +66,7 @@ fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, chang
     let variants = find_algorithm(algorithm).expect("it is registered").variants.iter().filter(|variant| {
         let shaders = variant.shaders(DType::F32).unwrap_or_default();
         let matrices = |shader: &&Shader| shader.declares("CooperativeMatrixKHR");
-        !shaders.is_empty() && !shaders.iter().any(matrices)
+        wanted(variant.name) && !shaders.is_empty() && !shaders.iter().any(matrices)
     });
     for variant in variants {
         let selection = |size: &str| Selection {
@@ -103,11 +109,27 @@ fn every_variation_is_caught(algorithm: &str, sizes: &[&str], input: &str, chang
 
 #[test]
 fn every_variation_of_a_matmul_kernel_by_one_instruction_is_caught() {
-    every_variation_is_caught("matmul", &["35x21x19", "36x20x20"], "signed", &[ARITHMETIC, INDEXING].concat());
+    every_variation_is_caught(
+        "matmul",
+        |_| true,
+        &["35x21x19", "36x20x20"],
+        "signed",
+        &[ARITHMETIC, INDEXING].concat(),
+    );
 }
 
 #[test]
 fn every_variation_of_the_arithmetic_of_a_factorisation_is_caught() {
     // Indices are left alone: those of the pivot check only matter when a pivot is bad.
-    every_variation_is_caught("lu", &["35"], "diagonally-dominant", ARITHMETIC);
+    let posts = |variant: &str| !variant.starts_with("blocked");
+    every_variation_is_caught("lu", posts, &["35"], "diagonally-dominant", ARITHMETIC);
+}
+
+#[test]
+fn every_variation_of_the_arithmetic_of_a_blocked_factorisation_is_caught() {
+    // Three outer blocks.
+    every_variation_is_caught("lu", |variant| variant == "blocked", &["150"], "diagonally-dominant", ARITHMETIC);
+    // More rows than a group's registers hold with all 32 columns of an inner block.
+    let pivots = |variant: &str| variant.starts_with("blocked-pivot");
+    every_variation_is_caught("lu", pivots, &["150", "1100"], "diagonally-dominant", ARITHMETIC);
 }

@@ -39,9 +39,45 @@ fn growth_and_residual_on_ten_seeds_agree_with_an_independent_factorisation() {
 fn a_zero_pivot_fails_its_case_and_names_the_column() {
     let output =
         expect_exit(&mut gpukern(&["bench", "lu", "-s", "1,9", "--input", "singular", "--max-time", "1ms"]), 3);
-    for variant in ["naive", "offset-copy", "in-place"] {
+    for variant in ["naive", "offset-copy", "in-place", "blocked"] {
         let expected = format!("failed    lu/{variant}/f32/9x9/singular: zero pivot at column 0");
         assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
     }
+    // Pivots leave the row of zeros to the end.
+    let expected = "failed    lu/blocked-pivot/f32/9x9/singular: zero pivot at column 8";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     assert!(stdout(&output).contains("★"), "the other size is measured all the same:\n{}", stdout(&output));
+}
+
+#[test]
+fn with_pivots_growth_is_that_of_the_matrix_whatever_its_condition_and_scale() {
+    for (input, size, growth) in [
+        ("uniform", "300", 1.0..50.0),
+        ("hilbert", "1000", 0.9..10.0),
+        ("ill-scaled", "300", 0.1..50.0),
+        // 2¹⁰⁰, more or less what the rounding of h makes of it.
+        ("wilkinson", "1000", 1.2e30..1.3e30),
+    ] {
+        let arguments = ["bench", "lu", "-V", "blocked-pivot", "-s", size, "--input", input, "--json", "-"];
+        let output = expect_exit(gpukern(&arguments).args(["--max-time", "1ms"]), 0);
+        let record: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        let verification = &record["cases"][0]["outcome"]["verification"];
+        let metrics = verification["metrics"].as_array().expect("metrics");
+        let found = metrics.iter().find(|m| m["name"] == "growth").and_then(|m| m["value"].as_f64());
+        assert!(growth.contains(&found.expect("a growth factor")), "{input} {size}: {found:?}");
+    }
+}
+
+#[test]
+fn every_run_gives_the_same_figures_to_the_last_bit() {
+    let run = || {
+        let arguments = ["bench", "lu", "-V", "blocked,blocked-pivot", "-s", "257", "--json", "-"];
+        let output = expect_exit(gpukern(&arguments).args(["--max-time", "1ms"]), 0);
+        let record: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        let cases = record["cases"].as_array().expect("cases").iter();
+        cases.map(|case| case["outcome"]["verification"].to_string()).collect::<Vec<_>>()
+    };
+    let first = run();
+    // Two cases a process: the figures are sums and maxima over all elements of L and U.
+    assert!((1..4).all(|_| run() == first), "{first:?}");
 }

@@ -1,7 +1,9 @@
-//! LU factorisation without pivoting, A = L·U, n×n, row major: L unit lower triangular, U upper triangular.
+//! LU factorisation, P·A = L·U, n×n, row major: L unit lower triangular, U upper triangular, P the identity in variants
+//! without pivoting.
 //!
 //! Nominal work: 2/3·n³ operations; A read once, L and U written once.
 
+mod blocked;
 mod oracle;
 mod variants;
 
@@ -17,12 +19,19 @@ use crate::kernel::program::BufferId;
 /// LU factorisation.
 pub(crate) static LU: Algorithm = Algorithm {
     name: "lu",
-    summary: "LU factorisation A = L·U without pivoting, n×n, row major",
+    summary: "LU factorisation P·A = L·U, n×n, row major; P is the identity in variants without pivoting",
     work: "2/3·n³ operations; A read once, L and U written once",
     default_size: Sweeps { gpu: "128..1024", cpu: "64..256" },
     verify_size: Sweeps::same("1,2,3,31,33,127,257,1000"),
     iterative: false,
-    inputs: &[Input::Uniform, Input::DiagonallyDominant, Input::Hilbert, Input::Singular],
+    inputs: &[
+        Input::Uniform,
+        Input::DiagonallyDominant,
+        Input::Hilbert,
+        Input::Singular,
+        Input::Wilkinson,
+        Input::IllScaled,
+    ],
     variants: variants::VARIANTS,
     tunable: &[],
     favourites: None,
@@ -37,6 +46,10 @@ const L: BufferId = BufferId(1);
 const U: BufferId = BufferId(2);
 /// The first pivot that cannot be divided by, as `lu.glsl` encodes it.
 const STATUS: BufferId = BufferId(3);
+/// Row i of P·A is row `ROWS[i]` of A. The host fills it with the identity, which variants without pivoting leave.
+const ROWS: BufferId = BufferId(4);
+/// The buffers of the problem, behind which programs number their own.
+const BUFFERS: usize = 5;
 /// What the status word holds while every pivot is sound.
 pub(crate) const NO_BAD_PIVOT: i32 = i32::MAX;
 
@@ -77,6 +90,7 @@ impl Problem for Lu {
             matrix("L", Role::Output),
             matrix("U", Role::Output),
             BufferSpec { name: "status", role: Role::Output, dtype: DType::I32, len: 1 },
+            BufferSpec { name: "rows", role: Role::InPlace, dtype: DType::I32, len: self.n },
         ]
     }
 
@@ -86,7 +100,8 @@ impl Problem for Lu {
     }
 
     fn inputs(&self) -> Vec<HostArray> {
-        vec![HostArray::F32(matrix::for_factorisation(self.case.input, self.n as usize, self.case.seed))]
+        let a = matrix::for_factorisation(self.case.input, self.n as usize, self.case.seed);
+        vec![HostArray::F32(a), HostArray::I32((0..self.n as i32).collect())]
     }
 
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {

@@ -1,11 +1,11 @@
-//! How far L·U is from A, and how far a right factorisation may be.
+//! How far L·U is from P·A, and how far a right factorisation may be.
 //!
-//! Gaussian elimination without pivoting, in any order of its updates, gives factors with
-//! |A − L̂·Û| ≤ `γ_n`·(|L̂|·|Û|), element by element (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed.,
+//! Gaussian elimination, in any order of its updates, gives factors with
+//! |P·A − L̂·Û| ≤ `γ_n`·(|L̂|·|Û|), element by element (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed.,
 //! theorem 9.3). It holds whatever the growth, so small pivots of random matrices do not excuse a wrong kernel. Vulkan
 //! allows a division an error of 2.5 units in the last place ("Precision and operation of SPIR-V instructions"), up to
 //! five unit roundoffs where the theorem has one, and a kernel may divide once for L and again for U: `γ_(n+10)` covers
-//! both. The residual is the largest |A − L̂·Û| / (|L̂|·|Û|).
+//! both. The residual is the largest |P·A − L̂·Û| / (|L̂|·|Û|). Whoever exchanges rows promises |L̂| ≤ 1: partial pivoting.
 //!
 //! Beside it the figures that are usual for factorisations: the scaled residual ‖A − L̂·Û‖∞ / (‖A‖∞·n·u) with u = 2⁻²⁴,
 //! the growth factor max|u| / max|a|, and document 002's max deviation max|A − L̂·Û|, which measures the draw more than
@@ -58,9 +58,33 @@ impl Factorisation {
     }
 }
 
+impl Factorisation {
+    /// Why `rows` is no exchange of rows by partial pivoting, if so.
+    fn no_pivoting(&self, l: &HostArray, rows: &[usize]) -> Option<String> {
+        let mut seen = vec![false; self.n];
+        for (row, from) in rows.iter().enumerate() {
+            if seen.get(*from).is_none_or(|seen| *seen) {
+                return Some(format!("row {row} of P·A is row {from} of A, which it has not or has already"));
+            }
+            seen[*from] = true;
+        }
+        if rows.iter().enumerate().all(|(row, from)| row == *from) {
+            return None;
+        }
+        let largest = (0..self.n * self.n).max_by(|a, b| l.get(*a).abs().total_cmp(&l.get(*b).abs()))?;
+        // A quotient may be wrong by 2.5 units in the last place.
+        let most = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
+        let (row, column, value) = (largest / self.n, largest % self.n, l.get(largest));
+        (value.abs() > most)
+            .then(|| format!("L[{row}][{column}] is {value}, more than 1: its pivot was not the largest"))
+    }
+}
+
 impl Oracle for Factorisation {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let [_, l, u, status] = outputs else { return Err("the outputs are not A, L, U and status".into()) };
+        let [_, l, u, status, rows] = outputs else {
+            return Err("the outputs are not A, L, U, status and rows".into());
+        };
         if let HostArray::I32(status) = status
             && status[0] != NO_BAD_PIVOT
         {
@@ -69,7 +93,10 @@ impl Oracle for Factorisation {
         }
         let (tolerance, method) = (self.tolerance(), self.combinations.method);
         let mut worst = Worst::default();
-        if let Some(place) = self.malformed(l, u) {
+        // What is no row at all becomes one beyond the last.
+        let row_of = |at| usize::try_from(rows.get(at) as i64).unwrap_or(usize::MAX);
+        let rows: Vec<usize> = (0..rows.len()).map(row_of).collect();
+        if let Some(place) = self.malformed(l, u).or_else(|| self.no_pivoting(l, &rows)) {
             worst.see(f64::INFINITY, || place);
             return Ok(Check { method, ..worst.check(tolerance) });
         }
@@ -81,8 +108,8 @@ impl Oracle for Factorisation {
         let columns = &self.combinations.columns;
         let (mut row_of_a, mut norm_of_a, mut norm_of_error) = (vec![0.0; n], 0f64, 0f64);
         let (mut largest_a, mut deviation) = (0f64, 0f64);
-        for row in 0..n {
-            self.a.read(row * n, &mut row_of_a);
+        for (row, from) in rows.into_iter().enumerate() {
+            self.a.read(from * n, &mut row_of_a);
             let mut error_of_row = 0.0;
             for (j, column) in columns.iter().enumerate() {
                 let wanted = column.of(&row_of_a);
@@ -93,7 +120,7 @@ impl Oracle for Factorisation {
                 // Each of n products may be flushed to zero.
                 let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
                 let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[at] };
-                worst.see(residual, || format!("{} is {}, A has {wanted}", column.place("(L·U)", row), product[at]));
+                worst.see(residual, || format!("{} is {}, P·A has {wanted}", column.place("(L·U)", row), product[at]));
             }
             norm_of_error = norm_of_error.max(error_of_row);
             norm_of_a = norm_of_a.max(row_of_a.iter().map(|a| a.abs()).sum());
@@ -117,8 +144,8 @@ mod tests {
     use crate::algorithms::input::Input;
     use crate::algorithms::matrix::for_factorisation;
 
-    /// A, L, U and a sound status, by the textbook's three loops in f32.
-    fn factors(a: &[f32], n: usize) -> [HostArray; 4] {
+    /// A, L, U, a sound status and the identity, by the textbook's three loops in f32.
+    fn factors(a: &[f32], n: usize) -> [HostArray; 5] {
         let (mut l, mut u) = (vec![0.0; n * n], a.to_vec());
         for i in 0..n {
             l[i * n + i] = 1.0;
@@ -131,7 +158,8 @@ mod tests {
                 }
             }
         }
-        [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), HostArray::I32(vec![NO_BAD_PIVOT])]
+        let (status, rows) = (HostArray::I32(vec![NO_BAD_PIVOT]), HostArray::I32((0..n as i32).collect()));
+        [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), status, rows]
     }
 
     fn metric(check: &Check, name: &str) -> f64 {
@@ -169,6 +197,35 @@ mod tests {
             let check = oracle.check(&outputs).expect("sound pivots");
             assert!(!check.passes() && check.worst.contains(expected), "{check:?}");
         }
+    }
+
+    #[test]
+    fn rows_must_be_a_permutation_and_pivots_the_largest_of_their_columns() {
+        let a = [1.0f32, 2.0, 4.0, 9.0];
+        let oracle = Factorisation::new(2, 1, HostArray::F32(a.to_vec()));
+        let check = |l: f32, u: [f32; 3], rows: [i32; 2]| {
+            let (l, u) = (vec![1.0, 0.0, l, 1.0], vec![u[0], u[1], 0.0, u[2]]);
+            let rows = HostArray::I32(rows.to_vec());
+            let status = HostArray::I32(vec![NO_BAD_PIVOT]);
+            let outputs = [HostArray::F32(a.to_vec()), HostArray::F32(l), HostArray::F32(u), status, rows];
+            oracle.check(&outputs).expect("sound pivots")
+        };
+        assert!(check(0.25, [4.0, 9.0, -0.25], [1, 0]).passes());
+        assert!(check(4.0, [1.0, 2.0, 1.0], [0, 1]).passes(), "without pivoting L may be large");
+        assert!(!check(0.25, [4.0, 9.0, -0.25], [0, 1]).passes());
+        for (rows, expected) in [
+            ([1, 1], "row 1 of P·A is row 1"),
+            ([0, 2], "row 1 of P·A is row 2"),
+            ([-1, 0], "row 0 of P·A is row 1844674"),
+        ] {
+            let check = check(0.25, [4.0, 9.0, -0.25], rows);
+            assert!(!check.passes() && check.worst.contains(expected), "{check:?}");
+        }
+        let swapped = Factorisation::new(2, 1, HostArray::F32(vec![4.0, 9.0, 1.0, 2.0]));
+        let mut outputs = factors(&[1.0, 2.0, 4.0, 9.0], 2);
+        outputs[4] = HostArray::I32(vec![1, 0]);
+        let check = swapped.check(&outputs).expect("sound pivots");
+        assert!(!check.passes() && check.worst.contains("L[1][0] is 4, more than 1"), "{check:?}");
     }
 
     #[test]

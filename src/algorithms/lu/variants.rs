@@ -4,7 +4,7 @@
 //! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
 //! word, clears L and copies A to U, which the document does on the host.
 
-use super::{A, L, NO_BAD_PIVOT, STATUS, U, order};
+use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
@@ -66,6 +66,49 @@ pub(super) static VARIANTS: &[Variant] = &[
                 vec![column, grid.dispatch(shaders[2], i, [rows, rows]), grid.dispatch(shaders[3], i, [1, rows])]
             })
         },
+    },
+    Variant {
+        name: "blocked",
+        aliases: &[],
+        summary: "blocks of columns: one large product each, and the next diagonal block factorised beside it",
+        source: "right-looking with look-ahead; docs/lu.md",
+        measures: Measures::Problem,
+        kernels: &["lu/blocked-pad", "lu/blocked-corner", "lu/blocked-solve", "lu/blocked-update"],
+        program: blocked::without_pivoting,
+    },
+    Variant {
+        name: "blocked-pivot",
+        aliases: &[],
+        summary: "the same with partial pivoting: rows stay where they are and are found through a list",
+        source: "right-looking with look-ahead; docs/lu.md",
+        measures: Measures::Problem,
+        kernels: &[
+            "lu/blocked-pad",
+            "lu/pivot-rows",
+            "lu/pivot-panel",
+            "lu/pivot-store",
+            "lu/pivot-finish",
+            "lu/blocked-solve",
+            "lu/blocked-update",
+        ],
+        program: blocked::with_pivoting,
+    },
+    Variant {
+        name: "blocked-pivot-texel",
+        aliases: &[],
+        summary: "for software devices: the same with products through texel views, P by shuffle",
+        source: "measured on llvmpipe; docs/lu.md",
+        measures: Measures::Problem,
+        kernels: &[
+            "lu/blocked-pad",
+            "lu/pivot-rows",
+            "lu/pivot-panel",
+            "lu/pivot-store",
+            "lu/pivot-finish",
+            "lu/blocked-solve",
+            "lu/blocked-update-texel",
+        ],
+        program: blocked::with_pivoting,
     },
 ];
 
@@ -134,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_matrix_of_one_element_is_only_copied() {
-        for variant in LU.variants {
+        for variant in LU.variants.iter().filter(|variant| !variant.name.starts_with("blocked")) {
             assert_eq!(program(variant.name, 1).steps.len(), 4, "{}", variant.name);
         }
     }
