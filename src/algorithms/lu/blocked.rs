@@ -402,7 +402,8 @@ impl Schedule<'_> {
 /// Invocations of the work-group that factorises an inner block of so many rows, and the rows that each of them holds.
 fn panel_shape(rows: u64, subgroup: u32, device: &DeviceInfo) -> [u32; 3] {
     let most: u32 = match (device.kind, rows) {
-        (DeviceKind::Cpu, _) | (_, ..=2048) => 256,
+        // No more than 64 rows an invocation.
+        (DeviceKind::Cpu, ..=16_384) | (_, ..=2048) => 256,
         (_, ..=4096) => 512,
         _ => 1024,
     };
