@@ -183,7 +183,10 @@ void main() {
         targets[i] = first + i;
         if (pivots[i] - first >= INNER) targets[INNER + vacated] = pivots[i];
         if (stays[i] == 0) sources[INNER + displaced] = first + i;
-        if (i == INNER - 1) moved = INNER + displaced + 1 - stays[i];
+        // They are as many as those, unless a column of zeros had no pivot: then one row is taken for two, which fails the case.
+        if (i == INNER - 1) {
+            moved = INNER + min(vacated + (pivots[i] - first < INNER ? 0 : 1), displaced + 1 - stays[i]);
+        }
     }
     barrier_of_memory();
     uint row = 0;  // of W; there are 64 invocations at least
