@@ -82,6 +82,15 @@ impl<'a> Schedule<'a> {
         BufferId(BUFFERS + self.scratch.len() - 1)
     }
 
+    /// Two panels that list the rows at their positions.
+    fn panels_with_rows(&mut self) -> [Panel; 2] {
+        let mut panels = self.panels();
+        for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
+            panel.rows = Some(self.own(name, DType::I32, self.stride));
+        }
+        panels
+    }
+
     /// The panels of even and of odd outer blocks: one is read while the other is written.
     fn panels(&mut self) -> [Panel; 2] {
         let elements = self.width * self.stride;
@@ -301,21 +310,10 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     let n = order(case.size).unwrap_or_default();
     let width = pivot_width(n, device);
     let mut schedule = Schedule::new(case, device, width);
-    let mut panels = schedule.panels();
-    for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
-        panel.rows = Some(schedule.own(name, DType::I32, schedule.stride));
-    }
+    let panels = schedule.panels_with_rows();
     schedule.pad(pad);
     let stride = schedule.stride;
-    let rows_of = |panel: Panel| panel.rows.unwrap_or(ROWS);
-    let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows_of(panels[1]))], &[("stride", stride)]));
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
-    // An update by nothing brings the first inner block to P.
-    let whole = Area { top: 0, left: 0, right: INNER, plane: 0, depth: 0 };
-    let first_panel = Target::Panel { to: panels[0], plane: 0 };
-    let dispatch = schedule.update(update, panels[1], panel_tile(device), whole, first_panel);
-    schedule.push(dispatch);
-
+    begin_with_pivoting(&mut schedule, [identity, update], panels);
     let inner = width / INNER;
     for (block, first) in (0..stride).step_by(width as usize).enumerate() {
         let (own, last) = (panels[block % 2], panels[(block + 1) % 2]);
@@ -361,15 +359,33 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Panel { to: last, plane: 0 });
             schedule.push(dispatch);
         } else {
-            let dispatch = schedule.store(store, own, first);
-            schedule.push(dispatch);
-            let buffers = [("W", schedule.w), ("L", L), ("order", ROWS)];
-            let [y, z] = fold(n, device.limits.group_count[1]);
-            let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
-            schedule.push(dispatch.group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]));
+            end_with_pivoting(&mut schedule, [store, finish], own, first);
         }
     }
     schedule.program()
+}
+
+/// Lists the rows as they lie, and brings the first inner block to P: by an update by nothing.
+fn begin_with_pivoting(schedule: &mut Schedule<'_>, [identity, update]: [&'static Shader; 2], panels: [Panel; 2]) {
+    let stride = schedule.stride;
+    let rows = panels[1].rows.unwrap_or(ROWS);
+    let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
+    let whole = Area { top: 0, left: 0, right: INNER, plane: 0, depth: 0 };
+    let first_panel = Target::Panel { to: panels[0], plane: 0 };
+    let dispatch = schedule.update(update, panels[1], panel_tile(schedule.device), whole, first_panel);
+    schedule.push(dispatch);
+}
+
+/// Stores the last panel, which begins at column `first`, and gathers L in the order of its rows.
+fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Shader; 2], own: Panel, first: u64) {
+    let (n, stride) = (schedule.n, schedule.stride);
+    let dispatch = schedule.store(store, own, first);
+    schedule.push(dispatch);
+    let buffers = [("W", schedule.w), ("L", L), ("order", ROWS)];
+    let [y, z] = fold(n, schedule.device.limits.group_count[1]);
+    let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]));
 }
 
 impl Schedule<'_> {
