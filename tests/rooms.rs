@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every room with the rooms that it imports, outside tests. A room stands below all that it imports.
+/// Every room with the rooms that it imports, outside tests.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("basis", &[]),
     ("device", &["basis"]),
@@ -80,11 +80,36 @@ fn without_tests(path: &Path) -> String {
     code.copied().collect::<Vec<_>>().join("\n")
 }
 
-/// The rooms that `text` names after `crate::`.
+/// The rooms that `text` names after `crate::`, alone or in braces.
 fn named(text: &str) -> BTreeSet<String> {
     let ends = |c: char| !(c.is_ascii_lowercase() || c == '_');
-    let rooms = text.split("crate::").skip(1).map(|rest| rest.split(ends).next().unwrap_or_default().to_string());
-    rooms.filter(|room| !room.is_empty()).collect()
+    let first = |path: &str| path.trim_start().split(ends).next().unwrap_or_default().to_string();
+    let rooms = |rest: &str| match rest.strip_prefix('{') {
+        Some(list) => outermost(list).iter().map(|path| first(path)).collect(),
+        None => vec![first(rest)],
+    };
+    text.split("crate::").skip(1).flat_map(rooms).filter(|room| !room.is_empty()).collect()
+}
+
+/// The items of a list in braces, whose opening one is behind us.
+fn outermost(list: &str) -> Vec<String> {
+    let (mut items, mut depth) = (vec![String::new()], 1);
+    for c in list.chars() {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        match c {
+            _ if depth == 0 => break,
+            ',' if depth == 1 => items.push(String::new()),
+            _ => items.last_mut().expect("one at least").push(c),
+        }
+    }
+    items
+}
+
+#[test]
+fn rooms_are_found_alone_in_braces_and_in_paths() {
+    let text = "use crate::basis::size::{Size, Sweep};\nuse crate::{device, vulkan::{Buffer, Device}, plan as p};\n\
+                let x = crate::stats::median(&[1.0]); pub(crate) fn f() -> crate::Y {}";
+    assert_eq!(named(text).into_iter().collect::<Vec<_>>(), ["basis", "device", "plan", "stats", "vulkan"]);
 }
 
 /// The arrows of the code as it is.

@@ -161,7 +161,7 @@ impl Declarations {
         let [_, minor, major, _] = words[1].to_le_bytes();
         let mut found =
             Self { version: [major, minor], kept: words[..HEADER].to_vec(), capabilities: vec![], size_ids: None };
-        let (mut at, mut last, mut in_functions) = (HEADER, Op::Nop as u32, false);
+        let (mut at, mut last, mut in_functions, mut entered) = (HEADER, Op::Nop as u32, false, false);
         while at < words.len() {
             let (length, opcode) = ((words[at] >> 16) as usize, words[at] & 0xffff);
             let end = at + length;
@@ -169,6 +169,7 @@ impl Declarations {
                 return Err(format!("it is damaged at word {at}: an instruction reaches beyond its end"));
             }
             in_functions |= opcode == Op::Function as u32;
+            entered |= opcode == Op::EntryPoint as u32;
             match words[at + 1..end] {
                 _ if in_functions => {}
                 [capability] if opcode == Op::Capability as u32 => found.capabilities.push(
@@ -183,7 +184,8 @@ impl Declarations {
             last = opcode;
             at = end;
         }
-        if in_functions && last != Op::FunctionEnd as u32 {
+        // An entry point without a function, as where a file was cut off before the first, crashes drivers.
+        if (in_functions || entered) && last != Op::FunctionEnd as u32 {
             return Err("it is damaged: it does not end with the end of a function".into());
         }
         Ok(found)
@@ -566,12 +568,13 @@ fn literal(operand: &Operand) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    /// A compute shader that declares no more than `declarations`, each an opcode and its operands.
+    /// A compute shader that declares no more than `declarations`, each an opcode and its operands, and does nothing.
     fn module(declarations: &[&[u32]]) -> Vec<u8> {
         let main = [Op::EntryPoint as u32, 5, 1, u32::from_le_bytes(*b"main"), 0];
         let group = [Op::ExecutionMode as u32, 1, 17, 8, 4, 1];
+        let body: [&[u32]; 2] = [&[Op::Function as u32, 98, 1, 0, 99], &[Op::FunctionEnd as u32]];
         let mut words = vec![MAGIC, 0x1_0500, 0, 100, 0];
-        for instruction in [&[&main[..], &group[..]], declarations].concat() {
+        for instruction in [&[&main[..], &group[..]], declarations, &body].concat() {
             words.push((instruction.len() as u32) << 16 | instruction[0]);
             words.extend(&instruction[1..]);
         }

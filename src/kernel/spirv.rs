@@ -99,6 +99,9 @@ mod tests {
         assert!(error(&bytes(&[MAGIC.swap_bytes(), 0, 0, 0, 0])).contains("order of another machine"));
         assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0])).contains("no entry point"));
         assert!(error(&naive.spirv[..naive.spirv.len() - 4]).contains("does not end with the end of a function"));
+        let functions = naive.spirv.chunks_exact(4).position(|word| *word == 0x5_0036u32.to_le_bytes());
+        let declarations = &naive.spirv[..4 * functions.expect("it has a function")];
+        assert!(error(declarations).contains("does not end with the end of a function"));
         let at = entry_point(&naive.spirv);
         assert!(error(&naive.spirv[..4 * (at + 2)]).contains(&format!("is damaged at word {at}")));
         assert!(error(&bytes(&[MAGIC, 0x1_0000, 0, 1, 0, 0])).contains("is damaged at word 5"));

@@ -216,7 +216,9 @@ impl Plan {
     /// What is wrong with the options or the configuration.
     pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
         let selections = match config {
-            Some(path) => read_config(path)?.into_iter().map(|table| typed.clone().or(table)).collect(),
+            Some(path) => {
+                read_config(path)?.into_iter().map(|table| typed.clone().or(with_own_figures(table))).collect()
+            }
             None => vec![typed.clone()],
         };
         let runs = selections.iter().map(|selection| PlannedRun::new(selection, Purpose::Bench));
@@ -513,6 +515,18 @@ fn chosen_sampling(selection: &Selection) -> Result<Sampling, String> {
     })
 }
 
+/// A table of a configuration whose published figures name the algorithm and the type that it measures by itself:
+/// options that are typed measure something else, and the figures stay what they are.
+fn with_own_figures(mut table: Selection) -> Selection {
+    if let Ok(run) = PlannedRun::new(&table, Purpose::Bench) {
+        for (source, figures) in table.published.iter_mut().zip(run.published) {
+            source.algorithm = Some(figures.algorithm.name.into());
+            source.dtype = Some(figures.dtype);
+        }
+    }
+    table
+}
+
 fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|e| {
@@ -696,6 +710,26 @@ mod tests {
             assert!(all.contains(&"tiled") && !all.contains(&"coopmat"), "{all:?}");
         }
         assert_eq!(of(&["coopmat", "naive"]), ["coopmat", "naive"]);
+    }
+
+    #[test]
+    fn published_figures_are_of_what_their_table_measures_whatever_is_typed() {
+        let config: Config = toml::from_str(
+            "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = 8\n[[bench.published]]\nsource = 'a post'\n\
+             device = 'a card'\ncontains = 'kernel'\nmilliseconds = { naive = { 8 = 1.5 } }",
+        )
+        .expect("a configuration");
+        let [table]: [Selection; 1] = config.bench.try_into().expect("one table");
+        let types = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        for typed in [
+            Selection::default(),
+            Selection { algorithm: vec!["lu".into()], ..Selection::default() },
+            Selection { dtype: types(&["f64"]), ..Selection::default() },
+            Selection { dtype: types(&["f32", "f64"]), ..Selection::default() },
+        ] {
+            let run = PlannedRun::new(&typed.or(with_own_figures(table.clone())), Purpose::Bench).expect("a plan");
+            assert_eq!((run.published[0].algorithm.name, run.published[0].dtype), ("matmul", DType::F32));
+        }
     }
 
     #[test]
