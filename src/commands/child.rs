@@ -6,7 +6,7 @@ use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::measure::session::Setup;
 use crate::record::Record;
-use crate::record::reader::{self};
+use crate::record::reader;
 use crate::vulkan::Validation;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;

@@ -2,7 +2,6 @@
 //! costs more than all else of reading a record: its samples are in there.
 
 use crate::algorithms::CheckMethod;
-
 use crate::basis::metric::Metric;
 use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Verification, Warning};
 use crate::stats::Summary;
