@@ -14,7 +14,7 @@ pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// # Errors
 /// What is wrong, and what to do.
 pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
-    let (found, expected) = (Interface::read(bytes)?, &kernel.interface);
+    let (found, expected) = (Interface::read_substitute(bytes)?, &kernel.interface);
     if found.version > expected.version {
         let text = |[major, minor]: [u8; 2]| format!("{major}.{minor}");
         return Err(format!(
