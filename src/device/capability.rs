@@ -454,6 +454,15 @@ pub(crate) mod tests {
         Feature::ShaderBFloat16CooperativeMatrix,
     ];
 
+    /// A GPU with sub-groups of 32 and 48 KiB of shared memory, as to features the software device.
+    pub(crate) fn gpu() -> DeviceInfo {
+        let mut device = software_device();
+        device.kind = DeviceKind::DiscreteGpu;
+        device.subgroup.size = 32;
+        device.limits.shared_memory = Bytes(48 << 10);
+        device
+    }
+
     /// A device like the software device of Debian 12, for tests without one.
     pub(crate) fn software_device() -> DeviceInfo {
         DeviceInfo {

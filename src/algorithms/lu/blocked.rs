@@ -484,15 +484,7 @@ mod tests {
     use super::*;
     use crate::algorithms::lu::LU;
     use crate::basis::size::Size;
-    use crate::device::capability::tests::software_device;
-
-    fn gpu() -> DeviceInfo {
-        let mut device = software_device();
-        device.kind = DeviceKind::DiscreteGpu;
-        device.subgroup.size = 32;
-        device.limits.shared_memory = crate::basis::units::Bytes(48 << 10);
-        device
-    }
+    use crate::device::capability::tests::{gpu, software_device};
 
     fn program(variant: &str, n: u64, device: &DeviceInfo) -> Program {
         let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);

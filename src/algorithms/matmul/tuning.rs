@@ -155,15 +155,12 @@ mod tests {
     use super::*;
     use crate::basis::size::{Size, Sweep};
     use crate::basis::units::Bytes;
-    use crate::device::capability::tests::software_device;
+    use crate::device::capability::{self, tests::software_device};
     use crate::device::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
 
     fn gpu() -> DeviceInfo {
-        let mut device = software_device();
-        device.kind = DeviceKind::DiscreteGpu;
-        device.subgroup.size = 32;
-        device.limits.shared_memory = Bytes(48 << 10);
-        device.features = crate::device::capability::Feature::ALL.iter().copied().collect();
+        let mut device = capability::tests::gpu();
+        device.features = capability::Feature::ALL.iter().copied().collect();
         let shape = |accumulator: &str| CooperativeMatrix {
             m: 16,
             n: 16,
