@@ -25,6 +25,6 @@ impl Algorithm {
         {
             tunable.legal(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
         }
-        variant.program(case, device)?.feasible(&problem.buffers(), device)
+        self.program(variant, case, device)?.feasible(&problem.buffers(), device)
     }
 }

@@ -64,6 +64,13 @@ impl Input {
         self != Self::Singular
     }
 
+    /// Whether elimination with partial pivoting solves systems of equations with such a matrix: the growth of
+    /// Wilkinson's takes every digit.
+    #[must_use]
+    pub fn has_solution(self) -> bool {
+        self.has_answer() && self != Self::Wilkinson
+    }
+
     /// The name on the command line and in records.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -71,8 +71,51 @@ pub struct Algorithm {
     /// The built-in rule of `--variant auto`: names of variants, the best for a case on a device first; `None` where
     /// there is no rule.
     pub favourites: Option<fn(&CaseSpec, &DeviceInfo) -> &'static [&'static str]>,
+    /// How its programs go on to the solution of a system of equations, where they can: `--solve`.
+    pub solution: Option<&'static Solution>,
     /// The problem that a case poses, or why its size makes no sense.
     pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
+}
+
+/// How programs that leave a result, such as the factors of a matrix, go on to solve a system of equations by it.
+pub struct Solution {
+    /// What is solved, in one sentence.
+    pub summary: &'static str,
+    /// Formula of the nominal work, for documentation.
+    pub work: &'static str,
+    /// The kernels that it takes beside those of the variant, in the order in which `program` gets them.
+    pub kernels: &'static [&'static str],
+    /// The program that solves a case, made from one that leaves the result. Pure.
+    pub program: fn(Program, &[&'static Shader], &CaseSpec, &DeviceInfo) -> Program,
+}
+
+/// What is asked of an algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// Its own result: of a factorisation the factors.
+    #[default]
+    Result,
+    /// The solution of a system of equations by that result.
+    Solution,
+}
+
+impl Goal {
+    /// Whether it is the algorithm's own result.
+    #[must_use]
+    pub fn is_result(&self) -> bool {
+        *self == Self::Result
+    }
+
+    /// The name in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::Solution => "solution",
+        }
+    }
 }
 
 /// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
@@ -127,6 +170,8 @@ pub struct Variant {
 pub enum Measures {
     /// How fast it solves the problem.
     Problem,
+    /// How fast it solves a system of equations. It has no result but the solution.
+    Solution,
     /// The cost of an operation in one of its forms.
     Form(Form),
     /// A limit of the device; `None` for a size that the algorithm has no problem of.
@@ -149,6 +194,8 @@ pub struct CaseSpec {
     pub size: Size,
     /// The element type that its kernels are compiled for.
     pub dtype: DType,
+    /// What is asked for.
+    pub goal: Goal,
     /// The kind of input data.
     pub input: Input,
     /// Seed of the input data.
@@ -220,7 +267,7 @@ impl CaseSpec {
     #[must_use]
     pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
         let (input, stop) = (algorithm.inputs[0], StopRule::default());
-        Self { size, dtype, input, seed: 1, subgroup_size: None, stop, tile: None }
+        Self { size, dtype, goal: Goal::Result, input, seed: 1, subgroup_size: None, stop, tile: None }
     }
 
     /// The sub-group size that a program for this case uses.
@@ -340,9 +387,37 @@ impl Algorithm {
         self.tunable.iter().find(|tunable| tunable.variant == variant.name)
     }
 
-    /// The element types that at least one variant supports.
-    pub fn dtypes(&self) -> impl Iterator<Item = DType> {
-        DType::ALL.into_iter().filter(|dtype| self.variants.iter().any(|variant| variant.supports(*dtype)))
+    /// The element types in which at least one variant reaches `goal`.
+    pub fn dtypes(&self, goal: Goal) -> impl Iterator<Item = DType> {
+        let some = move |dtype: &DType| self.variants.iter().any(|variant| variant.reaches(goal, *dtype));
+        DType::ALL.into_iter().filter(some)
+    }
+
+    /// What can be asked of it.
+    #[must_use]
+    pub fn goals(&self) -> &'static [Goal] {
+        match self.solution {
+            Some(_) => &[Goal::Result, Goal::Solution],
+            None => &[Goal::Result],
+        }
+    }
+
+    /// The program of `variant` for a case: its own, and where a solution is asked for what goes on to it.
+    ///
+    /// # Errors
+    /// Why the device cannot run it.
+    pub fn program(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+        let program = variant.program(case, device)?;
+        match (case.goal, variant.measures, self.solution) {
+            (Goal::Solution, Measures::Problem, Some(solution)) => {
+                let shaders = solution.kernels.iter().map(|name| Shader::find(name, case.dtype));
+                let shaders = shaders.collect::<Option<Vec<_>>>();
+                let shaders = shaders.ok_or_else(|| format!("has no {} kernel to solve with", case.dtype))?;
+                let program = (solution.program)(program, &shaders, case, device);
+                program.unsupported(device).map_or(Ok(program), Err)
+            }
+            _ => Ok(program),
+        }
     }
 }
 
@@ -351,6 +426,12 @@ impl Variant {
     #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
         self.shaders(dtype).is_some()
+    }
+
+    /// Whether it has what is asked for in an element type.
+    #[must_use]
+    pub fn reaches(&self, goal: Goal, dtype: DType) -> bool {
+        self.supports(dtype) && (goal == Goal::Solution || !matches!(self.measures, Measures::Solution))
     }
 
     /// Its kernels compiled for `dtype`.
@@ -364,7 +445,7 @@ impl Variant {
     pub fn form(&self) -> Option<Form> {
         match self.measures {
             Measures::Form(form) => Some(form),
-            Measures::Problem | Measures::Limit(_) => None,
+            Measures::Problem | Measures::Solution | Measures::Limit(_) => None,
         }
     }
 
@@ -373,7 +454,7 @@ impl Variant {
     pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
         match self.measures {
             Measures::Limit(of) => of(size, dtype),
-            Measures::Problem | Measures::Form(_) => None,
+            Measures::Problem | Measures::Solution | Measures::Form(_) => None,
         }
     }
 
@@ -416,7 +497,9 @@ mod tests {
 
     #[test]
     fn every_kernel_belongs_to_a_variant_and_every_variant_has_its_kernels() {
-        let named: BTreeSet<&str> = all_variants().flat_map(|(_, variant)| variant.kernels.iter().copied()).collect();
+        let solutions = ALGORITHMS.iter().filter_map(|algorithm| algorithm.solution).flat_map(|own| own.kernels);
+        let variants = all_variants().flat_map(|(_, variant)| variant.kernels);
+        let named: BTreeSet<&str> = variants.chain(solutions).copied().collect();
         let compiled: BTreeSet<&str> = SHADERS.iter().map(|shader| &*shader.name).collect();
         assert_eq!(named, compiled, "glsl/*/*.comp and the registry differ");
         for (algorithm, variant) in all_variants() {
@@ -431,10 +514,11 @@ mod tests {
             let sizes = [algorithm.default_size.cpu, algorithm.verify_size.cpu];
             let sizes = sizes.iter().flat_map(|text| text.parse::<Sweep>().expect("a sweep").0);
             for size in sizes {
-                for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
-                    let case = CaseSpec::new(algorithm, size, dtype);
+                let goals = algorithm.goals().iter().flat_map(|goal| DType::ALL.map(|dtype| (*goal, dtype)));
+                for (goal, dtype) in goals.filter(|(goal, dtype)| variant.reaches(*goal, *dtype)) {
+                    let case = CaseSpec { goal, ..CaseSpec::new(algorithm, size, dtype) };
                     let problem = (algorithm.problem)(&case).expect("a sensible size");
-                    let program = variant.program(&case, &device);
+                    let program = algorithm.program(variant, &case, &device);
                     let matrices = variant
                         .shaders(dtype)
                         .is_some_and(|shaders| shaders.iter().any(|shader| shader.declares("CooperativeMatrixKHR")));

@@ -329,6 +329,10 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
 
+    /// lu: only the solutions of A·x = b [default: these and the factors].
+    #[arg(long)]
+    pub solve: bool,
+
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
         long,
@@ -383,8 +387,8 @@ pub struct ReportArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
-        Self { algorithm, variant, size, dtype, input, device, seed, subgroup_size, ..Self::default() }
+        let VerifyArgs { algorithm, variant, size, dtype, input, solve, device, subgroup_size, seed } = args;
+        Self { algorithm, variant, size, dtype, input, solve, device, seed, subgroup_size, ..Self::default() }
     }
 }
 

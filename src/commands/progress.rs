@@ -90,14 +90,23 @@ fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Goal;
     use crate::basis::dtype::DType;
 
     #[test]
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
         let case = |variant: &str, dtype, extents: &str, reason: &str| {
             let (variant, extents) = (variant.into(), extents.into());
-            let id =
-                CaseId { algorithm: "matmul", variant, dtype, extents, input: None, subgroup_size: None, stop: None };
+            let id = CaseId {
+                algorithm: "matmul",
+                variant,
+                dtype,
+                extents,
+                goal: Goal::Result,
+                input: None,
+                subgroup_size: None,
+                stop: None,
+            };
             (id, reason.to_string())
         };
         let skipped = [

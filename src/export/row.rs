@@ -14,6 +14,8 @@ pub(super) struct Row {
     pub(super) variant: String,
     pub(super) dtype: String,
     pub(super) size: String,
+    /// What was asked of the algorithm: its result or a solution.
+    pub(super) goal: &'static str,
     pub(super) input: String,
     pub(super) seed: u64,
     pub(super) subgroup_size: Option<u32>,
@@ -68,6 +70,7 @@ impl Row {
             variant: case.variant.clone(),
             dtype: case.dtype.to_string(),
             size: case.size.to_string(),
+            goal: case.goal.name(),
             input: case.input.to_string(),
             seed: case.seed,
             subgroup_size: case.subgroup_size,

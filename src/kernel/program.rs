@@ -288,6 +288,17 @@ impl Dispatch {
         addressed.chain(self.views.iter().copied()).chain(self.indirect)
     }
 
+    fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
+        for value in &mut self.values {
+            if let Value::Buffer(id) = value {
+                *id = place(*id);
+            }
+        }
+        for id in self.views.iter_mut().chain(&mut self.indirect) {
+            *id = place(*id);
+        }
+    }
+
     fn set(&mut self, id: u32, value: u32) {
         self.constants.retain(|(constant, _)| *constant != id);
         self.constants.push((id, value));
@@ -401,6 +412,23 @@ impl Program {
     #[must_use]
     pub fn allowing(mut self, allowance: f64) -> Self {
         self.allowance = allowance;
+        self
+    }
+
+    /// The same steps over other buffers: each of its buffers becomes the one that `place` says.
+    #[must_use]
+    pub fn over(mut self, place: impl Fn(BufferId) -> BufferId) -> Self {
+        let body = self.repeat.as_mut().map(|repeat| {
+            repeat.stop = place(repeat.stop);
+            &mut repeat.body
+        });
+        for step in self.steps.iter_mut().chain(body.into_iter().flatten()) {
+            match step {
+                Step::Dispatch(dispatch) => dispatch.move_to(&place),
+                Step::Fill { buffer, .. } => *buffer = place(*buffer),
+                Step::Copy { from, to } => (*from, *to) = (place(*from), place(*to)),
+            }
+        }
         self
     }
 
@@ -618,6 +646,23 @@ mod tests {
             let [y, z] = fold(count, 65_535);
             assert!(y <= 65_535 && y * z >= count && (y * z - count) < y, "{count}: {y}×{z}");
         }
+    }
+
+    #[test]
+    fn a_program_over_other_buffers_names_them_in_every_step() {
+        let steps = || {
+            let mut kernel = naive();
+            (kernel.views, kernel.indirect) = (vec![BufferId(1)], Some(BufferId(2)));
+            let [a, b, c] = [0, 1, 2].map(BufferId);
+            vec![Step::Dispatch(kernel), Step::Fill { buffer: a, word: 0 }, Step::Copy { from: b, to: c }]
+        };
+        let repeat = Some(Repeat { body: steps(), stop: BufferId(2), bound: 1 });
+        let program = Program { steps: steps(), repeat, ..Program::default() }.over(|id| BufferId(10 * id.0 + 1));
+        let named: Vec<_> = program.all_steps().map(Step::buffers).collect();
+        let expected =
+            [vec![1, 11, 21, 11, 21], vec![1], vec![11, 21]].map(|ids| ids.into_iter().map(BufferId).collect());
+        assert!(named.chunks(3).all(|steps| steps == &expected as &[Vec<_>]) && named.len() == 6, "{named:?}");
+        assert_eq!(program.repeat.expect("rounds").stop, BufferId(21));
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub(crate) mod method;
 pub(crate) mod options;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Sweeps, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::size::{Size, Sweep};
@@ -132,6 +132,8 @@ pub struct CaseId {
     pub dtype: DType,
     /// The size written out in full: `1024x1024x1024`.
     pub extents: String,
+    /// What is asked for.
+    pub goal: Goal,
     /// The kind of input, where it is not the default.
     pub input: Option<Input>,
     /// The sub-group size that is required.
@@ -143,8 +145,11 @@ pub struct CaseId {
 impl fmt::Display for CaseId {
     /// `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, variant, dtype, extents, input, subgroup_size, stop } = self;
+        let Self { algorithm, variant, dtype, extents, goal, input, subgroup_size, stop } = self;
         let mut id = format!("{algorithm}/{variant}/{dtype}/{extents}");
+        if *goal == Goal::Solution {
+            id = format!("{id}/solve");
+        }
         if let Some(input) = input {
             id = format!("{id}/{input}");
         }
@@ -180,6 +185,7 @@ impl CaseGroup {
             variant: variant.into(),
             dtype: spec.dtype,
             extents: (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents()),
+            goal: spec.goal,
             input: (spec.input != algorithm.inputs[0]).then_some(spec.input),
             subgroup_size: spec.subgroup_size,
             stop: (algorithm.iterative && spec.stop != StopRule::default()).then_some(spec.stop),
@@ -361,6 +367,7 @@ struct Axes {
     inputs: Vec<Input>,
     /// Whether no kind of input was named: then those other than the default are for cheap problems that make sense.
     any_input: bool,
+    goals: Vec<Goal>,
     sizes: Vec<(Size, DeviceClass)>,
     subgroup_sizes: Vec<Option<u32>>,
     seed: u64,
@@ -376,13 +383,24 @@ impl Axes {
         stop: StopRule,
         purpose: Purpose,
     ) -> Result<Self, String> {
+        let goals = chosen_goals(algorithm, selection, purpose)?;
         let (variants, pick) = chosen_variants(algorithm, &selection.variant)?;
+        if let (Some(variant), [Goal::Result], false) = (
+            variants.iter().find(|variant| matches!(variant.measures, Measures::Solution)),
+            &goals[..],
+            is_everything(&selection.variant),
+        ) {
+            return Err(format!(
+                "variant '{}' of {} solves systems of equations; add --solve",
+                variant.name, algorithm.name
+            ));
+        }
         // The choice may fall on any variant, so it has every type that one of them has.
         let all: Vec<_> = algorithm.variants.iter().collect();
         let candidates = if pick == VariantChoice::Auto { &all } else { &variants };
         Ok(Self {
             algorithm,
-            dtypes: chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)?,
+            dtypes: chosen_dtypes(algorithm, candidates, &goals, selection, purpose)?,
             inputs: chosen_inputs(algorithm, selection.input.as_deref(), purpose)?,
             sizes: chosen_sizes(algorithm, &selection.size, purpose)?,
             subgroup_sizes: chosen_subgroups(&selection.subgroup_size)?,
@@ -392,17 +410,20 @@ impl Axes {
             seed: selection.seed.unwrap_or(1),
             variants,
             pick,
+            goals,
             stop,
         })
     }
 
     /// The problems: the product of the axes except the variants, each with the devices that it is for.
     fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
-        let types = self.dtypes.iter().flat_map(|dtype| self.inputs.iter().map(move |input| (*dtype, *input)));
+        let goals = self.goals.iter().flat_map(|goal| self.dtypes.iter().map(move |dtype| (*goal, *dtype)));
+        let types = goals.flat_map(|kind| self.inputs.iter().map(move |input| (kind, *input)));
         let sized = types.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
         let required = sized.flat_map(|(kind, size)| self.subgroup_sizes.iter().map(move |width| (kind, size, *width)));
-        required.map(|((dtype, input), (size, on), subgroup_size)| {
-            (CaseSpec { size, dtype, input, seed: self.seed, subgroup_size, stop: self.stop, tile: None }, on)
+        required.map(|(((goal, dtype), input), (size, on), subgroup_size)| {
+            let Self { seed, stop, .. } = *self;
+            (CaseSpec { size, dtype, goal, input, seed, subgroup_size, stop, tile: None }, on)
         })
     }
 
@@ -410,23 +431,28 @@ impl Axes {
     fn groups(&self) -> Result<Vec<CaseGroup>, String> {
         let mut groups = vec![];
         for (spec, on) in self.problems() {
-            if self.makes_sense(&spec)? {
+            let variants = self.variants_for(spec.goal, spec.dtype);
+            // What no variant has was not asked for: some have the type for another goal.
+            if !variants.is_empty() && self.makes_sense(&spec)? {
                 let Self { algorithm, pick, on_host, .. } = *self;
-                groups.push(CaseGroup { algorithm, spec, variants: self.variants_for(spec.dtype), on, pick, on_host });
+                groups.push(CaseGroup { algorithm, spec, variants, on, pick, on_host });
             }
         }
         Ok(groups)
     }
 
-    /// The variants for a type. Who asks for all means those that have it; who names one learns that it has not.
-    fn variants_for(&self, dtype: DType) -> Vec<&'static Variant> {
-        let has = |variant: &&Variant| !self.any_variant || variant.supports(dtype);
+    /// The variants for a goal and a type. Who asks for all means those that have it; who names one learns that it has not.
+    fn variants_for(&self, goal: Goal, dtype: DType) -> Vec<&'static Variant> {
+        let has = |variant: &&Variant| !self.any_variant || variant.reaches(goal, dtype);
         self.variants.iter().copied().filter(has).collect()
     }
 
     /// Whether a problem is wanted; an error if it was asked for and cannot be.
     fn makes_sense(&self, spec: &CaseSpec) -> Result<bool, String> {
         let problem = (self.algorithm.problem)(spec);
+        if self.any_input && spec.goal == Goal::Solution && !spec.input.has_solution() {
+            return Ok(false);
+        }
         if self.any_input && spec.input != self.algorithm.inputs[0] {
             return Ok(problem.is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK));
         }
@@ -584,11 +610,14 @@ fn chosen_variants(
 fn chosen_dtypes(
     algorithm: &Algorithm,
     variants: &[&Variant],
-    names: &[String],
+    goals: &[Goal],
+    selection: &Selection,
     purpose: Purpose,
 ) -> Result<Vec<DType>, String> {
-    let supported: Vec<_> =
-        DType::ALL.into_iter().filter(|dtype| variants.iter().any(|variant| variant.supports(*dtype))).collect();
+    let names = &selection.dtype;
+    let reached =
+        |dtype: &DType| goals.iter().any(|goal| variants.iter().any(|variant| variant.reaches(*goal, *dtype)));
+    let supported: Vec<_> = DType::ALL.into_iter().filter(reached).collect();
     if names.is_empty() {
         return Ok(match purpose {
             Purpose::Bench => supported[..1].to_vec(),
@@ -603,6 +632,24 @@ fn chosen_dtypes(
         }
         None => Ok(dtypes),
     }
+}
+
+fn chosen_goals(algorithm: &Algorithm, selection: &Selection, purpose: Purpose) -> Result<Vec<Goal>, String> {
+    match (selection.solve, purpose) {
+        (true, _) if algorithm.solution.is_none() => Err(format!(
+            "{} has no systems of equations to solve; leave out --solve, which is for: {}",
+            algorithm.name,
+            solvers().join(", ")
+        )),
+        (true, _) => Ok(vec![Goal::Solution]),
+        (false, Purpose::Verify) => Ok(algorithm.goals().to_vec()),
+        (false, Purpose::Bench) => Ok(vec![Goal::Result]),
+    }
+}
+
+/// The names of the algorithms that go on to a solution.
+fn solvers() -> Vec<&'static str> {
+    algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| own.name).collect()
 }
 
 fn chosen_inputs(algorithm: &Algorithm, name: Option<&str>, purpose: Purpose) -> Result<Vec<Input>, String> {
@@ -793,14 +840,18 @@ mod tests {
         let plan = PlannedRun::new(&Selection::default(), Purpose::Verify).expect("a plan");
         for algorithm in algorithms::ALGORITHMS {
             let groups = || plan.groups.iter().filter(|group| std::ptr::eq(group.algorithm, *algorithm));
-            for dtype in algorithm.dtypes() {
+            for (goal, dtype) in
+                algorithm.goals().iter().flat_map(|goal| algorithm.dtypes(*goal).map(|dtype| (*goal, dtype)))
+            {
                 // `signed` is there to be refused where an algorithm needs a positive matrix.
                 for input in algorithm
                     .inputs
                     .iter()
                     .filter(|input| input.has_answer() && !(algorithm.iterative && **input == Input::Signed))
+                    .filter(|input| goal == Goal::Result || input.has_solution())
                 {
-                    assert!(groups().any(|group| group.spec.dtype == dtype && group.spec.input == *input));
+                    let of = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
+                    assert!(groups().any(|group| of(&group.spec) == (goal, dtype, *input)));
                 }
             }
         }

@@ -39,6 +39,11 @@ pub struct Selection {
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
 
+    /// lu: go on to the solution of A·x = b, which is right where HPL's scaled residual is below 16; with f64, by f32
+    /// factors and iterative refinement.
+    #[arg(long)]
+    pub solve: bool,
+
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu`, `all` or `host` (its cores, without Vulkan)
     /// [default: the best GPU, else the software device].
     #[arg(
@@ -144,6 +149,7 @@ impl Selection {
             size: list(self.size, config.size),
             dtype: list(self.dtype, config.dtype),
             input: self.input.or(config.input),
+            solve: self.solve || config.solve,
             device: list(self.device, config.device),
             seed: self.seed.or(config.seed),
             subgroup_size: list(self.subgroup_size, config.subgroup_size),
@@ -186,6 +192,7 @@ impl Selection {
             ("cache", self.cache.clone()),
             ("pause", self.pause.clone()),
         ];
+        arguments.extend(self.solve.then(|| "--solve".to_string()));
         // In one word, so that a value that begins with a dash stays a value.
         arguments.extend(lists.chain(values).filter_map(|(name, value)| Some(format!("--{name}={}", value?))));
         arguments
@@ -322,6 +329,7 @@ mod tests {
             size: list(&["64..128", "1000x70x130"]),
             dtype: list(&["f32", "f16"]),
             input: text("signed"),
+            solve: true,
             device: list(&["0", "llvm pipe"]),
             seed: Some(7),
             subgroup_size: list(&["8"]),

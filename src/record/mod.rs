@@ -7,7 +7,7 @@ pub(crate) mod reader;
 pub(crate) mod schema;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Check, CheckMethod, Form, Problem, StopRule, Variant};
+use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::metric::Metric;
 use crate::basis::units::{Nanos, Work};
@@ -85,6 +85,9 @@ pub struct Case {
     /// Size as it was asked for: `1024`.
     #[cfg_attr(test, schemars(with = "String"))]
     pub size: CaseSize,
+    /// What was asked for; absent for the algorithm's own result.
+    #[serde(default, skip_serializing_if = "Goal::is_result")]
+    pub goal: Goal,
     /// Kind of input data.
     pub input: Input,
     /// Seed of the input data.
@@ -443,8 +446,36 @@ impl Case {
     /// nor device matter.
     #[must_use]
     pub fn same_problem(&self, other: &Self) -> bool {
-        let problem = |case: &Self| (case.dtype, case.input, case.seed, case.stop);
+        let problem = |case: &Self| (case.dtype, case.goal, case.input, case.seed, case.stop);
         self.algorithm == other.algorithm && problem(self) == problem(other) && self.size.same(&other.size)
+    }
+
+    /// Whether tables and charts show it beside `other`: cases of the same algorithm, goal, element type and input.
+    #[must_use]
+    pub fn same_kind(&self, other: &Self) -> bool {
+        let kind = |case: &Self| (case.dtype, case.goal, case.input);
+        self.algorithm == other.algorithm && kind(self) == kind(other)
+    }
+
+    /// The heading over cases of its kind: `lu --solve f32, uniform input`.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        format!("{}, {} input", self.subject(), self.input)
+    }
+
+    /// The algorithm, what was asked of it, and the element type: `lu --solve f32`.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        format!("{} {}", self.asked(), self.dtype)
+    }
+
+    /// The algorithm and what was asked of it: `lu --solve`.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        match self.goal {
+            Goal::Result => self.algorithm.clone(),
+            Goal::Solution => format!("{} --solve", self.algorithm),
+        }
     }
 
     /// What it computes with.
@@ -478,6 +509,7 @@ impl Case {
             variant: variant.into(),
             dtype: group.spec.dtype,
             size: group.spec.size.into(),
+            goal: group.spec.goal,
             input: group.spec.input,
             seed: group.spec.seed,
             subgroup_size: group.spec.subgroup_size,

@@ -7,7 +7,7 @@ use crate::record::{Case, Limit, Measured, Outcome, Record, Share};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Cases that share a table: one device, algorithm, element type and kind of input.
+/// Cases that share a table: one device, algorithm, goal, element type and kind of input.
 struct Section<'a> {
     device: &'a DeviceInfo,
     cases: Vec<&'a Case>,
@@ -52,10 +52,7 @@ fn hosts<'a>(record: &'a Record, section: &Section<'_>) -> Vec<&'a Case> {
     let is_host = |case: &Case| record.devices.iter().any(|d| d.index == case.device && d.kind == DeviceKind::Host);
     let first = section.cases[0];
     let same = |case: &&Case| {
-        (&case.algorithm, case.dtype, case.input) == (&first.algorithm, first.dtype, first.input)
-            && section.device.kind != DeviceKind::Host
-            && is_host(case)
-            && case.measured().is_some()
+        case.same_kind(first) && section.device.kind != DeviceKind::Host && is_host(case) && case.measured().is_some()
     };
     record.cases.iter().filter(same).collect()
 }
@@ -164,7 +161,7 @@ fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Se
             out.push('\n');
         }
         let device = section.device;
-        let _ = writeln!(out, "{} {}, {} input", case.algorithm, case.dtype, case.input);
+        let _ = writeln!(out, "{}", case.kind());
         let _ = writeln!(out, "device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
         body(&section, &mut out);
     }
@@ -174,10 +171,7 @@ fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Se
 fn sections(record: &Record) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = vec![];
     for case in &record.cases {
-        let same = |other: &Case| {
-            (other.device, &other.algorithm, other.dtype, other.input)
-                == (case.device, &case.algorithm, case.dtype, case.input)
-        };
+        let same = |other: &Case| other.device == case.device && other.same_kind(case);
         match sections.iter_mut().find(|section| same(section.cases[0])) {
             Some(section) => section.cases.push(case),
             None => {
@@ -282,8 +276,8 @@ pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str>
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::algorithms::CheckMethod;
     use crate::algorithms::input::Input;
+    use crate::algorithms::{CheckMethod, Goal};
     use crate::basis::dtype::DType;
     use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
@@ -299,6 +293,7 @@ pub(crate) mod tests {
             variant: variant.into(),
             dtype: DType::F32,
             size: "64".into(),
+            goal: Goal::Result,
             input: Input::Uniform,
             seed: 1,
             subgroup_size: None,

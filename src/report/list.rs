@@ -1,6 +1,6 @@
 //! The text of `list`.
 
-use crate::algorithms::{Algorithm, Sweeps, Variant};
+use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::device::capability::{Requirement, requirement};
 use std::fmt::Write;
@@ -22,6 +22,9 @@ pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
         };
         let _ = writeln!(out, "    sizes    {sizes}");
         let _ = writeln!(out, "    inputs   {}", inputs.join(", "));
+        if let Some(Solution { summary, work, .. }) = algorithm.solution {
+            let _ = writeln!(out, "    --solve  {summary}\n             {work}");
+        }
         for variant in algorithm.variants {
             let aliases = match variant.aliases {
                 [] => String::new(),
@@ -31,7 +34,8 @@ pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
             let _ = writeln!(out, "\n  {}{aliases}", variant.name);
             let _ = writeln!(out, "    shows    {}", variant.summary);
             let _ = writeln!(out, "    from     {}", variant.source);
-            let _ = writeln!(out, "    dtypes   {}", dtypes.join(", "));
+            let only = if matches!(variant.measures, Measures::Solution) { ", with --solve alone" } else { "" };
+            let _ = writeln!(out, "    dtypes   {}{only}", dtypes.join(", "));
             let _ = writeln!(out, "    needs    {}", needs(variant));
         }
     }

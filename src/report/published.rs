@@ -2,7 +2,7 @@
 
 use super::bench::status;
 use super::table;
-use crate::algorithms::Variant;
+use crate::algorithms::{Goal, Variant};
 use crate::basis::units::{Nanos, significant};
 use crate::plan::options::{Contains, Published};
 use crate::plan::{Figures, PlannedRun, VariantChoice};
@@ -61,7 +61,7 @@ fn millis(time: Nanos) -> String {
 
 /// What was published of the case, as printed there.
 fn figure(figures: &Figures, case: &Case) -> String {
-    let same = case.algorithm == figures.algorithm.name && case.dtype == figures.dtype;
+    let same = case.algorithm == figures.algorithm.name && case.dtype == figures.dtype && case.goal == Goal::Result;
     let found = case.size.known().filter(|_| same).and_then(|size| figures.of(&case.variant, size));
     found.map_or_else(|| "–".into(), |time| time.to_string())
 }
@@ -109,6 +109,7 @@ mod tests {
             Case { algorithm: "lu".into(), ..case.clone() },
             Case { dtype: crate::basis::dtype::DType::F64, ..case.clone() },
             Case { size: "65".into(), ..case.clone() },
+            Case { goal: Goal::Solution, ..case.clone() },
             Case { variant: "local".into(), ..case },
         ];
         for other in &others {

@@ -14,7 +14,7 @@ pub(crate) fn table(record: &Record) -> String {
         let mut rows: Vec<(&Case, Tally)> = vec![];
         for case in record.cases.iter().filter(|case| case.device == device.index) {
             let same = |other: &Case| {
-                (&other.algorithm, &other.variant, other.dtype) == (&case.algorithm, &case.variant, case.dtype)
+                (other.asked(), &other.variant, other.dtype) == (case.asked(), &case.variant, case.dtype)
             };
             let row = rows.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
                 rows.push((case, Tally::default()));
@@ -24,7 +24,7 @@ pub(crate) fn table(record: &Record) -> String {
         }
         for (case, tally) in rows {
             let cells = [
-                case.algorithm.clone(),
+                case.asked(),
                 case.variant.clone(),
                 case.dtype.to_string(),
                 tally.passed.to_string(),

@@ -366,6 +366,7 @@ fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Goal;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::units::Bytes;
     use crate::device::capability::DeviceKind;
@@ -586,7 +587,7 @@ mod tests {
                 let rates = [("tiled", 9.0), ("texel", 5.0), ("vectorised", 4.0), ("subgroup", 3.0), ("naive", 1.0)];
                 let rates = rates.map(|(variant, rate)| kept(&device, variant, "1024", rate));
                 for (tuned, n) in [Tuned::none(), tuned(&rates)].iter().flat_map(|t| [(t, 64), (t, 1024), (t, 2048)]) {
-                    for dtype in MATMUL.dtypes() {
+                    for dtype in MATMUL.dtypes(Goal::Result) {
                         let mut group = group(&[], VariantChoice::Auto, n);
                         group.spec.dtype = dtype;
                         let [Chosen { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {

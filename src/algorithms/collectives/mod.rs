@@ -39,6 +39,7 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     variants: variants::VARIANTS,
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(Collectives::new(case)?)),
 };
 

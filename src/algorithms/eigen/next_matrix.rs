@@ -53,6 +53,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     ],
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed })),
 };
 

@@ -77,6 +77,7 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     ],
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(Eigen::new(case)?)),
 };
 

@@ -63,6 +63,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
     ],
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case })),
 };
 

@@ -61,6 +61,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
     ],
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed })),
 };
 

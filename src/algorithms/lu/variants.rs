@@ -4,7 +4,7 @@
 //! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
 //! word, clears L and copies A to U, which the document does on the host.
 
-use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order};
+use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, refine};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
@@ -109,6 +109,15 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/blocked-update-texel",
         ],
         program: blocked::with_pivoting,
+    },
+    Variant {
+        name: "refined",
+        aliases: &[],
+        summary: "a solution in f64 by the f32 factors of blocked-pivot, refined until its backward error is 1e-12",
+        source: "HPL-MxP; LAPACK's DSGESV; docs/lu.md",
+        measures: Measures::Solution,
+        kernels: refine::KERNELS,
+        program: refine::program,
     },
 ];
 

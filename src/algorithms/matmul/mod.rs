@@ -35,6 +35,7 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     variants: variants::VARIANTS,
     tunable: tuning::TUNABLE,
     favourites: Some(tuning::favourites),
+    solution: None,
     problem: |case| Ok(Box::new(Matmul::new(case)?)),
 };
 

@@ -51,6 +51,7 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     }],
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(Additions::new(case)?)),
 };
 

@@ -34,6 +34,7 @@ pub(crate) static FMA: Algorithm = Algorithm {
     variants: VARIANTS,
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(Fma::new(case)?)),
 };
 

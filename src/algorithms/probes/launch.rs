@@ -69,6 +69,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     ],
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
 };
 

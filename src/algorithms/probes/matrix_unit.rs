@@ -32,6 +32,7 @@ pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     variants: VARIANTS,
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(Products::new(case)?)),
 };
 

@@ -45,6 +45,7 @@ macro_rules! memory {
             ],
             tunable: &[],
             favourites: None,
+            solution: None,
             problem: |case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?)),
         };
     )*};

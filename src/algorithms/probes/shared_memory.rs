@@ -44,6 +44,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     }],
     tunable: &[],
     favourites: None,
+    solution: None,
     problem: |case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed })),
 };
 
