@@ -23,7 +23,7 @@ mod vulkan;
 pub use algorithms::input::Input;
 pub use algorithms::matrix::for_factorisation;
 pub use algorithms::{
-    ALGORITHMS, Algorithm, CaseSpec, Check, Oracle, Problem, StopRule, StopTest, Variant, find as find_algorithm,
+    ALGORITHMS, Algorithm, CaseSpec, Check, Goal, Oracle, Problem, StopRule, StopTest, Variant, find as find_algorithm,
 };
 pub use basis::dtype::{DType, HostArray};
 pub use basis::error::Exit;

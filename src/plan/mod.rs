@@ -433,7 +433,8 @@ impl Axes {
         for (spec, on) in self.problems() {
             let variants = self.variants_for(spec.goal, spec.dtype);
             // What no variant has was not asked for: some have the type for another goal.
-            if !variants.is_empty() && self.makes_sense(&spec)? {
+            let some = !variants.is_empty() || self.pick == VariantChoice::Auto;
+            if some && self.makes_sense(&spec)? {
                 let Self { algorithm, pick, on_host, .. } = *self;
                 groups.push(CaseGroup { algorithm, spec, variants, on, pick, on_host });
             }
@@ -787,6 +788,41 @@ mod tests {
         let signed = Selection { input: Some("signed".into()), ..selection("v0", "8") };
         let plan = PlannedRun::new(&signed, Purpose::Bench).expect("a plan");
         assert_eq!(plan.groups[0].id(plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
+    }
+
+    #[test]
+    fn a_solution_is_another_case_than_its_factors() {
+        let lu = |variant: &str, solve| {
+            let selection = Selection { algorithm: vec!["lu".into()], solve, ..selection(variant, "8") };
+            PlannedRun::new(&selection, Purpose::Bench)
+        };
+        let ids = |variant, solve| format!("{:?}", lu(variant, solve).expect("a plan").groups);
+        assert_eq!(ids("blocked", false), "[[\"lu/blocked/f32/8x8\"]]");
+        assert_eq!(ids("blocked", true), "[[\"lu/blocked/f32/8x8/solve\"]]");
+        // The one variant that has no factors is for solutions alone, and in f64.
+        assert_eq!(ids("refined", true), "[[\"lu/refined/f64/8x8/solve\"]]");
+        assert!(ids("all", true).contains("lu/naive/f32/8x8/solve") && !ids("all", false).contains("refined"));
+        let error = lu("refined", false).expect_err("no factors");
+        assert_eq!(error, "variant 'refined' of lu solves systems of equations; add --solve");
+        let matmul = PlannedRun::new(&Selection { solve: true, ..selection("naive", "8") }, Purpose::Bench);
+        let expected = "matmul has no systems of equations to solve; leave out --solve, which is for: lu";
+        assert_eq!(matmul.expect_err("no systems"), expected);
+    }
+
+    #[test]
+    fn verify_takes_factors_and_solutions_unless_told_to_take_solutions_alone() {
+        let goals = |solve| {
+            let selection =
+                Selection { algorithm: vec!["lu".into()], size: vec!["9".into()], solve, ..Selection::default() };
+            let groups = PlannedRun::new(&selection, Purpose::Verify).expect("a plan").groups;
+            let goal = |group: &CaseGroup| (group.spec.goal, group.spec.dtype, group.variants.len());
+            unique(groups.iter().map(|group| Ok(goal(group))), |a, b| a == b).expect("no mistake")
+        };
+        let lu = algorithms::find("lu").expect("it is in the registry");
+        let plain = lu.variants.iter().filter(|variant| variant.reaches(Goal::Result, DType::F32)).count();
+        let solutions = [(Goal::Solution, DType::F32, plain), (Goal::Solution, DType::F64, 1)];
+        assert_eq!(goals(true), solutions);
+        assert_eq!(goals(false), [&[(Goal::Result, DType::F32, plain)][..], &solutions].concat());
     }
 
     #[test]

