@@ -2,6 +2,7 @@
 //!
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
+mod gemv;
 mod oracle;
 mod tile;
 mod tuning;

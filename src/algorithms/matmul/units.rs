@@ -245,7 +245,7 @@ impl Operand {
 }
 
 /// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
-fn number(value: u64) -> Value {
+pub(super) fn number(value: u64) -> Value {
     Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
