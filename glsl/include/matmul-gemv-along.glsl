@@ -21,7 +21,7 @@ void main() {
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
             uint k = from + u * LANES * WIDTH_X;
             [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                x[u * ROWS + r] = k < K ? READ_X(row[r] + k, row[r] + K) : uvec4(0);
+                x[u * ROWS + r] = READ_X(row[r] + min(k, last_before(K, WIDTH_X, X_ALIGNED)), row[r] + K);
             }
             FETCH_Y(y, u * PIECES_OF_Y(WIDTH_X), k, WIDTH_X)
         }

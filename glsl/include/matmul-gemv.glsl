@@ -93,14 +93,18 @@ uvec4 read(Operand x, uint at, bool aligned) {
 const uint WIDTH_X = WIDTH(X_ALIGNED);
 const uint WIDTH_Y = WIDTH(K_ALIGNED);
 
-// Reads pieces of all vectors for `depth` k from `k` on into y[from..]; zero beyond K. A macro, for GLSL passes no arrays
+// The last place before `end` where a piece of so many elements may begin, aligned or not.
+uint last_before(uint end, uint width, uint aligned) { return end - (aligned != 0 ? width : 1); }
+
+// Reads pieces of all vectors for `depth` k from `k` on into y[from..]; zero beyond K, whatever X has there. A macro, for GLSL passes no arrays
 // whose length is a specialization constant. OF_Y is element (k + j) of vector v, from what was read to y[from..].
 #define PIECES_OF_Y(depth) (depth * VECTORS / WIDTH_Y)
 #define FETCH_Y(y, from, k, depth)                                                                          \
     [[unroll]] for (uint p = 0; p < PIECES_OF_Y(depth); ++p) {                                              \
         uint flat_y = p * WIDTH_Y, own = ACROSS_K != 0 ? (k) * VECTORS + flat_y : (k) + flat_y % depth;      \
         uint end = ACROSS_K != 0 ? K * VECTORS : K, first = ACROSS_K != 0 ? 0 : flat_y / depth * K;         \
-        y[from + p] = own < end ? READ_Y(first + own, first + end) : uvec4(0);                              \
+        uvec4 piece = READ_Y(first + min(own, last_before(end, WIDTH_Y, K_ALIGNED)), first + end);          \
+        y[from + p] = mix(uvec4(0), piece, bvec4(own < end));                                               \
     }
 #define FLAT_Y(depth, j, v) (ACROSS_K != 0 ? (j) * VECTORS + (v) : (v) * depth + (j))
 #define OF_Y(y, from, depth, j, v) component(y[from + FLAT_Y(depth, j, v) / WIDTH_Y], FLAT_Y(depth, j, v) % WIDTH_Y)

@@ -59,6 +59,8 @@ struct Cut {
     width: u32,
     /// Pieces of each row, or rows, that a lane has in flight.
     unroll: u32,
+    /// Pieces of a row that a lane owns, where rows lie across K.
+    own: u32,
     /// Work-groups that fill the device: there are parts of K for so many.
     groups: u64,
 }
@@ -69,15 +71,16 @@ impl Cut {
         let depth = 8.max(piece(dtype) as u32);
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
-            (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 4, unroll: 1, groups: 8 },
-            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, groups: 8 },
+            (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 4, unroll: 1, own: 1, groups: 8 },
+            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 1, groups: 8 },
             (_, true) => {
-                Self { lanes: 4 * subgroup, width: 4, unroll: if vectors.count <= 2 { 2 } else { 1 }, groups: 1024 }
+                let unroll = if vectors.count <= 2 { 2 } else { 1 };
+                Self { lanes: 4 * subgroup, width: 4, unroll, own: 1, groups: 1024 }
             }
             (_, false) => {
                 // A line of 128 bytes, or one element a lane.
                 let width = if elements > 1 { 8 } else { 32 };
-                Self { lanes: 8 * subgroup, width: width.min(subgroup), unroll: depth, groups: 512 }
+                Self { lanes: 8 * subgroup, width: width.min(subgroup), unroll: depth, own: 1, groups: 512 }
             }
         }
     }
@@ -98,11 +101,11 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     let elements = if x_aligned || texels { piece } else { 1 };
     let subgroup = case.subgroup_size(device);
     let cut = Cut::of(&vectors, elements, case.dtype, subgroup, device);
-    let [lanes, width, unroll] = [cut.lanes, cut.width, cut.unroll].map(u64::from);
+    let [lanes, width, unroll, own] = [cut.lanes, cut.width, cut.unroll, cut.own].map(u64::from);
 
     // Lines of a block; elements along K of a step of a work-group, and the steps that it does at once.
     let (lines_of_block, of_step, at_once) =
-        if along { (width, lanes * elements, unroll) } else { (width * elements, lanes / width * unroll, 1) };
+        if along { (width, lanes * elements, unroll) } else { (width * own * elements, lanes / width * unroll, 1) };
     let blocks = lines.div_ceil(lines_of_block);
     let rounds = k.div_ceil(of_step * at_once);
     let steps = rounds.div_ceil(cut.groups.div_ceil(blocks).min(rounds)) * at_once;
@@ -139,8 +142,11 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
         .constant("K_ALIGNED", u32::from(aligned(k)))
         .constant("PARTS", parts as u32)
         .constant("UNROLL", cut.unroll)
-        .constant(if along { "ROWS" } else { "ACROSS" }, cut.width)
         .loops(steps + finish);
+    let dispatch = match along {
+        true => dispatch.constant("ROWS", cut.width),
+        false => dispatch.constant("ACROSS", cut.width).constant("OWN", cut.own),
+    };
     let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
     let sums_of = if case.dtype.is_integer() { DType::I32 } else { DType::F32 };
     let scratch = vec![scratch("sums of parts", sums_of, between), scratch("arrivals", DType::I32, blocks)];
