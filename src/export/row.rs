@@ -13,6 +13,7 @@ pub(super) struct Row {
     pub(super) algorithm: String,
     pub(super) variant: String,
     pub(super) dtype: String,
+    pub(super) layout: String,
     pub(super) size: String,
     /// What was asked of the algorithm: its result or a solution.
     pub(super) goal: &'static str,
@@ -69,6 +70,7 @@ impl Row {
             algorithm: case.algorithm.clone(),
             variant: case.variant.clone(),
             dtype: case.dtype.to_string(),
+            layout: case.layout.to_string(),
             size: case.size.to_string(),
             goal: case.goal.name(),
             input: case.input.to_string(),

@@ -8,6 +8,7 @@ use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
+use crate::basis::layout::Layout;
 use crate::basis::size::{Size, Sweep};
 use crate::device::capability::DeviceKind;
 use crate::host;
@@ -134,6 +135,8 @@ pub struct CaseId {
     pub extents: String,
     /// What is asked for.
     pub goal: Goal,
+    /// The layout of the operands, where it is not the default.
+    pub layout: Option<Layout>,
     /// The kind of input, where it is not the default.
     pub input: Option<Input>,
     /// The sub-group size that is required.
@@ -145,10 +148,13 @@ pub struct CaseId {
 impl fmt::Display for CaseId {
     /// `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, variant, dtype, extents, goal, input, subgroup_size, stop } = self;
+        let Self { algorithm, variant, dtype, extents, goal, layout, input, subgroup_size, stop } = self;
         let mut id = format!("{algorithm}/{variant}/{dtype}/{extents}");
         if *goal == Goal::Solution {
             id = format!("{id}/solve");
+        }
+        if let Some(layout) = layout {
+            id = format!("{id}/{layout}");
         }
         if let Some(input) = input {
             id = format!("{id}/{input}");
@@ -186,6 +192,7 @@ impl CaseGroup {
             dtype: spec.dtype,
             extents: (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents()),
             goal: spec.goal,
+            layout: spec.layout.unusual(),
             input: (spec.input != algorithm.inputs[0]).then_some(spec.input),
             subgroup_size: spec.subgroup_size,
             stop: (algorithm.iterative && spec.stop != StopRule::default()).then_some(spec.stop),
@@ -364,6 +371,7 @@ struct Axes {
     /// Whether no variant was named: then those that lack an element type are left out of it.
     any_variant: bool,
     dtypes: Vec<DType>,
+    layouts: Vec<Layout>,
     inputs: Vec<Input>,
     /// Whether no kind of input was named: then those other than the default are for cheap problems that make sense.
     any_input: bool,
@@ -401,6 +409,7 @@ impl Axes {
         Ok(Self {
             algorithm,
             dtypes: chosen_dtypes(algorithm, candidates, &goals, selection, purpose)?,
+            layouts: chosen_layouts(algorithm, &selection.layout, purpose)?,
             inputs: chosen_inputs(algorithm, selection.input.as_deref(), purpose)?,
             sizes: chosen_sizes(algorithm, &selection.size, purpose)?,
             subgroup_sizes: chosen_subgroups(&selection.subgroup_size)?,
@@ -418,12 +427,13 @@ impl Axes {
     /// The problems: the product of the axes except the variants, each with the devices that it is for.
     fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
         let goals = self.goals.iter().flat_map(|goal| self.dtypes.iter().map(move |dtype| (*goal, *dtype)));
-        let types = goals.flat_map(|kind| self.inputs.iter().map(move |input| (kind, *input)));
-        let sized = types.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
+        let types = goals.flat_map(|kind| self.layouts.iter().map(move |layout| (kind, *layout)));
+        let kinds = types.flat_map(|kind| self.inputs.iter().map(move |input| (kind, *input)));
+        let sized = kinds.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
         let required = sized.flat_map(|(kind, size)| self.subgroup_sizes.iter().map(move |width| (kind, size, *width)));
-        required.map(|(((goal, dtype), input), (size, on), subgroup_size)| {
+        required.map(|((((goal, dtype), layout), input), (size, on), subgroup_size)| {
             let Self { seed, stop, .. } = *self;
-            (CaseSpec { size, dtype, goal, input, seed, subgroup_size, stop, tile: None }, on)
+            (CaseSpec { size, dtype, goal, layout, input, seed, subgroup_size, stop, tile: None }, on)
         })
     }
 
@@ -431,7 +441,7 @@ impl Axes {
     fn groups(&self) -> Result<Vec<CaseGroup>, String> {
         let mut groups = vec![];
         for (spec, on) in self.problems() {
-            let variants = self.variants_for(spec.goal, spec.dtype);
+            let variants = self.variants_for(&spec);
             // What no variant has was not asked for: some have the type for another goal.
             let some = !variants.is_empty() || self.pick == VariantChoice::Auto;
             if some && self.makes_sense(&spec)? {
@@ -442,9 +452,12 @@ impl Axes {
         Ok(groups)
     }
 
-    /// The variants for a goal and a type. Who asks for all means those that have it; who names one learns that it has not.
-    fn variants_for(&self, goal: Goal, dtype: DType) -> Vec<&'static Variant> {
-        let has = |variant: &&Variant| !self.any_variant || variant.reaches(goal, dtype);
+    /// The variants for a goal, a type and a layout. Who asks for all means those that have it; who names one learns that
+    /// it has not.
+    fn variants_for(&self, spec: &CaseSpec) -> Vec<&'static Variant> {
+        let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
+        let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
+        let has = |variant: &&Variant| !self.any_variant || (reaches(variant) && compiled(variant));
         self.variants.iter().copied().filter(has).collect()
     }
 
@@ -651,6 +664,23 @@ fn chosen_goals(algorithm: &Algorithm, selection: &Selection, purpose: Purpose) 
 /// The names of the algorithms that go on to a solution.
 fn solvers() -> Vec<&'static str> {
     algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| own.name).collect()
+}
+
+fn chosen_layouts(algorithm: &Algorithm, names: &[String], purpose: Purpose) -> Result<Vec<Layout>, String> {
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.layouts[..1].to_vec(),
+            Purpose::Verify => algorithm.layouts.to_vec(),
+        });
+    }
+    let layouts = unique(names.iter().map(|name| name.parse::<Layout>()), |a, b| a == b)?;
+    match layouts.iter().find(|layout| !algorithm.layouts.contains(layout)) {
+        Some(layout) => {
+            let known: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
+            Err(format!("{} has no layout {layout}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(layouts),
+    }
 }
 
 fn chosen_inputs(algorithm: &Algorithm, name: Option<&str>, purpose: Purpose) -> Result<Vec<Input>, String> {

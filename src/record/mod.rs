@@ -9,6 +9,7 @@ pub(crate) mod schema;
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant};
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::units::{Nanos, Work};
 use crate::device::capability::DeviceInfo;
@@ -82,6 +83,9 @@ pub struct Case {
     pub variant: String,
     /// Element type.
     pub dtype: DType,
+    /// Layout of the operands; absent where neither is stored transposed.
+    #[serde(default, skip_serializing_if = "Layout::is_default")]
+    pub layout: Layout,
     /// Size as it was asked for: `1024`.
     #[cfg_attr(test, schemars(with = "String"))]
     pub size: CaseSize,
@@ -446,14 +450,14 @@ impl Case {
     /// nor device matter.
     #[must_use]
     pub fn same_problem(&self, other: &Self) -> bool {
-        let problem = |case: &Self| (case.dtype, case.goal, case.input, case.seed, case.stop);
+        let problem = |case: &Self| (case.dtype, case.layout, case.goal, case.input, case.seed, case.stop);
         self.algorithm == other.algorithm && problem(self) == problem(other) && self.size.same(&other.size)
     }
 
     /// Whether tables and charts show it beside `other`: cases of the same algorithm, goal, element type and input.
     #[must_use]
     pub fn same_kind(&self, other: &Self) -> bool {
-        let kind = |case: &Self| (case.dtype, case.goal, case.input);
+        let kind = |case: &Self| (case.dtype, case.layout, case.goal, case.input);
         self.algorithm == other.algorithm && kind(self) == kind(other)
     }
 
@@ -463,10 +467,11 @@ impl Case {
         format!("{}, {} input", self.subject(), self.input)
     }
 
-    /// The algorithm, what was asked of it, and the element type: `lu --solve f32`.
+    /// The algorithm, what was asked of it, the element type, and the layout that is not the usual: `lu --solve f32`.
     #[must_use]
     pub fn subject(&self) -> String {
-        format!("{} {}", self.asked(), self.dtype)
+        let layout = self.layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
+        format!("{} {}{layout}", self.asked(), self.dtype)
     }
 
     /// The algorithm and what was asked of it: `lu --solve`.
@@ -508,6 +513,7 @@ impl Case {
             algorithm: group.algorithm.name.into(),
             variant: variant.into(),
             dtype: group.spec.dtype,
+            layout: group.spec.layout,
             size: group.spec.size.into(),
             goal: group.spec.goal,
             input: group.spec.input,

@@ -279,6 +279,7 @@ pub(crate) mod tests {
     use crate::algorithms::input::Input;
     use crate::algorithms::{CheckMethod, Goal};
     use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
     use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::method::CacheState;
@@ -292,6 +293,7 @@ pub(crate) mod tests {
             algorithm: "matmul".into(),
             variant: variant.into(),
             dtype: DType::F32,
+            layout: Layout::Nn,
             size: "64".into(),
             goal: Goal::Result,
             input: Input::Uniform,

@@ -1,8 +1,8 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
 use gpukern::{
-    CacheFolder, Case, DType, Device, Goal, Instance, Observer, Outcome, PlannedRun, Purpose, Runner, Selection,
-    Shader, Timing, Validation, find_algorithm,
+    CacheFolder, Case, DType, Device, Goal, Instance, Layout, Observer, Outcome, PlannedRun, Purpose, Runner,
+    Selection, Shader, Timing, Validation, find_algorithm,
 };
 use std::sync::atomic::AtomicBool;
 
@@ -69,7 +69,7 @@ fn every_variation_is_caught(
     let registered = find_algorithm(algorithm).expect("it is registered");
     let solution = registered.solution.filter(|_| goal == Goal::Solution).map_or(&[][..], |solution| solution.kernels);
     let variants = registered.variants.iter().filter(|variant| {
-        let shaders = variant.shaders(dtype).unwrap_or_default();
+        let shaders = variant.shaders(dtype, Layout::Nn).unwrap_or_default();
         let matrices = |shader: &&Shader| shader.declares("CooperativeMatrixKHR");
         variant.kernels.iter().chain(solution).any(|kernel| wanted(variant.name, kernel))
             && !shaders.is_empty()

@@ -8,6 +8,7 @@ use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64};
 use super::{BUFFERS, LU, order, solve};
 use crate::algorithms::{CaseSpec, Goal};
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value, fold};
@@ -64,7 +65,7 @@ const ARRIVALS: BufferId = own(8);
 /// The factorisation in f32, over the buffers of this program.
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let variant = LU.variant(FACTORS).expect("it is in the table");
-    let shaders = variant.shaders(DType::F32).expect("it has f32");
+    let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
     let case = CaseSpec { dtype: DType::F32, goal: Goal::Result, ..*case };
     // A, L, U, status and rows; behind them its own.
     const PLACES: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
