@@ -26,7 +26,9 @@ use crate::measure::session::{Agenda, Job, MeasuredPlan, Setup};
 use crate::plan::Plan;
 use crate::record::reader::{self, LoadedRecord};
 use crate::vulkan::Validation;
+use document::Target;
 use progress::Progress;
+use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -35,16 +37,61 @@ use std::path::Path;
 pub struct Answer {
     /// Text for standard output.
     pub output: String,
-    /// Text for standard error.
+    /// Text for standard error before it.
     pub notes: String,
+    /// Text for standard error behind it: what could not be delivered.
+    pub trouble: String,
     /// The exit code of the process.
     pub exit: Exit,
 }
 
 impl Answer {
-    fn success(output: String) -> Self {
-        Self { output, notes: String::new(), exit: Exit::Success }
+    fn new(output: String, notes: String, exit: Exit) -> Self {
+        Self { output, notes, trouble: String::new(), exit }
     }
+
+    fn success(output: String) -> Self {
+        Self::new(output, String::new(), Exit::Success)
+    }
+
+    /// Delivers `text` where an option asks for it: in place of the output, or to a file. What cannot be written takes
+    /// nothing from the output.
+    fn deliver(&mut self, target: Target, text: &str) -> Delivery {
+        self.delivered(target.deliver(text))
+    }
+
+    /// Delivers `document` as JSON, if an option asks for it.
+    fn deliver_json(&mut self, target: Option<Target>, document: &impl Serialize) -> Delivery {
+        target.map_or(Delivery::Elsewhere, |target| self.delivered(target.deliver_json(document)))
+    }
+
+    fn delivered(&mut self, delivered: Result<Option<String>, Error>) -> Delivery {
+        match delivered {
+            Ok(None) => Delivery::Elsewhere,
+            Ok(Some(text)) => {
+                self.output = text;
+                Delivery::InPlaceOfOutput
+            }
+            Err(error) => {
+                self.fail(error);
+                Delivery::Failed
+            }
+        }
+    }
+
+    /// Adds an error that takes nothing from the output.
+    fn fail(&mut self, error: Error) {
+        self.exit = beside(self.exit, Err(error), &mut self.trouble);
+    }
+}
+
+/// The place that a document went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    InPlaceOfOutput,
+    Elsewhere,
+    /// None: the answer says why.
+    Failed,
 }
 
 /// Runs the command line.
@@ -52,6 +99,7 @@ impl Answer {
 /// # Errors
 /// The error that ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
+    interrupt::outlive_file_limits();
     let validation = if cli.validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cli.cache_dir.as_deref());
     let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir };
@@ -88,7 +136,9 @@ fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
 
 /// The command line, as documents show it.
 fn command_line() -> Vec<String> {
-    std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect()
+    // A path need not be text.
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once("gpukern".to_string()).chain(arguments).collect()
 }
 
 /// Measures `plan` on its devices, with progress on standard error.

@@ -5,5 +5,5 @@ pub(crate) mod host;
 pub(crate) mod runner;
 pub(crate) mod sampling;
 pub(crate) mod session;
-mod timekeeper;
+pub(crate) mod timekeeper;
 pub(crate) mod workbench;

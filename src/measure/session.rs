@@ -134,6 +134,8 @@ pub(crate) struct MeasuredPlan {
     pub record: Record,
     /// Messages of the validation layer, as an error. They make no case wrong, and lose none.
     pub validated: Result<(), Error>,
+    /// Whether an interruption left out limits: of cases it says so itself.
+    pub without_limits: bool,
 }
 
 /// A run on one device, without the cases of earlier runs.
@@ -158,6 +160,8 @@ struct Gathered {
     devices: Vec<DeviceInfo>,
     peaks: Vec<Peak>,
     cases: Vec<Case>,
+    /// Whether limits are missing because of an interruption.
+    cut_short: bool,
 }
 
 /// Whether a run names more than the device `host`, which alone needs no Vulkan.
@@ -245,7 +249,8 @@ impl<'a> Agenda<'a> {
                 "nothing to measure: the device can run none of these cases (reasons above)".into(),
             ));
         }
-        Ok(MeasuredPlan { record: self.record(job, gathered), validated })
+        let without_limits = gathered.cut_short;
+        Ok(MeasuredPlan { record: self.record(job, gathered), validated, without_limits })
     }
 
     /// The cases of one run on one device.
@@ -276,9 +281,10 @@ impl<'a> Agenda<'a> {
         observer.skipped(&runner.skipped(run));
         let mut cases = runner.run(run, observer);
         if job.limits == LimitPolicy::Hold && !interrupted.load(Ordering::Relaxed) {
-            let peak = hold(&mut runner, &mut cases);
-            if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) {
-                gathered.peaks.push(peak);
+            match hold(&mut runner, &mut cases, interrupted) {
+                Some(peak) if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) => gathered.peaks.push(peak),
+                Some(_) => {}
+                None => gathered.cut_short = true,
             }
         }
         Ok(cases)
@@ -299,7 +305,7 @@ impl<'a> Agenda<'a> {
     }
 
     /// The record of what was measured.
-    fn record(&self, job: Job<'_>, Gathered { devices, peaks, cases }: Gathered) -> Record {
+    fn record(&self, job: Job<'_>, Gathered { devices, peaks, cases, .. }: Gathered) -> Record {
         // Runs of a configuration that differ in these would be records that nobody can compare: plans refuse them.
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
         let wall_time = Nanos::from(job.begun.elapsed());
@@ -345,15 +351,23 @@ fn speed_up(cases: &mut [Case], host: usize) {
 }
 
 /// Holds the cases against the limits of the device. One that beats them shows an error of ours: the limits are
-/// measured again, and if that does not explain it, the case is marked.
-fn hold(runner: &mut Runner<'_>, cases: &mut [Case]) -> Peak {
+/// measured again, and if that does not explain it, the case is marked. `None` if interrupted meanwhile: some of the limits
+/// are none.
+fn hold(runner: &mut Runner<'_>, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
     let mut silent = Silent;
     let mut peak = runner.peak(&mut silent);
+    if interrupted.load(Ordering::Relaxed) {
+        return None;
+    }
     share(&peak, cases);
     let above = |case: &&Case| case.share.is_some_and(|share| share.fraction > 1.0);
     if cases.iter().any(|case| above(&case)) {
         let doubted: Vec<_> = cases.iter().filter(above).collect();
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
+        if interrupted.load(Ordering::Relaxed) {
+            cases.iter_mut().for_each(|case| case.share = None);
+            return None;
+        }
         share(&peak, cases);
     }
     for case in cases {
@@ -363,7 +377,7 @@ fn hold(runner: &mut Runner<'_>, cases: &mut [Case]) -> Peak {
             measured.warnings.push(Warning::AboveLimit { fraction });
         }
     }
-    peak
+    Some(peak)
 }
 
 fn share(peak: &Peak, cases: &mut [Case]) {
@@ -433,7 +447,7 @@ mod tests {
     fn the_host_alone_needs_no_vulkan_and_what_two_runs_name_is_measured_once() {
         let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
         let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
-        let MeasuredPlan { record, validated } = measured.expect("measured");
+        let MeasuredPlan { record, validated, .. } = measured.expect("measured");
         assert!(validated.is_ok());
         assert_eq!(record.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ids);
         assert!(record.cases.iter().all(|case| case.measured().is_some()));

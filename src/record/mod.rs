@@ -129,7 +129,7 @@ pub struct Case {
 pub enum Outcome {
     /// The answer is right and was timed.
     Measured(Box<Measured>),
-    /// The answer is wrong: there is no time.
+    /// The answer is wrong, or the data have none: there is no time.
     Rejected(Verification),
     /// The device cannot run it.
     Skipped {
@@ -304,6 +304,14 @@ impl From<Check> for Verification {
     }
 }
 
+impl Verification {
+    /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice.
+    #[must_use]
+    pub fn without_answer(reason: String) -> Self {
+        Self { residual: None, tolerance: 0.0, method: CheckMethod::Elementwise, worst: reason, metrics: vec![] }
+    }
+}
+
 /// A reason to be careful with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -315,6 +323,11 @@ pub enum Warning {
     TimeLimit,
     /// Sampling was interrupted.
     Interrupted,
+    /// The process was stopped (SIGSTOP, Ctrl-Z) and went on during samples, which were dropped.
+    Stopped {
+        /// How many.
+        dropped: u32,
+    },
     /// The canary kernel ran at another speed after the samples than before.
     Drift {
         /// Its time after, divided by its time before.
@@ -340,6 +353,9 @@ impl Warning {
             Self::UnstableClock => "times did not settle within 1 % during warm-up",
             Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
             Self::Interrupted => "interrupted while sampling",
+            Self::Stopped { .. } => {
+                "the process was stopped while it was sampled; the samples around that were dropped"
+            }
             Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
             Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
             Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
@@ -353,6 +369,7 @@ impl Warning {
             Self::UnstableClock => "~",
             Self::TimeLimit => "t",
             Self::Interrupted => "i",
+            Self::Stopped { .. } => "p",
             Self::Drift { .. } => "d",
             Self::SlowClock { .. } => "s",
             Self::AboveLimit { .. } => "!",

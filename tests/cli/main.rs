@@ -13,6 +13,7 @@ mod failures;
 mod limits;
 mod listings;
 mod mistakes;
+mod survival;
 mod tune;
 
 use std::process::{Command, Output};

@@ -8,14 +8,16 @@ mod foreign;
 mod outcome;
 
 use crate::basis::error::Error;
+use crate::basis::input_file;
 use crate::basis::printable::printable;
+use crate::basis::units::Bytes;
 use crate::record::{Case, Record, SCHEMA};
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// Largest record that is read: some ten times the largest that `bench` can write.
@@ -44,30 +46,24 @@ pub struct LoadedRecord {
 /// When it cannot be read, is too large, or is not a record that can be believed.
 pub(crate) fn read(path: &Path) -> Result<LoadedRecord, Error> {
     if path == Path::new("-") {
-        let bytes = take(std::io::stdin().lock(), "standard input")?;
-        return parse(&bytes, "standard input");
+        return parse(&take(std::io::stdin().lock())?, "standard input");
     }
     let name = printable(&path.display().to_string()).into_owned();
     let refuse = |reason: String| Error::Usage(format!("cannot read '{name}': {reason}"));
-    if path.is_dir() {
-        return Err(refuse("it is a folder; name a record that `gpukern bench --json PATH` wrote".into()));
-    }
-    let file = std::fs::File::open(path).map_err(|e| refuse(e.to_string()))?;
-    let bytes = take(file, &name)?;
+    let bytes = input_file::read(path, MOST_BYTES).map_err(|e| match e.kind() {
+        ErrorKind::Other => refuse(format!("{e}; name a record that `gpukern bench --json PATH` wrote")),
+        _ => refuse(e.to_string()),
+    })?;
     parse(&bytes, &name)
 }
 
-fn take(source: impl Read, name: &str) -> Result<Vec<u8>, Error> {
+/// What standard input holds.
+fn take(input: impl Read) -> Result<Vec<u8>, Error> {
+    let refuse = |reason: String| Error::Usage(format!("cannot read standard input: {reason}"));
     let mut bytes = vec![];
-    source
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Error::Usage(format!("cannot read '{name}': {e}")))?;
+    input.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| refuse(e.to_string()))?;
     if bytes.len() as u64 > MOST_BYTES {
-        let most = crate::basis::units::Bytes(MOST_BYTES);
-        return Err(Error::Usage(format!(
-            "'{name}' is larger than {most}, which no record is; name one that `gpukern bench --json PATH` wrote"
-        )));
+        return Err(refuse(format!("it is larger than {}, which no record is", Bytes(MOST_BYTES))));
     }
     Ok(bytes)
 }
