@@ -63,6 +63,12 @@ impl Destination {
         Ok(Self(Way::Draft { path, draft }))
     }
 
+    /// Whether it is a file, which is replaced in one step.
+    #[must_use]
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.0, Way::Draft { .. })
+    }
+
     /// Writes `contents`: all of them on the disk and in their place, or the older file stays.
     ///
     /// # Errors

@@ -140,6 +140,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
+    /// options again, with this one in place of --json. What is there is not measured again.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
+    pub resume: Option<PathBuf>,
+
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
     #[arg(long, value_name = "WHAT")]

@@ -66,6 +66,11 @@ impl Document {
 }
 
 impl Target {
+    /// The path, where it is that of a file.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.destination.as_ref().filter(|destination| destination.is_file()).map(|_| self.path.as_path())
+    }
+
     /// Delivers `text`; returns what belongs on standard output.
     pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
         let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };

@@ -9,6 +9,7 @@ mod devices;
 mod document;
 mod export;
 mod interrupt;
+mod journal;
 mod judging;
 mod list;
 mod noise;
@@ -24,9 +25,11 @@ use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
 use crate::measure::session::{Agenda, Job, MeasuredPlan, Setup};
 use crate::plan::Plan;
+use crate::record::Record;
 use crate::record::reader::{self, LoadedRecord};
 use crate::vulkan::Validation;
 use document::Target;
+use journal::{Journal, Watch};
 use progress::Progress;
 use serde::Serialize;
 use std::fmt::Write;
@@ -143,11 +146,37 @@ fn command_line() -> Vec<String> {
 
 /// Measures `plan` on its devices, with progress on standard error.
 fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Error> {
+    measure_keeping(plan, setup, job, None, None).map(|(measured, _)| measured)
+}
+
+/// Measures what `earlier` lacks of `plan`, with a journal of the record that is to be at `path`.
+fn measure_keeping(
+    plan: &Plan,
+    setup: &Setup,
+    job: Job<'_>,
+    path: Option<&Path>,
+    earlier: Option<Record>,
+) -> Result<(MeasuredPlan, Option<Journal>), Error> {
     let session = Agenda::session(plan, setup)?;
-    let agenda = Agenda::new(plan, setup, session.as_ref())?;
+    let mut agenda = Agenda::new(plan, setup, session.as_ref())?;
+    if let Some(earlier) = earlier {
+        agenda.resume(earlier, &job)?;
+        progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases()));
+    }
+    let begin = |path| Journal::begin(path, &agenda.outline(&job), agenda.taken(), agenda.process());
+    let journal = path.map(begin).transpose()?;
     let interrupted = interrupt::listen()?;
-    let mut progress = Progress::new(agenda.cases());
-    let measured = agenda.measure(job, interrupted, &mut progress);
-    progress.finish();
-    measured
+    let mut watch = Watch { progress: Progress::new(agenda.cases()), journal };
+    let measured = agenda.measure(job, interrupted, &mut watch);
+    watch.progress.finish();
+    match measured {
+        Ok(measured) => Ok((measured, watch.journal)),
+        Err(error) => {
+            // Nothing was measured that is not elsewhere.
+            if let Some(journal) = watch.journal.filter(|_| agenda.taken().is_empty()) {
+                journal.remove();
+            }
+            Err(error)
+        }
+    }
 }

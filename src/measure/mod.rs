@@ -2,6 +2,7 @@
 //! searches, limits.
 
 pub(crate) mod host;
+mod resume;
 pub(crate) mod runner;
 pub(crate) mod sampling;
 pub(crate) mod session;

@@ -1,6 +1,7 @@
 //! Devices opened for measuring, and a plan taken through them: runners, host baselines, limits, the record.
 
 use super::host;
+use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing};
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
@@ -9,7 +10,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
 use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
-use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
+use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
@@ -152,6 +153,9 @@ pub(crate) struct Agenda<'a> {
     session: Option<&'a Session<'a>>,
     errands: Vec<Errand<'a>>,
     on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
+    /// Cases of the run that this one resumes, and the processes that measured them.
+    taken: Vec<Case>,
+    processes: Vec<Process>,
 }
 
 /// The measurements so far.
@@ -183,7 +187,8 @@ impl<'a> Agenda<'a> {
     /// # Errors
     /// When a run names a device that is not there, or on which nothing can be measured.
     pub(crate) fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
-        let mut agenda = Self { plan, setup, session, errands: vec![], on_host: vec![] };
+        let mut agenda =
+            Self { plan, setup, session, errands: vec![], on_host: vec![], taken: vec![], processes: vec![] };
         let mut planned = BTreeSet::new();
         for run in &plan.runs {
             let mut kinds = vec![];
@@ -215,6 +220,63 @@ impl<'a> Agenda<'a> {
         }
     }
 
+    /// Completes `record`: what it has of this plan is not measured again.
+    ///
+    /// # Errors
+    /// When it is of another plan, device or program.
+    pub(crate) fn resume(&mut self, record: Record, job: &Job<'_>) -> Result<(), Error> {
+        let earlier = Earlier::new(record, &self.plan.hash(), self.method())?;
+        for Errand { physical, run, .. } in &mut self.errands {
+            earlier.take(run, &physical.info, job.tuned, &mut self.taken)?;
+        }
+        let (index, mut left) = (self.host_index(), vec![]);
+        for (group, sampling) in std::mem::take(&mut self.on_host) {
+            if !earlier.take_host(group, index, &mut self.taken)? {
+                left.push((group, sampling));
+            }
+        }
+        self.on_host = left;
+        self.processes = earlier.processes;
+        Ok(())
+    }
+
+    /// The cases that are taken over from an earlier run.
+    #[must_use]
+    pub(crate) fn taken(&self) -> &[Case] {
+        &self.taken
+    }
+
+    /// Index of this process among those that measure the record.
+    #[must_use]
+    pub(crate) fn process(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// The record as it is before anything is measured.
+    #[must_use]
+    pub(crate) fn outline(&self, job: &Job<'_>) -> Record {
+        let mut devices: Vec<DeviceInfo> = vec![];
+        for Errand { physical, .. } in &self.errands {
+            if !devices.iter().any(|known| known.index == physical.info.index) {
+                devices.push(physical.info.clone());
+            }
+        }
+        if self.measures_host() {
+            devices.push(host::device(self.host_index()));
+        }
+        self.record(job, Gathered { devices, ..Gathered::default() })
+    }
+
+    /// Index of the host among the devices.
+    fn host_index(&self) -> usize {
+        self.session.map_or(0, |session| session.devices.len())
+    }
+
+    /// Whether the host takes part, or took part in the run that is resumed.
+    fn measures_host(&self) -> bool {
+        !self.on_host.is_empty() || self.taken.iter().any(|case| case.device == self.host_index())
+    }
+
     /// Number of cases to measure.
     #[must_use]
     pub(crate) fn cases(&self) -> usize {
@@ -232,7 +294,7 @@ impl<'a> Agenda<'a> {
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<MeasuredPlan, Error> {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered { cases: self.taken.clone(), ..Gathered::default() };
         for errand in &self.errands {
             let cases = self.run(errand, &job, interrupted, observer, &mut gathered)?;
             // What `auto` chose here may have been named in another run.
@@ -240,7 +302,7 @@ impl<'a> Agenda<'a> {
             let new: Vec<_> = cases.into_iter().filter(|case| !known(case)).collect();
             gathered.cases.extend(new);
         }
-        if !self.on_host.is_empty() {
+        if self.measures_host() {
             self.run_host(interrupted, observer, &mut gathered);
         }
         let validated = self.session.map_or(Ok(()), Session::check_validation);
@@ -250,7 +312,7 @@ impl<'a> Agenda<'a> {
             ));
         }
         let without_limits = gathered.cut_short;
-        Ok(MeasuredPlan { record: self.record(job, gathered), validated, without_limits })
+        Ok(MeasuredPlan { record: self.record(&job, gathered), validated, without_limits })
     }
 
     /// The cases of one run on one device.
@@ -263,7 +325,8 @@ impl<'a> Agenda<'a> {
         gathered: &mut Gathered,
     ) -> Result<Vec<Case>, Error> {
         let info = &physical.info;
-        if !gathered.devices.iter().any(|known| known.index == info.index) {
+        let first = !gathered.devices.iter().any(|known| known.index == info.index);
+        if first {
             gathered.devices.push(info.clone());
             observer.device(info);
         }
@@ -280,6 +343,12 @@ impl<'a> Agenda<'a> {
         runner.use_tuned(job.tuned.clone());
         observer.skipped(&runner.skipped(run));
         let mut cases = runner.run(run, observer);
+        if first {
+            // Limits are held against what an earlier process measured, too.
+            let (earlier, others) = gathered.cases.drain(..).partition(|case| case.device == info.index);
+            gathered.cases = others;
+            cases = [earlier, cases].concat();
+        }
         if job.limits == LimitPolicy::Hold && !interrupted.load(Ordering::Relaxed) {
             match hold(&mut runner, &mut cases, interrupted) {
                 Some(peak) if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) => gathered.peaks.push(peak),
@@ -292,7 +361,7 @@ impl<'a> Agenda<'a> {
 
     /// Measures the baselines on the host, and notes how much faster than they the devices were.
     fn run_host(&self, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
-        let device = host::device(self.session.map_or(0, |session| session.devices.len()));
+        let device = host::device(self.host_index());
         observer.device(&device);
         for (group, sampling) in &self.on_host {
             observer.begin(&group.id_of("host").to_string());
@@ -304,18 +373,34 @@ impl<'a> Agenda<'a> {
         gathered.devices.push(device);
     }
 
-    /// The record of what was measured.
-    fn record(&self, job: Job<'_>, Gathered { devices, peaks, cases, .. }: Gathered) -> Record {
-        // Runs of a configuration that differ in these would be records that nobody can compare: plans refuse them.
+    /// How the plan is measured. Runs of a configuration that differ in this would be records that nobody can compare:
+    /// plans refuse them.
+    fn method(&self) -> Method {
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
+        Method { validation: self.setup.validation == Validation::On, clock, cache }
+    }
+
+    /// The record of what was measured.
+    fn record(&self, job: &Job<'_>, Gathered { devices, peaks, mut cases, .. }: Gathered) -> Record {
+        let earlier: BTreeSet<_> = self.taken.iter().map(|case| (case.device, case.id.as_str())).collect();
+        let is_own = |case: &Case| !earlier.contains(&(case.device, case.id.as_str()));
+        cases.iter_mut().filter(|case| is_own(case)).for_each(|case| case.process = self.process());
+        let started = job.started.to_string();
+        let mut processes = self.processes.clone();
+        if !processes.is_empty() {
+            processes.push(Process { started: started.clone(), command: job.command.clone() });
+        }
         let wall_time = Nanos::from(job.begun.elapsed());
-        let device_time = cases.iter().filter_map(|case| case.measured()).map(|measured| measured.phases.device).sum();
+        let own = cases.iter().filter(|case| is_own(case)).filter_map(Case::measured);
+        let device_time = own.map(|measured| measured.phases.device).sum();
         Record {
             schema: SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            started: job.started.to_string(),
-            command: job.command,
-            method: Method { validation: self.setup.validation == Validation::On, clock, cache },
+            started,
+            command: job.command.clone(),
+            plan: Some(self.plan.hash()),
+            processes,
+            method: self.method(),
             caveats: Caveat::of(&devices),
             devices,
             peaks,

@@ -11,6 +11,7 @@ use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::excerpt;
 use crate::basis::size::{Size, Sweep};
+use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::host;
 use crate::plan::method::CacheState;
@@ -235,6 +236,22 @@ impl Plan {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
         Ok(Self { runs })
+    }
+
+    /// A hash of what is to be measured and how.
+    #[must_use]
+    pub(crate) fn hash(&self) -> String {
+        let group = |group: &CaseGroup| {
+            let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
+            let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
+            format!("{} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+        };
+        let run = |run: &PlannedRun| {
+            let groups: Vec<_> = run.groups.iter().map(group).collect();
+            format!("{:?} {:?} {}", run.devices, run.sampling, groups.join("; "))
+        };
+        let runs: Vec<_> = self.runs.iter().map(run).collect();
+        fingerprint(&[runs.join("\n").as_bytes()])
     }
 
     /// The ids of its cases, and of those that `auto` may choose.

@@ -36,6 +36,13 @@ pub struct Record {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
+    /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
+    /// known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The processes that measured it, where there were several: the last of them wrote it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
     /// How it was measured.
     pub method: Method,
     /// The devices that were measured.
@@ -56,6 +63,16 @@ pub struct Record {
     /// What measuring costs beside them: `wall_time` less `device_time`.
     #[serde(default)]
     pub overhead: Nanos,
+}
+
+/// A process that measured cases of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Process {
+    /// When it began (RFC 3339, UTC).
+    pub started: String,
+    /// Its command line.
+    pub command: Vec<String>,
 }
 
 /// How a run was measured.
@@ -95,6 +112,9 @@ pub struct Case {
     pub stop: Option<StopRule>,
     /// Index of the device.
     pub device: usize,
+    /// Index of the process that measured it.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub process: usize,
     /// Nominal work.
     pub work: Work,
     /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
@@ -437,6 +457,20 @@ pub struct Phases {
     pub device: Nanos,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(process: &usize) -> bool {
+    *process == 0
+}
+
+impl Record {
+    /// The processes that measured it.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process> {
+        let only = || vec![Process { started: self.started.clone(), command: self.command.clone() }];
+        if self.processes.is_empty() { only() } else { self.processes.clone() }
+    }
+}
+
 impl Case {
     /// The size as a table row shows it, with the sub-group size where one was required.
     #[must_use]
@@ -500,6 +534,7 @@ impl Case {
             subgroup_size: group.spec.subgroup_size,
             stop: group.algorithm.iterative.then_some(group.spec.stop),
             device,
+            process: 0,
             work: problem.work(),
             chain: problem.chain(),
             launches: 0,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// A bench of some two cases that takes about a second.
 const BENCH: [&str; 9] = ["bench", "matmul", "-V", "naive,local", "-s", "16", "--no-peak", "--max-time", "200ms"];
 /// One that would take minutes.
-const LONG: [&str; 9] = ["bench", "matmul", "-V", "naive", "-s", "16..4096:16", "--precision", "0.001%", "--no-peak"];
+const LONG: [&str; 9] = ["bench", "matmul", "-V", "naive", "-s", "16..512:16", "--precision", "0.001%", "--no-peak"];
 
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
@@ -52,8 +52,8 @@ fn signals_that_end_a_process_keep_what_was_measured() {
         let record = record(&path);
         let statuses: Vec<_> =
             record["cases"].as_array().expect("cases").iter().map(|c| &c["outcome"]["status"]).collect();
-        assert_eq!(statuses.len(), 256, "{name}");
-        assert!(*statuses[0] == "measured" && *statuses[255] == "interrupted", "{name}: {statuses:?}");
+        assert_eq!(statuses.len(), 32, "{name}");
+        assert!(*statuses[0] == "measured" && *statuses[31] == "interrupted", "{name}: {statuses:?}");
     }
 }
 
@@ -83,17 +83,7 @@ fn standard_error_that_is_closed_or_full_changes_nothing() {
         &[&BENCH[..], &["--json", shown]].concat(),
         &["compare", fixture, fixture],
         &["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32"],
-        &[
-            "tune",
-            "matmul",
-            "-s",
-            "32",
-            "--budget",
-            "1ms",
-            "--tuned",
-            tuned,
-        ]
-        .to_vec(),
+        &["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned", tuned].to_vec(),
         &["bench", "matmull"],
     ];
     for arguments in commands {
@@ -208,7 +198,7 @@ fn processes_of_several_end_with_the_one_that_started_them() {
 #[cfg(target_os = "linux")]
 fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
     let mut child =
-        gpukern(&["bench", "matmul", "-V", "naive", "-s", "256", "--precision", "0.001%", "--max-time", "3s"])
+        gpukern(&["bench", "matmul", "-V", "naive", "-s", "256", "--precision", "0.001%", "--max-time", "6s"])
             .args(["--no-peak", "--json", "-"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -216,16 +206,19 @@ fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
             .expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped"));
     lines.read_line(&mut String::new()).expect("a line");
-    std::thread::sleep(Duration::from_millis(2500));
-    signal(&child, "STOP");
-    std::thread::sleep(Duration::from_secs(2));
-    signal(&child, "CONT");
+    // The first of these may still meet the warm-up.
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(2200));
+        signal(&child, "STOP");
+        std::thread::sleep(Duration::from_secs(2));
+        signal(&child, "CONT");
+    }
     let output = child.wait_with_output().expect("it ends");
     let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
     let outcome = &record["cases"][0]["outcome"];
     let warnings = outcome["warnings"].as_array().expect("warnings");
     let dropped = warnings.iter().find(|warning| warning["kind"] == "stopped").map(|warning| &warning["dropped"]);
-    assert_eq!(dropped, Some(&serde_json::json!(1)), "{warnings:?}");
+    assert!(dropped.is_some_and(|dropped| (1..=3).contains(&dropped.as_u64().expect("a count"))), "{warnings:?}");
     let samples = outcome["samples"].as_array().expect("samples");
     assert!(samples.iter().all(|sample| sample["host"].as_f64().expect("a time") < 1.9e9), "{samples:?}");
 }

@@ -189,6 +189,7 @@ impl<'a> Runner<'a> {
         if let Some(canary) = self.keeper.canary() {
             canary.keep(&self.cache, &self.device.info);
         }
+        // The canary's best may have come later.
         for case in &mut cases {
             self.keeper.warn_of_clock(&mut case.outcome);
         }
@@ -227,8 +228,9 @@ impl<'a> Runner<'a> {
             entries.push(self.enter(&mut desk, chosen, prepare));
         }
         self.keeper.sample(entries.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
-        let cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
-        for case in &cases {
+        let mut cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
+        for case in &mut cases {
+            self.keeper.warn_of_clock(&mut case.outcome);
             observer.end(case);
         }
         cases

@@ -291,6 +291,7 @@ impl<'a> Timekeeper<'a> {
     pub(crate) fn warn_of_clock(&self, outcome: &mut Outcome) {
         let (Some(canary), Outcome::Measured(measured)) = (&self.canary, outcome) else { return };
         let Some([before, after]) = measured.conditions.canary else { return };
+        measured.warnings.retain(|warning| !matches!(warning, Warning::Drift { .. } | Warning::SlowClock { .. }));
         let drift = after.0 / before.0;
         if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
             measured.warnings.push(Warning::Drift { ratio: drift });

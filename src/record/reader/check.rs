@@ -66,7 +66,11 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
                 known.join(", ")
             )));
         }
-        if !ids.insert((case.device, case.id.clone())) {
+        if case.process > 0 && case.process >= record.processes.len() {
+            let count = record.processes.len();
+            return Err(refuse(format!("case '{name}' is of process {}; the record has {count}", case.process)));
+        }
+        if !ids.insert((case.device, case.process, case.id.clone())) {
             return Err(refuse(format!("case '{name}' is there twice for device {}; remove one", case.device)));
         }
         if case.chain == Some(0) {
