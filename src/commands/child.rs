@@ -4,7 +4,7 @@
 use super::interrupt;
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
-use crate::measure::session::Setup;
+use crate::measure::session::{Isolation, Setup};
 use crate::record::Record;
 use crate::record::reader;
 use crate::vulkan::Validation;
@@ -39,6 +39,10 @@ impl Child {
             option.push(path.as_os_str());
             option
         };
+        if setup.isolation == Isolation::InProcess {
+            command.arg("--in-process");
+        }
+        command.arg(format!("--timeout={}ms", setup.timeout.as_millis()));
         command.args(setup.loader.iter().map(|loader| path("--loader=", loader)));
         command.args(setup.cache_dir.iter().map(|folder| path("--cache-dir=", folder)));
         Ok(Self { command, name })

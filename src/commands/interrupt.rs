@@ -16,6 +16,11 @@ pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
     Ok(&INTERRUPTED)
 }
 
+/// Lets what ends other processes pass: whoever started this one sees it too.
+pub(super) fn ignore() -> Result<(), Error> {
+    ctrlc::set_handler(|| {}).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
+}
+
 /// Whether there was a Ctrl-C since [`listen`].
 pub(super) fn flagged() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)

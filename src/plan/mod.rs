@@ -14,6 +14,7 @@ use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use options::{Config, Published, Selection};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -92,7 +93,7 @@ impl DeviceClass {
 }
 
 /// The way a case is sampled: by whose clock, in what state of the caches, and when to stop.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Half-width of the 95 % confidence interval of the median, relative to it.
     pub precision: f64,
