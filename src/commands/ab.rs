@@ -22,6 +22,7 @@ use crate::plan::{CaseGroup, PlannedRun, Purpose};
 use crate::record::{Outcome, Record};
 use crate::report;
 use crate::stats;
+use crate::tuning::tuned::Tuned;
 use crate::vulkan::Validation;
 use std::ffi::OsString;
 use std::path::Path;
@@ -110,7 +111,7 @@ fn exit(trial: &Trial) -> Exit {
     let verdict = trial.finding.map(|finding| finding.verdict);
     if any(|outcome| matches!(outcome, Outcome::Rejected(_))) || verdict == Some(Verdict::Slower) {
         Exit::Rejected
-    } else if any(|outcome| matches!(outcome, Outcome::Failed { .. })) {
+    } else if any(|outcome| outcome.failure().is_some()) {
         Exit::Failure
     } else if matches!(verdict, Some(Verdict::Same | Verdict::Faster)) {
         Exit::Success
@@ -164,18 +165,18 @@ impl<'a> Match<'a> {
     fn batches(&self, entrants: &[Entrant; 2], setup: &Setup) -> Result<Played, Error> {
         let session = Session::open(setup)?;
         let chosen = session.select_usable(&self.run.devices)?;
-        let [physical] = chosen[..] else {
+        let [device] = chosen[..] else {
             return Err(Error::Usage(format!(
                 "ab runs on one device, --device names {}; name one by its index",
                 chosen.len()
             )));
         };
-        progress::line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = session.runner(physical, Timing::Sample, interrupt::listen()?)?;
+        progress::line(&format!("device {}: {}", device.index, device.name));
+        let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupt::listen()?)?;
         let sampling = crate::plan::Sampling { max_time: self.max_time, ..self.run.sampling };
         let mut judge = Judge::new(FIRST_LOOK, self.min_effect);
         let (cases, rounds) =
-            runner.duel(&self.run.groups[0], entrants, &sampling, &mut |rounds| judge.decided(rounds));
+            executor.duel(&self.run.groups[0], entrants, &sampling, &mut |rounds| judge.decided(rounds));
         let trouble = session.check_validation().err();
         let finding = judge.last(&rounds);
         let mut side = 0;
@@ -183,7 +184,7 @@ impl<'a> Match<'a> {
             let label = self.labels[side].clone();
             let median = median(&rounds, side);
             side += 1;
-            Contestant { label, device: physical.info.clone(), case, median }
+            Contestant { label, device: device.clone(), case, median }
         });
         Ok(Played { sides, rounds, finding, trouble })
     }

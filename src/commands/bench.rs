@@ -114,7 +114,7 @@ pub(super) fn exit(record: &Record) -> Exit {
     };
     if any(|outcome| matches!(outcome, Outcome::Rejected(_))) {
         Exit::Rejected
-    } else if any(|outcome| matches!(outcome, Outcome::Failed { .. })) {
+    } else if any(|outcome| outcome.failure().is_some()) {
         Exit::Failure
     } else if any(cut_short) {
         Exit::Interrupted

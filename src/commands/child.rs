@@ -5,7 +5,7 @@ use super::cli::with_path;
 use super::interrupt;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
-use crate::measure::session::Setup;
+use crate::measure::session::{Isolation, Setup};
 use crate::record::Record;
 use crate::record::reader;
 use crate::vulkan::Validation;
@@ -34,6 +34,10 @@ impl Child {
         if setup.validation == Validation::On {
             command.arg("--validation");
         }
+        if setup.isolation == Isolation::InProcess {
+            command.arg("--in-process");
+        }
+        command.arg(format!("--timeout={}ms", setup.timeout.as_millis()));
         command.args(setup.loader.iter().map(|loader| with_path("--loader=", loader)));
         command.args(setup.cache_dir.iter().map(|folder| with_path("--cache-dir=", folder)));
         Ok(Self { command, name })

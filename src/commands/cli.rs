@@ -44,6 +44,16 @@ pub struct Cli {
     /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
     #[arg(long, global = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
     pub cache_dir: Option<PathBuf>,
+
+    /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
+    /// then ten times that.
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s")]
+    pub timeout: String,
+
+    /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
+    /// waited for.
+    #[arg(long, global = true)]
+    pub in_process: bool,
 }
 
 /// The commands. There is one of them a process: its size is nothing.
@@ -104,6 +114,9 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Do what another process of this program orders through standard input.
+    #[command(hide = true)]
+    Worker,
 }
 
 /// Options of `devices`.

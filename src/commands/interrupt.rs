@@ -13,21 +13,38 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Listens for Ctrl-C, and for what ends a process elsewhere: a closed terminal, a service manager, `timeout`. The flag
 /// becomes true at the first.
 pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
-    register().map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
+    register(&INTERRUPTED, SecondTime::EndsProcess).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
     Ok(&INTERRUPTED)
 }
 
-fn register() -> io::Result<()> {
+/// Lets what asks other processes to end pass: whoever started this one sees it too, and ends it.
+pub(super) fn ignore() -> Result<(), Error> {
+    static IGNORED: AtomicBool = AtomicBool::new(false);
+    register(&IGNORED, SecondTime::Ignored).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
+}
+
+/// What a second Ctrl-C does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SecondTime {
+    EndsProcess,
+    Ignored,
+}
+
+fn register(ended: &'static AtomicBool, second: SecondTime) -> io::Result<()> {
     // Only a person asks twice: a terminal that closes sends SIGHUP once itself and once through the shell.
-    flag::register_conditional_shutdown(consts::SIGINT, Exit::Interrupted as i32, &INTERRUPTED)?;
-    flag::register(consts::SIGINT, &INTERRUPTED)?;
-    flag::register(consts::SIGTERM, &INTERRUPTED)?;
+    let typed = |signal| {
+        if second == SecondTime::EndsProcess {
+            flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, ended)?;
+        }
+        flag::register(signal, ended)
+    };
+    typed(consts::SIGINT)?;
+    flag::register(consts::SIGTERM, ended)?;
     #[cfg(unix)]
     {
-        flag::register_conditional_shutdown(consts::SIGQUIT, Exit::Interrupted as i32, &INTERRUPTED)?;
-        flag::register(consts::SIGQUIT, &INTERRUPTED)?;
+        typed(consts::SIGQUIT)?;
         if !hangup_is_ignored() {
-            flag::register(consts::SIGHUP, &INTERRUPTED)?;
+            flag::register(consts::SIGHUP, ended)?;
         }
         flag::register(consts::SIGCONT, &timekeeper::CONTINUED)?;
     }

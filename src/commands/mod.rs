@@ -23,8 +23,9 @@ mod verify;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
-use crate::measure::session::{Agenda, Job, MeasuredPlan, Setup};
-use crate::plan::Plan;
+use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Setup};
+use crate::measure::worker::serve;
+use crate::plan::{Plan, options};
 use crate::record::Record;
 use crate::record::reader::{self, LoadedRecord};
 use crate::vulkan::Validation;
@@ -105,7 +106,9 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
     interrupt::outlive_file_limits();
     let validation = if cli.validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cli.cache_dir.as_deref());
-    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir };
+    let isolation = if cli.in_process { Isolation::InProcess } else { Isolation::Workers };
+    let timeout = options::duration(&cli.timeout).map_err(|reason| Error::Usage(format!("--timeout: {reason}")))?;
+    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir, isolation, timeout };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &setup),
         Command::List(args) => list::run(&args),
@@ -117,7 +120,15 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Worker => worker(&setup),
     }
+}
+
+/// Does what another process of this program orders. That one hears of Ctrl-C and tells this one.
+fn worker(setup: &Setup) -> Result<Answer, Error> {
+    interrupt::ignore()?;
+    serve(setup)?;
+    Ok(Answer::success(String::new()))
 }
 
 /// Reads the record in a file; what is odd about it goes to `notes`.

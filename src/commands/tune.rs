@@ -9,8 +9,9 @@ use crate::basis::units::{Nanos, Work, rounded};
 use crate::commands::cli::TuneArgs;
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
+use crate::measure::executor::Executor;
 use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, Runner, Timing};
+use crate::measure::runner::{Observer, Timing};
 use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose};
@@ -52,29 +53,29 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
 
     let session = Session::open(setup)?;
     let interrupted = interrupt::listen()?;
-    let physicals = session.select_usable(&run.devices)?;
-    let left = physicals.iter().map(|device| searches(algorithm, &run, &device.info).count() as u32).sum();
+    let devices = session.select_usable(&run.devices)?;
+    let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
     let answer = Answer::new(String::new(), without_type(&run), Exit::Success);
     let progress = Progress::new(left as usize);
     let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
-    for physical in physicals {
-        tuning.progress.device(&physical.info);
-        let mut runner = match session.runner(physical, Timing::Sample, interrupted) {
-            Ok(runner) => runner,
+    for device in devices {
+        tuning.progress.device(device);
+        let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
+            Ok(executor) => executor,
             Err(error) => {
-                tuning.beside(Err(error.into()));
+                tuning.beside(Err(error));
                 continue;
             }
         };
         let mut rows = vec![];
-        for (group, tunable) in searches(algorithm, &run, &physical.info) {
+        for (group, tunable) in searches(algorithm, &run, device) {
             if !interrupted.load(Ordering::Relaxed) {
-                rows.extend(tuning.search(&mut runner, &physical.info, group, tunable));
+                rows.extend(tuning.search(executor.as_mut(), group, tunable));
             }
         }
         if !rows.is_empty() {
-            tables.push(report::text(&physical.info, algorithm, &rows));
+            tables.push(report::text(device, algorithm, &rows));
         }
     }
     tuning.progress.finish();
@@ -109,11 +110,11 @@ impl Tuning {
     /// Searches the tiles of a variant on a problem, and keeps the best at once.
     fn search(
         &mut self,
-        runner: &mut Runner<'_>,
-        device: &DeviceInfo,
+        executor: &mut dyn Executor,
         group: &CaseGroup,
         tunable: &'static Tunable,
     ) -> Option<Row> {
+        let device = &executor.info().clone();
         let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
         // Time that a search leaves over is for the others.
         let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
@@ -129,11 +130,12 @@ impl Tuning {
         };
         let kept = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
         let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
-        let found = runner.tune(Question {
+        let found = executor.tune(Question {
             algorithm: self.algorithm,
             tunable,
             spec: group.spec,
             kept,
+            avoid: vec![],
             budget,
             seed: group.spec.seed,
             progress: &mut progress,
@@ -271,7 +273,8 @@ fn results(
         date: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
         gpukern: env!("CARGO_PKG_VERSION").into(),
     };
-    let rule = found.rule.map(|(name, time)| Kept { variant: name.into(), gflops: gflops(time), ..plain.clone() });
+    let rule = found.rule.as_ref();
+    let rule = rule.map(|(name, time)| Kept { variant: name.clone(), gflops: gflops(*time), ..plain.clone() });
     let best = Kept {
         tile: Some(found.best.0),
         gflops: gflops(found.best.1),

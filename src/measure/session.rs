@@ -1,8 +1,10 @@
 //! Devices opened for measuring, and a plan taken through them: runners, host baselines, limits, the record.
 
+use super::executor::{self, Executor};
 use super::host;
 use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing};
+use super::worker::{Remote, Workers};
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
@@ -11,13 +13,13 @@ use crate::device::selector;
 use crate::peak::Peak;
 use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
 use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Share, Warning};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The setup of a session: how Vulkan is loaded, and what is kept between runs.
 pub(crate) struct Setup {
@@ -29,13 +31,34 @@ pub(crate) struct Setup {
     pub cache: CacheFolder,
     /// The folder of these files, where the user named one.
     pub cache_dir: Option<PathBuf>,
+    /// The process that does the work on devices.
+    pub isolation: Isolation,
+    /// Time after which a call of a driver hangs, unless it took longer before.
+    pub timeout: Duration,
+}
+
+/// Whether a driver that crashes takes this process with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// Workers do the work on devices.
+    Workers,
+    /// This process does, as debuggers want it, and waits for ever.
+    InProcess,
 }
 
 /// Vulkan and the devices that it shows.
 pub(crate) struct Session<'a> {
     setup: &'a Setup,
-    instance: Rc<Instance>,
-    devices: Vec<PhysicalDevice>,
+    devices: Vec<DeviceInfo>,
+    place: Place<'a>,
+}
+
+/// The process that does the work on devices.
+enum Place<'a> {
+    /// This one, with Vulkan loaded.
+    Here(Rc<Instance>, Vec<PhysicalDevice>),
+    /// Others, which a driver that crashes may take with it.
+    Workers(Workers<'a>),
 }
 
 impl<'a> Session<'a> {
@@ -44,18 +67,27 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When there is no loader or no layer for validation.
     pub(crate) fn open(setup: &'a Setup) -> Result<Self, Error> {
-        let instance = Instance::new(setup.validation, setup.loader.as_deref())?;
-        let devices = instance.devices()?;
-        Ok(Self { setup, instance, devices })
+        let (place, devices) = match setup.isolation {
+            Isolation::InProcess => {
+                let instance = Instance::new(setup.validation, setup.loader.as_deref())?;
+                let physicals = instance.devices()?;
+                let devices = physicals.iter().map(|physical| physical.info.clone()).collect();
+                (Place::Here(instance, physicals), devices)
+            }
+            Isolation::Workers => {
+                let (workers, devices) = Workers::open(setup)?;
+                (Place::Workers(workers), devices)
+            }
+        };
+        Ok(Self { setup, devices, place })
     }
 
     /// The devices that `selectors` name, or the default one.
     ///
     /// # Errors
     /// When a selector names no device, or several.
-    pub(crate) fn select(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
-        let infos: Vec<_> = self.devices.iter().map(|device| device.info.clone()).collect();
-        let chosen = selector::select(&infos, selectors).map_err(Error::Usage)?;
+    pub(crate) fn select(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
+        let chosen = selector::select(&self.devices, selectors).map_err(Error::Usage)?;
         Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
     }
 
@@ -63,12 +95,12 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// Those of [`Self::select`]; when there is no device, or nothing can be measured on one.
-    pub(crate) fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
+    pub(crate) fn select_usable(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
         if self.devices.is_empty() {
             return Err(VulkanError::NoDriver.into());
         }
         let chosen = self.select(selectors)?;
-        match chosen.iter().find_map(|device| device.info.unusable().map(|reason| (&device.info.name, reason))) {
+        match chosen.iter().find_map(|device| device.unusable().map(|reason| (&device.name, reason))) {
             Some((name, reason)) => {
                 Err(Error::Usage(format!("nothing can be measured on '{name}': it {reason}; choose another --device")))
             }
@@ -76,18 +108,29 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A runner on `physical`, with what is kept of it between runs.
+    /// An executor on `device`, with what is kept of it between runs.
     ///
     /// # Errors
     /// When the device cannot be opened.
-    pub(crate) fn runner<'i>(
-        &self,
-        physical: &PhysicalDevice,
+    pub(crate) fn executor<'s>(
+        &'s self,
+        device: &DeviceInfo,
         timing: Timing,
-        interrupted: &'i AtomicBool,
-    ) -> Result<Runner<'i>, VulkanError> {
-        let device = Device::open(&self.instance, physical)?;
-        Runner::new(&device, timing, &self.setup.cache, interrupted)
+        tuned: &Tuned,
+        interrupted: &'s AtomicBool,
+    ) -> Result<Box<dyn Executor + 's>, Error> {
+        match &self.place {
+            Place::Here(instance, physicals) => {
+                let device = Device::open(instance, &physicals[device.index])?;
+                let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
+                runner.use_tuned(tuned.clone());
+                Ok(Box::new(runner))
+            }
+            Place::Workers(workers) => {
+                let remote = Remote::open(workers, device, timing, tuned, interrupted).map_err(Error::Failure)?;
+                Ok(Box::new(remote))
+            }
+        }
     }
 
     /// Turns messages of the validation layer into an error.
@@ -95,7 +138,10 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When there are any.
     pub(crate) fn check_validation(&self) -> Result<(), Error> {
-        let messages = self.instance.validation_messages();
+        let messages = match &self.place {
+            Place::Here(instance, _) => instance.validation_messages(),
+            Place::Workers(workers) => workers.messages(),
+        };
         match messages.first() {
             None => Ok(()),
             Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
@@ -142,7 +188,7 @@ pub(crate) struct MeasuredPlan {
 /// A run on one device, without the cases of earlier runs.
 struct Errand<'a> {
     session: &'a Session<'a>,
-    physical: &'a PhysicalDevice,
+    device: &'a DeviceInfo,
     run: PlannedRun,
 }
 
@@ -194,10 +240,10 @@ impl<'a> Agenda<'a> {
             let mut kinds = vec![];
             if let Some(session) = session.filter(|_| needs_vulkan(run)) {
                 let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
-                for physical in session.select_usable(&others)? {
-                    let DeviceInfo { index, kind, .. } = physical.info;
+                for device in session.select_usable(&others)? {
+                    let DeviceInfo { index, kind, .. } = *device;
                     let run = run.anew(kind, |id| !planned.insert((index, id)));
-                    agenda.errands.push(Errand { session, physical, run });
+                    agenda.errands.push(Errand { session, device, run });
                     kinds.push(kind);
                 }
             }
@@ -226,8 +272,8 @@ impl<'a> Agenda<'a> {
     /// When it is of another plan, device or program.
     pub(crate) fn resume(&mut self, record: Record, job: &Job<'_>) -> Result<(), Error> {
         let earlier = Earlier::new(record, &self.plan.hash(), self.method())?;
-        for Errand { physical, run, .. } in &mut self.errands {
-            earlier.take(run, &physical.info, job.tuned, &mut self.taken)?;
+        for Errand { device, run, .. } in &mut self.errands {
+            earlier.take(run, device, job.tuned, &mut self.taken)?;
         }
         let (index, mut left) = (self.host_index(), vec![]);
         for (group, sampling) in std::mem::take(&mut self.on_host) {
@@ -256,9 +302,9 @@ impl<'a> Agenda<'a> {
     #[must_use]
     pub(crate) fn outline(&self, job: &Job<'_>) -> Record {
         let mut devices: Vec<DeviceInfo> = vec![];
-        for Errand { physical, .. } in &self.errands {
-            if !devices.iter().any(|known| known.index == physical.info.index) {
-                devices.push(physical.info.clone());
+        for Errand { device, .. } in &self.errands {
+            if !devices.iter().any(|known| known.index == device.index) {
+                devices.push((*device).clone());
             }
         }
         if self.measures_host() {
@@ -318,13 +364,12 @@ impl<'a> Agenda<'a> {
     /// The cases of one run on one device.
     fn run(
         &self,
-        Errand { session, physical, run }: &Errand<'_>,
+        &Errand { session, device: info, ref run }: &Errand<'_>,
         job: &Job<'_>,
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
         gathered: &mut Gathered,
     ) -> Result<Vec<Case>, Error> {
-        let info = &physical.info;
         let first = !gathered.devices.iter().any(|known| known.index == info.index);
         if first {
             gathered.devices.push(info.clone());
@@ -334,14 +379,13 @@ impl<'a> Agenda<'a> {
             return Ok(unmeasured(run, info, job.tuned, &Outcome::Interrupted));
         }
         let alone = self.errands.len() == 1 && self.on_host.is_empty();
-        let mut runner = match session.runner(physical, job.timing, interrupted) {
+        let mut runner = match session.executor(info, job.timing, job.tuned, interrupted) {
             Ok(runner) => runner,
             // Nothing else is left to report.
-            Err(error) if alone => return Err(error.into()),
+            Err(error) if alone => return Err(error),
             Err(error) => return Ok(unmeasured(run, info, job.tuned, &Outcome::Failed { error: error.to_string() })),
         };
-        runner.use_tuned(job.tuned.clone());
-        observer.skipped(&runner.skipped(run));
+        observer.skipped(&executor::skipped(run, info, job.tuned));
         let mut cases = runner.run(run, observer);
         if first {
             // Limits are held against what an earlier process measured, too.
@@ -350,7 +394,7 @@ impl<'a> Agenda<'a> {
             cases = [earlier, cases].concat();
         }
         if job.limits == LimitPolicy::Hold && !interrupted.load(Ordering::Relaxed) {
-            match hold(&mut runner, &mut cases, interrupted) {
+            match hold(runner.as_mut(), &mut cases, interrupted) {
                 Some(peak) if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) => gathered.peaks.push(peak),
                 Some(_) => {}
                 None => gathered.cut_short = true,
@@ -415,12 +459,8 @@ impl<'a> Agenda<'a> {
 /// The cases of `run` on a device that measured none of them.
 fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, outcome: &Outcome) -> Vec<Case> {
     let cases = run.groups.iter().flat_map(|group| {
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         let chosen = tuned::choose(group, device, tuned).into_iter();
-        let case = move |chosen: Chosen| {
-            Case::new(group, chosen.variant.name, problem.as_ref(), device.index, outcome.clone())
-        };
-        chosen.map(case).collect::<Vec<_>>()
+        chosen.map(move |chosen| executor::unmeasured(group, &chosen, device, outcome.clone()))
     });
     cases.collect()
 }
@@ -438,7 +478,7 @@ fn speed_up(cases: &mut [Case], host: usize) {
 /// Holds the cases against the limits of the device. One that beats them shows an error of ours: the limits are
 /// measured again, and if that does not explain it, the case is marked. `None` if interrupted meanwhile: some of the limits
 /// are none.
-fn hold(runner: &mut Runner<'_>, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
+fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
     let mut silent = Silent;
     let mut peak = runner.peak(&mut silent);
     if interrupted.load(Ordering::Relaxed) {
@@ -517,7 +557,9 @@ mod tests {
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
         let (validation, cache) = (Validation::Off, CacheFolder::none());
         // No Vulkan is to be loaded from here.
-        let setup = Setup { validation, cache, loader: Some("/nonexistent".into()), cache_dir: None };
+        let (isolation, timeout) = (Isolation::Workers, Duration::from_secs(30));
+        let loader = Some("/nonexistent".into());
+        let setup = Setup { validation, cache, loader, cache_dir: None, isolation, timeout };
         let session = Agenda::session(plan, &setup).expect("none is needed");
         let agenda = Agenda::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());

@@ -17,6 +17,7 @@ use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use options::{Config, Published, Selection};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
@@ -96,7 +97,7 @@ impl DeviceClass {
 }
 
 /// The way a case is sampled: by whose clock, in what state of the caches, and when to stop.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Half-width of the 95 % confidence interval of the median, relative to it.
     pub precision: f64,

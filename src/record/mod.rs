@@ -161,8 +161,64 @@ pub enum Outcome {
         /// What happened.
         error: String,
     },
+    /// Its process died: the driver's fault or the kernel's. Readers from before this and the next refuse the record.
+    Crashed(Death),
+    /// It did not end within its time, and its process was ended.
+    TimedOut(Death),
     /// The run was interrupted before this case had a sample.
     Interrupted,
+}
+
+impl Outcome {
+    /// What went wrong where it failed, crashed or timed out: the device, its driver or the system is at fault.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Failed { error } => Some(error.clone()),
+            Self::Crashed(death) | Self::TimedOut(death) => Some(death.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Its status as tables and other tools' formats name it: `timed out`.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Measured(_) => "measured",
+            Self::Rejected(_) => "rejected",
+            Self::Skipped { .. } => "skipped",
+            Self::Failed { .. } => "failed",
+            Self::Crashed(_) => "crashed",
+            Self::TimedOut(_) => "timed out",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The end of the process that ran a case, and of the case with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Death {
+    /// How it ended: `SIGSEGV`, `exit code 1`, `vkWaitForFences has not returned after 30 s`.
+    pub cause: String,
+    /// The kernels of the case, one of which was being compiled or run.
+    pub kernels: Vec<String>,
+    /// The driver and its version.
+    pub driver: String,
+    /// The last lines that the process wrote to standard error.
+    #[serde(default)]
+    pub said: Vec<String>,
+}
+
+impl std::fmt::Display for Death {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { cause, kernels, driver, said } = self;
+        write!(f, "{cause}, in {} under {driver}", kernels.join(", "))?;
+        match said.last() {
+            Some(last) => write!(f, "; the last that its process said: {last}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A timed case.

@@ -1,6 +1,5 @@
 //! Tables of published figures beside ours.
 
-use super::bench::status;
 use super::table;
 use crate::algorithms::Variant;
 use crate::basis::printable::printable;
@@ -41,7 +40,7 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
         let mut table = table::new(headings.into_iter().chain(columns));
         for case in cases {
             let ours = case.measured().map_or_else(
-                || [status(&case.outcome).to_string(), String::new(), String::new()],
+                || [case.outcome.status().to_string(), String::new(), String::new()],
                 |m| {
                     let (kernel, upload) = (m.summary.median, m.phases.upload);
                     [millis(kernel), millis(upload), millis(kernel + upload)]

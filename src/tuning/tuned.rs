@@ -27,7 +27,7 @@ const HEAD: &str = "\
 ";
 
 /// The results that are kept.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tuned {
     results: Vec<Kept>,
 }

@@ -166,7 +166,7 @@ fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
         let mut state = cold(run(&time, |_| MS), MS);
         keeper.sample(vec![&mut state], &Sampling::default());
         let mut outcome = Outcome::Measured(Box::new(measured(state)));
-        keeper.warn_of_clock(&mut outcome);
+        warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
         let Outcome::Measured(measured) = outcome else { panic!("measured") };
         assert_eq!(measured.conditions.canary, Some([Nanos(75e3), Nanos(75e3 * after)]));
         assert_eq!(measured.conditions.canary_steps, Some(2048));
@@ -184,7 +184,7 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
     let mut state = cold(run(&time, |_| MS), MS);
     keeper.sample(vec![&mut state], &Sampling::default());
     let mut outcome = Outcome::Measured(Box::new(measured(state)));
-    keeper.warn_of_clock(&mut outcome);
+    warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
     let Outcome::Measured(measured_) = outcome else { panic!("measured") };
     assert_eq!((measured_.samples.len(), &measured_.warnings[..]), (10, &[][..]));
     assert!(time.now() >= Duration::from_secs(1) && time.now() < Duration::from_millis(1100), "{:?}", time.now());
@@ -200,7 +200,7 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
         let spent = time.since(begun);
         assert!(spent >= Duration::from_millis(patience) && spent < Duration::from_millis(patience + 100), "{spent:?}");
         let mut outcome = Outcome::Measured(Box::new(measured(state)));
-        keeper.warn_of_clock(&mut outcome);
+        warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
         let Outcome::Measured(measured) = outcome else { panic!("measured") };
         assert_eq!(measured.warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
     }
