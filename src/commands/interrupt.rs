@@ -13,7 +13,8 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Listens for Ctrl-C, and for what ends a process elsewhere: a closed terminal, a service manager, `timeout`. The flag
 /// becomes true at the first.
 pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
-    register(&INTERRUPTED, SecondTime::EndsProcess).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
+    register(&INTERRUPTED, SecondTime::EndsProcess)
+        .map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
     Ok(&INTERRUPTED)
 }
 
