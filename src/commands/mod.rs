@@ -175,7 +175,7 @@ fn measure_keeping(
         progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases()));
     }
     let begin = |path| Journal::begin(path, &agenda.outline(&job), agenda.taken(), agenda.process());
-    let journal = path.map(begin).transpose()?;
+    let journal = path.and_then(|path| begin(path).map_err(|reason| progress::line(&reason)).ok());
     let interrupted = interrupt::listen()?;
     let mut watch = Watch { progress: Progress::new(agenda.cases()), journal };
     let measured = agenda.measure(job, interrupted, &mut watch);
