@@ -106,12 +106,7 @@ impl Tuning {
     }
 
     /// Searches the tiles of a variant on a problem, and keeps the best at once.
-    fn search(
-        &mut self,
-        executor: &mut dyn Executor,
-        group: &CaseGroup,
-        tunable: &'static Tunable,
-    ) -> Option<Row> {
+    fn search(&mut self, executor: &mut dyn Executor, group: &CaseGroup, tunable: &'static Tunable) -> Option<Row> {
         let device = &executor.info().clone();
         let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
         // Time that a search leaves over is for the others.

@@ -14,6 +14,7 @@ mod limits;
 mod listings;
 mod mistakes;
 mod tune;
+mod workers;
 
 use std::process::{Command, Output};
 

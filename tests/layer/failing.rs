@@ -178,7 +178,8 @@ unsafe fn next<F: Copy>(name: &CStr) -> F {
     let device = *DEVICE.lock().expect("no panic");
     // SAFETY: the next layer has every function of Vulkan 1.0, and the caller names its type.
     unsafe {
-        let function = NEXT_DEVICE.get().and_then(|next| next(device, name.as_ptr())).expect("a function of Vulkan 1.0");
+        let function =
+            NEXT_DEVICE.get().and_then(|next| next(device, name.as_ptr())).expect("a function of Vulkan 1.0");
         std::mem::transmute_copy(&function)
     }
 }
