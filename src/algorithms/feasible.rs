@@ -29,6 +29,13 @@ impl Algorithm {
         {
             tunable.legal(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
         }
-        variant.program(case, device)?.feasible(&problem.buffers(), device)
+        let program = variant.program(case, device)?;
+        if let Some(size) = case.subgroup_size
+            && !program.dispatches().any(|dispatch| dispatch.subgroup_size == Some(size))
+        {
+            // It would be measured as what it is without, under a name that says otherwise.
+            return Err(format!("has no use for sub-groups of {size}"));
+        }
+        program.feasible(&problem.buffers(), device)
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
     };
     session.check_validation()?;
     if reports.is_empty() {
-        return Ok(Answer { output, notes: format!("{}\n", VulkanError::NoDriver), exit: Exit::Failure });
+        return Ok(Answer::new(output, format!("{}\n", VulkanError::NoDriver), Exit::Failure));
     }
     Ok(Answer::success(output))
 }

@@ -41,9 +41,9 @@ pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
     };
     let tables: Vec<_> = peaks.iter().map(report::peak::text).collect();
     let table = tables.join("\n");
-    let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
-    let output = target.deliver_json(&peaks)?.unwrap_or(table);
-    Ok(Answer { output, notes, exit })
+    let mut answer = Answer::new(table, notes, exit);
+    answer.deliver_json(target, &peaks);
+    Ok(answer)
 }
 
 /// An observer that shows progress and keeps the exit code of the worst probe: a limit that is missing because its

@@ -55,9 +55,9 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
     let interrupted = interrupt::listen()?;
     let devices = session.select_usable(&run.devices)?;
     let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
-    let answer = Answer { output: String::new(), notes: without_type(&run), exit: Exit::Success };
+    let answer = Answer::new(String::new(), without_type(&run), Exit::Success);
     let progress = Progress::new(left as usize);
-    let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, answer };
+    let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
     for device in devices {
         tuning.progress.device(device);
@@ -96,6 +96,8 @@ struct Tuning {
     /// Searches still to be made.
     left: u32,
     progress: Progress,
+    /// Whether any result was kept.
+    kept: bool,
     answer: Answer,
 }
 
@@ -136,7 +138,9 @@ impl Tuning {
         self.progress.advance();
         let found = self.accept(&name, found)?;
         // At once: whatever ends the process later, this stays.
-        self.beside(Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work)));
+        let kept = Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work));
+        self.kept |= kept.is_ok();
+        self.beside(kept);
         for (tile, refusal) in &found.refused {
             self.note(&format!("{name}, tile {tile}"), refusal);
         }
@@ -169,13 +173,13 @@ impl Tuning {
 
     /// The answer, with a table for each device on which something was found.
     fn finish(self, tables: &[String], stopped: bool) -> Result<Answer, Error> {
-        let Self { path, mut answer, .. } = self;
+        let Self { path, mut answer, kept, .. } = self;
         if answer.exit == Exit::Success && stopped {
             answer.exit = Exit::Interrupted;
         } else if answer.exit == Exit::Success && tables.is_empty() {
             return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
         }
-        if !tables.is_empty() {
+        if kept {
             let _ = writeln!(answer.notes, "kept in {}", path.display());
         }
         Ok(Answer { output: tables.join("\n"), ..answer })

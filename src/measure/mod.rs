@@ -3,9 +3,10 @@
 
 pub(crate) mod executor;
 pub(crate) mod host;
+mod resume;
 pub(crate) mod runner;
 pub(crate) mod sampling;
 pub(crate) mod session;
-mod timekeeper;
+pub(crate) mod timekeeper;
 pub(crate) mod workbench;
 pub(crate) mod worker;

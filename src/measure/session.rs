@@ -2,6 +2,7 @@
 
 use super::executor::{self, Executor};
 use super::host;
+use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing};
 use super::worker::{Remote, Workers};
 use crate::basis::error::Error;
@@ -11,7 +12,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
 use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
-use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
+use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
@@ -180,6 +181,8 @@ pub(crate) struct MeasuredPlan {
     pub record: Record,
     /// Messages of the validation layer, as an error. They make no case wrong, and lose none.
     pub validated: Result<(), Error>,
+    /// Whether an interruption left out limits: of cases it says so itself.
+    pub without_limits: bool,
 }
 
 /// A run on one device, without the cases of earlier runs.
@@ -196,6 +199,9 @@ pub(crate) struct Agenda<'a> {
     session: Option<&'a Session<'a>>,
     errands: Vec<Errand<'a>>,
     on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
+    /// Cases of the run that this one resumes, and the processes that measured them.
+    taken: Vec<Case>,
+    processes: Vec<Process>,
 }
 
 /// The measurements so far.
@@ -204,6 +210,8 @@ struct Gathered {
     devices: Vec<DeviceInfo>,
     peaks: Vec<Peak>,
     cases: Vec<Case>,
+    /// Whether limits are missing because of an interruption.
+    cut_short: bool,
 }
 
 /// Whether a run names more than the device `host`, which alone needs no Vulkan.
@@ -225,7 +233,8 @@ impl<'a> Agenda<'a> {
     /// # Errors
     /// When a run names a device that is not there, or on which nothing can be measured.
     pub(crate) fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
-        let mut agenda = Self { plan, setup, session, errands: vec![], on_host: vec![] };
+        let mut agenda =
+            Self { plan, setup, session, errands: vec![], on_host: vec![], taken: vec![], processes: vec![] };
         let mut planned = BTreeSet::new();
         for run in &plan.runs {
             let mut kinds = vec![];
@@ -257,6 +266,63 @@ impl<'a> Agenda<'a> {
         }
     }
 
+    /// Completes `record`: what it has of this plan is not measured again.
+    ///
+    /// # Errors
+    /// When it is of another plan, device or program.
+    pub(crate) fn resume(&mut self, record: Record, job: &Job<'_>) -> Result<(), Error> {
+        let earlier = Earlier::new(record, &self.plan.hash(), self.method())?;
+        for Errand { device, run, .. } in &mut self.errands {
+            earlier.take(run, device, job.tuned, &mut self.taken)?;
+        }
+        let (index, mut left) = (self.host_index(), vec![]);
+        for (group, sampling) in std::mem::take(&mut self.on_host) {
+            if !earlier.take_host(group, index, &mut self.taken)? {
+                left.push((group, sampling));
+            }
+        }
+        self.on_host = left;
+        self.processes = earlier.processes;
+        Ok(())
+    }
+
+    /// The cases that are taken over from an earlier run.
+    #[must_use]
+    pub(crate) fn taken(&self) -> &[Case] {
+        &self.taken
+    }
+
+    /// Index of this process among those that measure the record.
+    #[must_use]
+    pub(crate) fn process(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// The record as it is before anything is measured.
+    #[must_use]
+    pub(crate) fn outline(&self, job: &Job<'_>) -> Record {
+        let mut devices: Vec<DeviceInfo> = vec![];
+        for Errand { device, .. } in &self.errands {
+            if !devices.iter().any(|known| known.index == device.index) {
+                devices.push((*device).clone());
+            }
+        }
+        if self.measures_host() {
+            devices.push(host::device(self.host_index()));
+        }
+        self.record(job, Gathered { devices, ..Gathered::default() })
+    }
+
+    /// Index of the host among the devices.
+    fn host_index(&self) -> usize {
+        self.session.map_or(0, |session| session.devices.len())
+    }
+
+    /// Whether the host takes part, or took part in the run that is resumed.
+    fn measures_host(&self) -> bool {
+        !self.on_host.is_empty() || self.taken.iter().any(|case| case.device == self.host_index())
+    }
+
     /// Number of cases to measure.
     #[must_use]
     pub(crate) fn cases(&self) -> usize {
@@ -274,7 +340,7 @@ impl<'a> Agenda<'a> {
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<MeasuredPlan, Error> {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered { cases: self.taken.clone(), ..Gathered::default() };
         for errand in &self.errands {
             let cases = self.run(errand, &job, interrupted, observer, &mut gathered)?;
             // What `auto` chose here may have been named in another run.
@@ -282,7 +348,7 @@ impl<'a> Agenda<'a> {
             let new: Vec<_> = cases.into_iter().filter(|case| !known(case)).collect();
             gathered.cases.extend(new);
         }
-        if !self.on_host.is_empty() {
+        if self.measures_host() {
             self.run_host(interrupted, observer, &mut gathered);
         }
         let validated = self.session.map_or(Ok(()), Session::check_validation);
@@ -291,7 +357,8 @@ impl<'a> Agenda<'a> {
                 "nothing to measure: the device can run none of these cases (reasons above)".into(),
             ));
         }
-        Ok(MeasuredPlan { record: self.record(job, gathered), validated })
+        let without_limits = gathered.cut_short;
+        Ok(MeasuredPlan { record: self.record(&job, gathered), validated, without_limits })
     }
 
     /// The cases of one run on one device.
@@ -303,7 +370,8 @@ impl<'a> Agenda<'a> {
         observer: &mut dyn Observer,
         gathered: &mut Gathered,
     ) -> Result<Vec<Case>, Error> {
-        if !gathered.devices.iter().any(|known| known.index == info.index) {
+        let first = !gathered.devices.iter().any(|known| known.index == info.index);
+        if first {
             gathered.devices.push(info.clone());
             observer.device(info);
         }
@@ -319,10 +387,17 @@ impl<'a> Agenda<'a> {
         };
         observer.skipped(&executor::skipped(run, info, job.tuned));
         let mut cases = runner.run(run, observer);
+        if first {
+            // Limits are held against what an earlier process measured, too.
+            let (earlier, others) = gathered.cases.drain(..).partition(|case| case.device == info.index);
+            gathered.cases = others;
+            cases = [earlier, cases].concat();
+        }
         if job.limits == LimitPolicy::Hold && !interrupted.load(Ordering::Relaxed) {
-            let peak = hold(runner.as_mut(), &mut cases);
-            if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) {
-                gathered.peaks.push(peak);
+            match hold(runner.as_mut(), &mut cases, interrupted) {
+                Some(peak) if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) => gathered.peaks.push(peak),
+                Some(_) => {}
+                None => gathered.cut_short = true,
             }
         }
         Ok(cases)
@@ -330,7 +405,7 @@ impl<'a> Agenda<'a> {
 
     /// Measures the baselines on the host, and notes how much faster than they the devices were.
     fn run_host(&self, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
-        let device = host::device(self.session.map_or(0, |session| session.devices.len()));
+        let device = host::device(self.host_index());
         observer.device(&device);
         for (group, sampling) in &self.on_host {
             observer.begin(&group.id_of("host").to_string());
@@ -342,18 +417,34 @@ impl<'a> Agenda<'a> {
         gathered.devices.push(device);
     }
 
-    /// The record of what was measured.
-    fn record(&self, job: Job<'_>, Gathered { devices, peaks, cases }: Gathered) -> Record {
-        // Runs of a configuration that differ in these would be records that nobody can compare: plans refuse them.
+    /// How the plan is measured. Runs of a configuration that differ in this would be records that nobody can compare:
+    /// plans refuse them.
+    fn method(&self) -> Method {
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
+        Method { validation: self.setup.validation == Validation::On, clock, cache }
+    }
+
+    /// The record of what was measured.
+    fn record(&self, job: &Job<'_>, Gathered { devices, peaks, mut cases, .. }: Gathered) -> Record {
+        let earlier: BTreeSet<_> = self.taken.iter().map(|case| (case.device, case.id.as_str())).collect();
+        let is_own = |case: &Case| !earlier.contains(&(case.device, case.id.as_str()));
+        cases.iter_mut().filter(|case| is_own(case)).for_each(|case| case.process = self.process());
+        let started = job.started.to_string();
+        let mut processes = self.processes.clone();
+        if !processes.is_empty() {
+            processes.push(Process { started: started.clone(), command: job.command.clone() });
+        }
         let wall_time = Nanos::from(job.begun.elapsed());
-        let device_time = cases.iter().filter_map(|case| case.measured()).map(|measured| measured.phases.device).sum();
+        let own = cases.iter().filter(|case| is_own(case)).filter_map(Case::measured);
+        let device_time = own.map(|measured| measured.phases.device).sum();
         Record {
             schema: SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            started: job.started.to_string(),
-            command: job.command,
-            method: Method { validation: self.setup.validation == Validation::On, clock, cache },
+            started,
+            command: job.command.clone(),
+            plan: Some(self.plan.hash()),
+            processes,
+            method: self.method(),
             caveats: Caveat::of(&devices),
             devices,
             peaks,
@@ -385,15 +476,23 @@ fn speed_up(cases: &mut [Case], host: usize) {
 }
 
 /// Holds the cases against the limits of the device. One that beats them shows an error of ours: the limits are
-/// measured again, and if that does not explain it, the case is marked.
-fn hold(runner: &mut dyn Executor, cases: &mut [Case]) -> Peak {
+/// measured again, and if that does not explain it, the case is marked. `None` if interrupted meanwhile: some of the limits
+/// are none.
+fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
     let mut silent = Silent;
     let mut peak = runner.peak(&mut silent);
+    if interrupted.load(Ordering::Relaxed) {
+        return None;
+    }
     share(&peak, cases);
     let above = |case: &&Case| case.share.is_some_and(|share| share.fraction > 1.0);
     if cases.iter().any(|case| above(&case)) {
         let doubted: Vec<_> = cases.iter().filter(above).collect();
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
+        if interrupted.load(Ordering::Relaxed) {
+            cases.iter_mut().for_each(|case| case.share = None);
+            return None;
+        }
         share(&peak, cases);
     }
     for case in cases {
@@ -403,7 +502,7 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case]) -> Peak {
             measured.warnings.push(Warning::AboveLimit { fraction });
         }
     }
-    peak
+    Some(peak)
 }
 
 fn share(peak: &Peak, cases: &mut [Case]) {
@@ -475,7 +574,7 @@ mod tests {
     fn the_host_alone_needs_no_vulkan_and_what_two_runs_name_is_measured_once() {
         let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
         let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
-        let MeasuredPlan { record, validated } = measured.expect("measured");
+        let MeasuredPlan { record, validated, .. } = measured.expect("measured");
         assert!(validated.is_ok());
         assert_eq!(record.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ids);
         assert!(record.cases.iter().all(|case| case.measured().is_some()));

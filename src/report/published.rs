@@ -2,6 +2,7 @@
 
 use super::table;
 use crate::algorithms::Variant;
+use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, significant};
 use crate::plan::options::{Contains, Published};
 use crate::plan::{Figures, PlannedRun, VariantChoice};
@@ -20,7 +21,7 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
             Contains::UploadAndKernel => "upload and kernel",
             Contains::NotStated => "what is not stated",
         };
-        let _ = writeln!(out, "  [{}] {source}, {device}: contains {contains}", number + 1);
+        let _ = writeln!(out, "  [{}] {}, {}: contains {contains}", number + 1, printable(source), printable(device));
     }
     let of_run = |case: &&Case| {
         run.groups.iter().any(|group| {

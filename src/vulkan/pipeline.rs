@@ -4,7 +4,7 @@ use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::watch::watched;
 use crate::basis::metric::Metric;
-use crate::device::cache::{CacheFolder, fingerprint};
+use crate::device::cache::CacheFolder;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::{Shader, SpecValues};
@@ -142,13 +142,7 @@ impl Pipelines {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
             let pipeline = self.get(dispatch)?;
-            let constants: Vec<u8> = dispatch
-                .constants
-                .iter()
-                .flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()])
-                .flatten()
-                .collect();
-            let hash = fingerprint(&[self.spirv(dispatch.shader), &constants]);
+            let hash = dispatch.hash(self.spirv(dispatch.shader));
             if !kernels.iter().any(|kernel| kernel.hash == hash) {
                 let statistics = pipeline.statistics.clone();
                 kernels.push(CompiledKernel { name: dispatch.shader.label(), hash, statistics });

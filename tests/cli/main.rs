@@ -10,9 +10,11 @@ mod compare;
 mod exports;
 mod factorisations;
 mod failures;
+mod journal;
 mod limits;
 mod listings;
 mod mistakes;
+mod survival;
 mod tune;
 mod workers;
 

@@ -241,6 +241,7 @@ impl<'a> Runner<'a> {
         if let Some(canary) = self.keeper.canary() {
             canary.keep(&self.cache, &self.device.info);
         }
+        // The canary's best may have come later.
         let best = self.best_canary();
         for case in &mut cases {
             warn_of_clock(best, &mut case.outcome);
@@ -293,8 +294,10 @@ impl<'a> Runner<'a> {
         }
         let told: Vec<_> = entries.iter().map(|entry| matches!(entry.state, State::Ended(_))).collect();
         self.keeper.sample(entries.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
-        let cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
-        for (case, _) in cases.iter().zip(told).filter(|(_, told)| !told) {
+        let mut cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
+        let best = self.best_canary();
+        for (case, _) in cases.iter_mut().zip(told).filter(|(_, told)| !told) {
+            warn_of_clock(best, &mut case.outcome);
             observer.end(case);
         }
         cases
@@ -338,7 +341,8 @@ impl<'a> Runner<'a> {
         let mut phases = verified.phases;
         phases.device = verified.time;
         let verification = match verified.check {
-            Err(error) => return Ok(State::failed(&error)),
+            // The device did as it was told: there is no answer in the data.
+            Err(reason) => return Ok(State::Ended(Outcome::Rejected(Verification::without_answer(reason)))),
             Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
             Ok(check) => Verification::from(check),
         };

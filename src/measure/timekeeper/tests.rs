@@ -15,6 +15,7 @@ const MS: f64 = 1e6;
 struct ScriptedTime {
     now: Rc<Cell<Duration>>,
     interrupted_at: Duration,
+    went_on: Rc<Cell<bool>>,
 }
 
 impl Time for ScriptedTime {
@@ -28,6 +29,10 @@ impl Time for ScriptedTime {
 
     fn interrupted(&self) -> bool {
         self.now.get() >= self.interrupted_at
+    }
+
+    fn went_on(&self) -> bool {
+        self.went_on.take()
     }
 }
 
@@ -55,7 +60,7 @@ impl Timed for Scripted<'_> {
 
 /// A timekeeper on a script, and its time.
 fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
-    let time = ScriptedTime { now: Rc::default(), interrupted_at };
+    let time = ScriptedTime { now: Rc::default(), interrupted_at, went_on: Rc::default() };
     (Timekeeper::by(time.clone()), time)
 }
 
@@ -243,6 +248,25 @@ fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
         let measured = measured(state);
         assert_eq!((measured.samples.len(), &measured.warnings[..]), (samples, &[Warning::Interrupted][..]));
     }
+}
+
+#[test]
+fn a_sample_during_which_the_process_was_stopped_is_dropped_and_said() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let stopped = Rc::clone(&time.went_on);
+    let timed = run(&time, |index| {
+        // Two seconds go by in the fourth and in the sixth run.
+        stopped.set(index == 3 || index == 5);
+        if stopped.get() { 2000.0 * MS } else { 4.0 * MS }
+    });
+    let mut state = cold(timed, 4.0 * MS);
+    // A stop before the first sample drops none.
+    time.went_on.set(true);
+    keeper.sample(vec![&mut state], &Sampling::default());
+    let measured = measured(state);
+    assert_eq!(times(&measured), [4.0 * MS; 10]);
+    assert_eq!(measured.warnings, [Warning::Stopped { dropped: 2 }]);
+    assert_eq!(measured.phases.device, Nanos(4040.0 * MS), "the device worked for them all the same");
 }
 
 #[test]
