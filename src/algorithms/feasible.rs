@@ -19,6 +19,10 @@ impl Algorithm {
         problem: &dyn Problem,
         device: &DeviceInfo,
     ) -> Result<Program, String> {
+        // Programs are not made for devices whose answers make no sense.
+        if let Some(reason) = device.unusable() {
+            return Err(reason);
+        }
         if let (Some(tile), Some(tunable)) = (&case.tile, self.tunable(variant))
             // What the device lacks for the built-in tile, the program says itself.
             && *tile != tunable.built_in(case, device)

@@ -182,7 +182,9 @@ impl<'a> Match<'a> {
         let mut side = 0;
         let sides = cases.map(|case| {
             let label = self.labels[side].clone();
-            let median = median(&rounds, side);
+            // One that was measured without the other has a median all the same.
+            let alone = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
+            let median = median(&rounds, side).or(alone);
             side += 1;
             Contestant { label, device: device.clone(), case, median }
         });

@@ -213,7 +213,7 @@ pub struct Death {
 impl std::fmt::Display for Death {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { cause, kernels, driver, said } = self;
-        write!(f, "{cause}, in {} under {driver}", kernels.join(", "))?;
+        write!(f, "{cause} (in {}; driver {driver})", kernels.join(", "))?;
         match said.last() {
             Some(last) => write!(f, "; the last that its process said: {last}"),
             None => Ok(()),

@@ -10,7 +10,8 @@ pub(crate) fn table(record: &Record) -> String {
     let mut out = String::new();
     for device in &record.devices {
         let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
-        let mut table = table::new(["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "crashed", "worst / allowed"]);
+        let mut table =
+            table::new(["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "crashed", "worst / allowed"]);
         let mut rows: Vec<(&Case, Tally)> = vec![];
         for case in record.cases.iter().filter(|case| case.device == device.index) {
             let same = |other: &Case| {

@@ -1,8 +1,8 @@
 //! Buffers with the memory behind them.
 
-use super::watch::watched;
 use super::device::Device;
 use super::error::{Context, VulkanError};
+use super::watch::watched;
 use crate::basis::units::Bytes;
 use ash::vk;
 use gpu_allocator::MemoryLocation;

@@ -16,6 +16,7 @@ mod listings;
 mod mistakes;
 mod survival;
 mod tune;
+mod workers;
 
 use std::process::{Command, Output};
 

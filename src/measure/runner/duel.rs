@@ -37,7 +37,8 @@ impl Runner<'_> {
     ) -> ([Case; 2], Vec<Round>) {
         self.wake_canary();
         let mut desk = Desk::new(group);
-        let [mut a, mut b] = std::array::from_fn(|side| self.enter_one(&mut desk, SIDES[side], &entrants[side], sampling));
+        let [mut a, mut b] =
+            std::array::from_fn(|side| self.enter_one(&mut desk, SIDES[side], &entrants[side], sampling));
         self.workbench.pipelines.keep();
         let rounds = self.keeper.duel([&mut a.state, &mut b.state], sampling, decided);
         let mut cases = [a, b].map(Entry::finish);
@@ -51,7 +52,9 @@ impl Runner<'_> {
     /// The case of `entrant`, measured without another.
     pub(crate) fn alone(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling) -> Case {
         self.wake_canary();
-        let mut entry = self.enter_one(&mut Desk::new(group), SIDES[0], entrant, sampling);
+        // The desk keeps the buffers that are sampled.
+        let mut desk = Desk::new(group);
+        let mut entry = self.enter_one(&mut desk, SIDES[0], entrant, sampling);
         self.keeper.sample(vec![&mut entry.state], sampling);
         let mut case = entry.finish();
         warn_of_clock(self.best_canary(), &mut case.outcome);

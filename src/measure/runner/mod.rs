@@ -20,8 +20,8 @@ use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
 pub(crate) use duel::{Entrant, SIDES};
-use std::rc::Rc;
 use serde::{Deserialize, Serialize};
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 /// An observer of a run, told of each step.
@@ -271,6 +271,7 @@ impl<'a> Runner<'a> {
 
     fn wake_canary(&mut self) {
         if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
+            self.witness.on_device("canary");
             // A device that cannot run it fails the cases too, where the error is recorded.
             self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
         }
@@ -319,7 +320,9 @@ impl<'a> Runner<'a> {
             Err(reason) => State::Ended(Outcome::Skipped { reason }),
             Ok(_) if self.keeper.interrupted() => State::Ended(Outcome::Interrupted),
             Ok(program) => match desk.load(&mut self.workbench, self.witness.as_ref()) {
-                Ok(loaded) => prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&self.reason(&error))),
+                Ok(loaded) => {
+                    prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&self.reason(&error)))
+                }
                 Err(error) => State::failed(&error),
             },
         };

@@ -155,7 +155,8 @@ impl Runner<'_> {
         let share = (time / (2 * finalists.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
         let prepare = |finalist: &Finalist| {
-            self.prepare(&finalist.who.to_string(), loaded, &finalist.program, &sampling).unwrap_or_else(|error| State::failed(&error))
+            self.prepare(&finalist.who.to_string(), loaded, &finalist.program, &sampling)
+                .unwrap_or_else(|error| State::failed(&error))
         };
         let mut states: Vec<_> = finalists.iter().map(prepare).collect();
         self.keeper.sample(states.iter_mut().collect(), &sampling);

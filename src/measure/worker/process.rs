@@ -137,8 +137,10 @@ impl Process {
                 // What is no report was printed by a driver, where it would have gone without a worker.
                 for line in lines(source) {
                     match protocol::parse(&line) {
-                        Some(report) => drop(sender.send(report)),
                         None => say(&line),
+                        Some(Ok(report)) => drop(sender.send(report)),
+                        // Nothing that follows could be relied on.
+                        Some(Err(_)) => return,
                     }
                 }
             });
@@ -176,11 +178,20 @@ impl Process {
         }
     }
 
+    /// Waits until the worker ends, for `patience` at most.
+    fn wait(&mut self, patience: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < patience && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Ends the worker, if it has not ended by itself: then the system says how.
     fn end(&mut self, how: How, cause: Option<String>) -> Ended {
-        if cause.is_some() {
-            let _ = self.child.kill();
+        if cause.is_none() {
+            self.wait(FAREWELL);
         }
+        let _ = self.child.kill();
         let status = self.child.wait();
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), name));
         let said = self.said.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
@@ -192,10 +203,7 @@ impl Drop for Process {
     /// Lets the worker close its device, and ends it if it does not.
     fn drop(&mut self) {
         self.orders = None;
-        let begun = Instant::now();
-        while begun.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        self.wait(FAREWELL);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

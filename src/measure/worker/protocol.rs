@@ -160,7 +160,30 @@ pub(super) fn line(message: &impl Serialize) -> String {
 }
 
 /// The message in a line; `None` where it has none, because something else was printed.
-pub(super) fn parse<T: for<'a> Deserialize<'a>>(line: &str) -> Option<T> {
+pub(super) fn parse<T: for<'a> Deserialize<'a>>(line: &str) -> Option<serde_json::Result<T>> {
     let (_, json) = line.rsplit_once(RECORD_SEPARATOR)?;
-    serde_json::from_str(json).ok()
+    Some(serde_json::from_str(json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::record;
+
+    #[test]
+    fn a_message_is_read_as_it_was_sent_whatever_a_driver_printed_before_it() {
+        for case in record().cases {
+            let sent = line(&Report::End(Box::new(case.clone())));
+            for text in [sent.clone(), format!("a driver's word without an end{sent}")] {
+                let Some(Ok(Report::End(read))) = parse(&text) else { panic!("{text}") };
+                assert_eq!(*read, case);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_told_from_a_broken_one() {
+        assert!(parse::<Report>("MESA: warning\n").is_none());
+        assert!(matches!(parse::<Report>("\u{1e}{\"End\": 1}\n"), Some(Err(_))));
+    }
 }

@@ -165,7 +165,12 @@ impl<'a> Remote<'a> {
     }
 
     /// Runs the cases of `run`, with a new worker for those behind each death; returns the best time of the canary.
-    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> (Option<Nanos>, Vec<Suspect>) {
+    fn pass_all(
+        &mut self,
+        run: &PlannedRun,
+        observer: &mut dyn Observer,
+        cases: &mut Vec<Case>,
+    ) -> (Option<Nanos>, Vec<Suspect>) {
         let mut left = run.clone();
         let mut suspects: Vec<Suspect> = vec![];
         let mut deaths_of_nothing = 0;
@@ -201,7 +206,8 @@ impl<'a> Remote<'a> {
 
     /// Every case of `run`.
     fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Chosen)> {
-        let choose = |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
+        let choose =
+            |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
         run.groups.iter().flat_map(choose).collect()
     }
 
@@ -240,7 +246,8 @@ impl<'a> Remote<'a> {
             if self.pass(&alone, &mut Silent, &mut cases).is_ok()
                 && let Some(mut case) = cases.pop()
             {
-                case.notes.push(format!("its process died beside others ({}); this is from one of its own", ended.cause));
+                case.notes
+                    .push(format!("its process died beside others ({}); this is from one of its own", ended.cause));
                 return Some(case);
             }
         }

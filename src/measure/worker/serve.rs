@@ -80,12 +80,12 @@ fn read_orders(sender: &Sender<Order>) {
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return };
         match protocol::parse(&line) {
-            Some(Order::Interrupt) => interrupt(),
-            Some(order) => match sender.send(order) {
+            Some(Ok(Order::Interrupt)) => interrupt(),
+            Some(Ok(order)) => match sender.send(order) {
                 Ok(()) => {}
                 Err(_) => return,
             },
-            None => return,
+            _ => return,
         }
     }
 }
