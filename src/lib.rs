@@ -29,6 +29,7 @@ pub use basis::dtype::{DType, HostArray};
 pub use basis::error::Exit;
 pub use basis::layout::Layout;
 pub use basis::size::Size;
+pub use basis::stderr::say;
 pub use basis::units::Work;
 pub use commands::cli::Cli;
 pub use commands::{Answer, run};

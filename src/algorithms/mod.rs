@@ -191,7 +191,7 @@ pub struct Form {
 }
 
 /// One case of a plan, apart from its variant.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseSpec {
     /// The size as it was asked for.
     pub size: Size,

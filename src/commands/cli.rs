@@ -2,7 +2,8 @@
 
 use crate::plan::options::Selection;
 use clap::{Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 /// Measure compute kernels on any Vulkan device: which variant of an algorithm is fastest here, and is its answer
 /// right.
@@ -43,6 +44,16 @@ pub struct Cli {
     /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
     #[arg(long, global = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
     pub cache_dir: Option<PathBuf>,
+
+    /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
+    /// then ten times that.
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s")]
+    pub timeout: String,
+
+    /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
+    /// waited for.
+    #[arg(long, global = true)]
+    pub in_process: bool,
 }
 
 /// The commands. There is one of them a process: its size is nothing.
@@ -103,6 +114,9 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Do what another process of this program orders through standard input.
+    #[command(hide = true)]
+    Worker,
 }
 
 /// Options of `devices`.
@@ -138,6 +152,11 @@ pub struct BenchArgs {
     /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+
+    /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
+    /// options again, with this one in place of --json. What is there is not measured again.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
+    pub resume: Option<PathBuf>,
 
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
@@ -187,20 +206,37 @@ pub struct BenchArgs {
     /// Only the case with this id: how further rounds name theirs.
     #[arg(long, value_name = "ID", hide = true)]
     pub only: Vec<String>,
+
+    /// End when standard input does: how a process of several ends with the one that started it.
+    #[arg(long, hide = true)]
+    pub attached: bool,
 }
 
 impl BenchArgs {
     /// The options of another process that is to measure the same: what to measure, with which tiles.
     #[must_use]
-    pub fn arguments(&self) -> Vec<String> {
-        let file =
-            |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("--{name}={}", path.display()));
-        let mut arguments = self.selection.arguments();
-        arguments.extend(file("config", &self.config));
-        arguments.extend(file("tuned", &self.tuned));
-        arguments.extend(self.no_tuned.then(|| "--no-tuned".to_string()));
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<_> = self.selection.arguments().into_iter().map(OsString::from).collect();
+        arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
+        arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
+        arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
         arguments
     }
+
+    /// The files that it reads, by the options that name them.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
+        let named = [("--config", &self.config), ("--tuned", &self.tuned)];
+        let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
+        named.chain(self.baseline_run.iter().map(|path| ("--baseline-run", path.as_path()))).collect()
+    }
+}
+
+/// An option with a path, which need not be text.
+pub(crate) fn with_path(option: &str, path: &Path) -> OsString {
+    let mut option = OsString::from(option);
+    option.push(path.as_os_str());
+    option
 }
 
 /// How two sides are compared.
@@ -274,7 +310,7 @@ pub struct TuneArgs {
     pub variant: Vec<String>,
 
     /// Sizes [default: those of `bench`].
-    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
     /// Element types [default: f32].
@@ -322,7 +358,7 @@ pub struct VerifyArgs {
     pub variant: Vec<String>,
 
     /// Sizes [default: awkward ones, different for each algorithm].
-    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
     /// Element types [default: all].
@@ -475,7 +511,7 @@ pub struct AbArgs {
     pub variant: Option<String>,
 
     /// The size: 1024, or 1000x70x130 (M×N×K).
-    #[arg(long, short, value_name = "SIZE")]
+    #[arg(long, short, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: String,
 
     /// The element type: f32, f64, f16, bf16, i32 or i8 [default: the first of these that a chosen variant has].
@@ -513,6 +549,20 @@ pub struct AbArgs {
     /// Write what was measured as JSON to this file, or to standard output (`-`) in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+}
+
+impl AbArgs {
+    /// The files that it reads, by the options that name them.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
+        let named = [
+            ("--a-spirv", &self.a_spirv),
+            ("--b-spirv", &self.b_spirv),
+            ("--a-driver", &self.a_driver),
+            ("--b-driver", &self.b_driver),
+        ];
+        named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?))).collect()
+    }
 }
 
 #[cfg(test)]

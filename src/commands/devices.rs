@@ -12,7 +12,7 @@ pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
     let all = ["all".to_string()];
     let selectors = if args.device.is_empty() { &all[..] } else { &args.device };
     let chosen = session.select(selectors)?;
-    let reports: Vec<_> = chosen.iter().map(|device| DeviceReport::new(&device.info)).collect();
+    let reports: Vec<_> = chosen.iter().map(|device| DeviceReport::new(device)).collect();
     let output = if args.json {
         serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n"
     } else {
@@ -20,7 +20,7 @@ pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
     };
     session.check_validation()?;
     if reports.is_empty() {
-        return Ok(Answer { output, notes: format!("{}\n", VulkanError::NoDriver), exit: Exit::Failure });
+        return Ok(Answer::new(output, format!("{}\n", VulkanError::NoDriver), Exit::Failure));
     }
     Ok(Answer::success(output))
 }

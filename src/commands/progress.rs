@@ -1,5 +1,7 @@
 //! Progress on standard error, on a terminal only.
 
+use crate::basis::printable::printable;
+use crate::basis::stderr::say;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::runner::Observer;
 use crate::plan::CaseId;
@@ -23,7 +25,7 @@ impl Progress {
 
     /// Sets the text beside the bar.
     pub(crate) fn message(&self, text: &str) {
-        self.0.set_message(text.to_string());
+        self.0.set_message(printable(text).into_owned());
     }
 
     /// Counts one more case as done.
@@ -33,7 +35,7 @@ impl Progress {
 
     /// Writes a line above the bar.
     pub(crate) fn line(&self, text: &str) {
-        self.0.suspend(|| eprintln!("{text}"));
+        self.0.suspend(|| line(text));
     }
 
     /// Removes the bar.
@@ -44,7 +46,7 @@ impl Progress {
 
 /// Writes a line to standard error, where there is no bar.
 pub(crate) fn line(text: &str) {
-    eprintln!("{text}");
+    say(&format!("{text}\n"));
 }
 
 impl Observer for Progress {

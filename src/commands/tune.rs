@@ -9,8 +9,9 @@ use crate::basis::units::{Nanos, Work, rounded};
 use crate::commands::cli::TuneArgs;
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
+use crate::measure::executor::Executor;
 use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, Runner, Timing};
+use crate::measure::runner::{Observer, Timing};
 use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose};
@@ -52,29 +53,29 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
 
     let session = Session::open(setup)?;
     let interrupted = interrupt::listen()?;
-    let physicals = session.select_usable(&run.devices)?;
-    let left = physicals.iter().map(|device| searches(algorithm, &run, &device.info).count() as u32).sum();
-    let answer = Answer { output: String::new(), notes: without_type(&run), exit: Exit::Success };
+    let devices = session.select_usable(&run.devices)?;
+    let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
+    let answer = Answer::new(String::new(), without_type(&run), Exit::Success);
     let progress = Progress::new(left as usize);
-    let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, answer };
+    let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
-    for physical in physicals {
-        tuning.progress.device(&physical.info);
-        let mut runner = match session.runner(physical, Timing::Sample, interrupted) {
-            Ok(runner) => runner,
+    for device in devices {
+        tuning.progress.device(device);
+        let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
+            Ok(executor) => executor,
             Err(error) => {
-                tuning.beside(Err(error.into()));
+                tuning.beside(Err(error));
                 continue;
             }
         };
         let mut rows = vec![];
-        for (group, tunable) in searches(algorithm, &run, &physical.info) {
+        for (group, tunable) in searches(algorithm, &run, device) {
             if !interrupted.load(Ordering::Relaxed) {
-                rows.extend(tuning.search(&mut runner, &physical.info, group, tunable));
+                rows.extend(tuning.search(executor.as_mut(), group, tunable));
             }
         }
         if !rows.is_empty() {
-            tables.push(report::text(&physical.info, algorithm, &rows));
+            tables.push(report::text(device, algorithm, &rows));
         }
     }
     tuning.progress.finish();
@@ -95,6 +96,8 @@ struct Tuning {
     /// Searches still to be made.
     left: u32,
     progress: Progress,
+    /// Whether any result was kept.
+    kept: bool,
     answer: Answer,
 }
 
@@ -105,13 +108,8 @@ impl Tuning {
     }
 
     /// Searches the tiles of a variant on a problem, and keeps the best at once.
-    fn search(
-        &mut self,
-        runner: &mut Runner<'_>,
-        device: &DeviceInfo,
-        group: &CaseGroup,
-        tunable: &'static Tunable,
-    ) -> Option<Row> {
+    fn search(&mut self, executor: &mut dyn Executor, group: &CaseGroup, tunable: &'static Tunable) -> Option<Row> {
+        let device = &executor.info().clone();
         let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
         // Time that a search leaves over is for the others.
         let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
@@ -127,11 +125,12 @@ impl Tuning {
         };
         let kept = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
         let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
-        let found = runner.tune(Question {
+        let found = executor.tune(Question {
             algorithm: self.algorithm,
             tunable,
             spec: group.spec,
             kept,
+            avoid: vec![],
             budget,
             seed: group.spec.seed,
             progress: &mut progress,
@@ -139,7 +138,9 @@ impl Tuning {
         self.progress.advance();
         let found = self.accept(&name, found)?;
         // At once: whatever ends the process later, this stays.
-        self.beside(Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work)));
+        let kept = Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work));
+        self.kept |= kept.is_ok();
+        self.beside(kept);
         for (tile, refusal) in &found.refused {
             self.note(&format!("{name}, tile {tile}"), refusal);
         }
@@ -172,13 +173,13 @@ impl Tuning {
 
     /// The answer, with a table for each device on which something was found.
     fn finish(self, tables: &[String], stopped: bool) -> Result<Answer, Error> {
-        let Self { path, mut answer, .. } = self;
+        let Self { path, mut answer, kept, .. } = self;
         if answer.exit == Exit::Success && stopped {
             answer.exit = Exit::Interrupted;
         } else if answer.exit == Exit::Success && tables.is_empty() {
             return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
         }
-        if !tables.is_empty() {
+        if kept {
             let _ = writeln!(answer.notes, "kept in {}", path.display());
         }
         Ok(Answer { output: tables.join("\n"), ..answer })
@@ -271,7 +272,8 @@ fn results(
         date: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
         gpukern: env!("CARGO_PKG_VERSION").into(),
     };
-    let rule = found.rule.map(|(name, time)| Kept { variant: name.into(), gflops: gflops(time), ..plain.clone() });
+    let rule = found.rule.as_ref();
+    let rule = rule.map(|(name, time)| Kept { variant: name.clone(), gflops: gflops(*time), ..plain.clone() });
     let best = Kept {
         tile: Some(found.best.0),
         gflops: gflops(found.best.1),

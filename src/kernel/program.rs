@@ -3,6 +3,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
+use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::mismatch::{Mismatch, in_words};
@@ -378,6 +379,16 @@ impl Dispatch {
                 self.loop_iterations
             )
         })
+    }
+}
+
+impl Dispatch {
+    /// A hash of `spirv`, which is this kernel's or stands for it, and of the specialization: another hash is another
+    /// program.
+    #[must_use]
+    pub fn hash(&self, spirv: &[u8]) -> String {
+        let words = self.constants.iter().flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()]);
+        fingerprint(&[spirv, &words.flatten().collect::<Vec<u8>>()])
     }
 }
 

@@ -113,7 +113,7 @@ fn verify(
     let checked = check(problem, inputs, program);
     phases.verification = start.elapsed().into();
     match checked {
-        Err(error) => Err(Outcome::Failed { error }),
+        Err(reason) => Err(Outcome::Rejected(Verification::without_answer(reason))),
         Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
         Ok(check) => Ok(Verified { verification: Verification::from(check), time, phases }),
     }

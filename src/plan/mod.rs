@@ -8,13 +8,18 @@ use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
+use crate::basis::input_file;
 use crate::basis::layout::Layout;
+use crate::basis::printable::excerpt;
 use crate::basis::size::{Size, Sweep};
+use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use options::{Config, Published, Selection};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -93,7 +98,7 @@ impl DeviceClass {
 }
 
 /// The way a case is sampled: by whose clock, in what state of the caches, and when to stop.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Half-width of the 95 % confidence interval of the median, relative to it.
     pub precision: f64,
@@ -230,7 +235,9 @@ impl Plan {
     pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
         let selections = match config {
             Some(path) => {
-                read_config(path)?.into_iter().map(|table| typed.clone().or(with_own_figures(table))).collect()
+                let shown = path.display();
+                let tables = read_config(path)?.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
+                merge(typed, tables.map_err(|message| Error::Usage(format!("{shown}: {message}")))?)
             }
             None => vec![typed.clone()],
         };
@@ -243,6 +250,22 @@ impl Plan {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
         Ok(Self { runs })
+    }
+
+    /// A hash of what is to be measured and how.
+    #[must_use]
+    pub(crate) fn hash(&self) -> String {
+        let group = |group: &CaseGroup| {
+            let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
+            let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
+            format!("{} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+        };
+        let run = |run: &PlannedRun| {
+            let groups: Vec<_> = run.groups.iter().map(group).collect();
+            format!("{:?} {:?} {}", run.devices, run.sampling, groups.join("; "))
+        };
+        let runs: Vec<_> = self.runs.iter().map(run).collect();
+        fingerprint(&[runs.join("\n").as_bytes()])
     }
 
     /// The ids of its cases, and of those that `auto` may choose.
@@ -350,6 +373,7 @@ impl PlannedRun {
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         let stop = chosen_stop(selection)?;
         let axes = chosen_algorithms(selection, purpose)?;
+        check_iterates(selection, &axes)?;
         let axes = axes.into_iter().map(|algorithm| Axes::new(algorithm, selection, stop, purpose));
         let axes = axes.collect::<Result<Vec<_>, _>>()?;
         let groups = axes.iter().map(Axes::groups).collect::<Result<Vec<_>, _>>()?.concat();
@@ -497,7 +521,7 @@ impl fmt::Debug for Figures {
 impl Figures {
     /// The figures of `source` for the cases of `axes`.
     fn new(source: &Published, axes: &[Axes]) -> Result<Self, String> {
-        let place = |message: String| format!("published figures of '{}': {message}", source.source);
+        let place = |message: String| source.error(&message);
         let algorithm = match (&source.algorithm, axes) {
             (Some(name), _) => algorithms::find(name).map_err(place)?,
             (None, [only]) => only.algorithm,
@@ -521,10 +545,31 @@ impl Figures {
         for (name, sizes) in &source.milliseconds {
             let variant = algorithm.variant(name).map_err(place)?;
             for (size, time) in sizes {
-                milliseconds.push((variant, size.parse::<Size>().map_err(place)?, *time));
+                let size = size.parse::<Size>().map_err(place)?;
+                if !(time.is_finite() && *time > 0.0) {
+                    return Err(place(format!("{time} ms of {name} at {size} is no time; leave it out")));
+                }
+                milliseconds.push((variant, size, *time));
             }
         }
         Ok(Self { algorithm, dtype, milliseconds, source: source.clone() })
+    }
+
+    /// Refuses a figure of what none of `groups` measures.
+    fn check_measured(&self, groups: &[CaseGroup]) -> Result<(), String> {
+        let groups = groups
+            .iter()
+            .filter(|group| std::ptr::eq(group.algorithm, self.algorithm) && group.spec.dtype == self.dtype);
+        let measured: HashSet<_> = groups
+            .flat_map(|group| group.candidates().into_iter().map(|variant| (variant.name, group.spec.size.shortest())))
+            .collect();
+        match self.milliseconds.iter().find(|(own, at, _)| !measured.contains(&(own.name, at.shortest()))) {
+            Some((own, at, _)) => Err(self.source.error(&format!(
+                "the table does not measure {} {} at {at}; add it to variant, dtype and size, or leave the figure out",
+                own.name, self.dtype
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The published milliseconds of a variant of the algorithm, by name, at a size.
@@ -555,25 +600,45 @@ fn chosen_sampling(selection: &Selection) -> Result<Sampling, String> {
     })
 }
 
+/// The tables of a configuration under the options that were typed. Those that say how eigen stops are for the tables that
+/// measure it, where there are any.
+fn merge(typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
+    let iterates =
+        |names: &[String]| names.iter().any(|name| algorithms::find(name).is_ok_and(|algorithm| algorithm.iterative));
+    let of_others = Selection { stop: None, eps: None, max_rounds: None, ..typed.clone() };
+    let split = typed.algorithm.is_empty() && tables.iter().any(|table| iterates(&table.algorithm));
+    let typed_for = |table: &Selection| if split && !iterates(&table.algorithm) { &of_others } else { typed };
+    tables.into_iter().map(|table| typed_for(&table).clone().or(table)).collect()
+}
+
 /// A table of a configuration whose published figures name the algorithm and the type that it measures by itself:
 /// options that are typed measure something else, and the figures stay what they are.
-fn with_own_figures(mut table: Selection) -> Selection {
+///
+/// # Errors
+/// When there is a figure of what the table does not measure: nobody would ever see it.
+fn with_own_figures(mut table: Selection) -> Result<Selection, String> {
     if let Ok(run) = PlannedRun::new(&table, Purpose::Bench) {
+        for figures in &run.published {
+            figures.check_measured(&run.groups)?;
+        }
         for (source, figures) in table.published.iter_mut().zip(run.published) {
             source.algorithm = Some(figures.algorithm.name.into());
             source.dtype = Some(figures.dtype);
         }
     }
-    table
+    Ok(table)
 }
 
 fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
     })?;
-    let config: Config = toml::from_str(&text)
-        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", e.to_string().trim_end())))?;
+    let mut config: Config = toml::from_str(&text)
+        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", excerpt(&e.to_string()))))?;
+    // What two tables name is measured once.
+    let mut seen = HashSet::new();
+    config.bench.retain(|table| seen.insert(format!("{table:?}")));
     if config.bench.is_empty() {
         return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
     }
@@ -710,6 +775,19 @@ fn chosen_subgroups(texts: &[String]) -> Result<Vec<Option<u32>>, String> {
     unique(texts.iter().map(size), |a, b| a == b)
 }
 
+/// Refuses options of iterative algorithms where none was chosen.
+fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), String> {
+    let Selection { stop, eps, max_rounds, .. } = selection;
+    let given = [("stop", stop.is_some()), ("eps", eps.is_some()), ("max-rounds", max_rounds.is_some())];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((name, _)) if !chosen.iter().any(|algorithm| algorithm.iterative) => {
+            let names: Vec<_> = chosen.iter().map(|algorithm| algorithm.name).collect();
+            Err(format!("--{name} says how eigen stops; {} does not iterate: leave it out", names.join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn chosen_stop(selection: &Selection) -> Result<StopRule, String> {
     let default = StopRule::default();
     let rule = StopRule {
@@ -719,6 +797,12 @@ fn chosen_stop(selection: &Selection) -> Result<StopRule, String> {
     };
     if !(rule.eps.is_finite() && rule.eps > 0.0) {
         return Err(format!("eps {} is not a positive number; write --eps 1e-4", rule.eps));
+    }
+    if rule.eps >= 1.0 {
+        return Err(format!(
+            "eps {:e} asks for no precision: it may be met before the first round; write --eps 1e-4",
+            rule.eps
+        ));
     }
     if rule.max_rounds == 0 {
         return Err("max-rounds 0 leaves no round to run; the smallest is 1".into());
@@ -805,7 +889,8 @@ mod tests {
             Selection { dtype: types(&["f64"]), ..Selection::default() },
             Selection { dtype: types(&["f32", "f64"]), ..Selection::default() },
         ] {
-            let run = PlannedRun::new(&typed.or(with_own_figures(table.clone())), Purpose::Bench).expect("a plan");
+            let run = PlannedRun::new(&typed.or(with_own_figures(table.clone()).expect("its own")), Purpose::Bench)
+                .expect("a plan");
             assert_eq!((run.published[0].algorithm.name, run.published[0].dtype), ("matmul", DType::F32));
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::error;
+use crate::basis::printable::brief;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use serde::{Deserialize, Deserializer};
@@ -25,7 +26,7 @@ pub struct Selection {
     pub variant: Vec<String>,
 
     /// Sizes: 1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).
-    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub size: Vec<String>,
 
@@ -77,7 +78,7 @@ pub struct Selection {
     pub stop: Option<String>,
 
     /// eigen: the eps of --stop [default: 1e-4].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub eps: Option<f64>,
 
     /// eigen: rounds after which a case has failed to converge [default: 1000].
@@ -139,6 +140,13 @@ pub struct Published {
     pub dtype: Option<DType>,
     /// Milliseconds by variant and size.
     pub milliseconds: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+impl Published {
+    /// What is wrong with the figures.
+    pub(super) fn error(&self, message: &str) -> String {
+        format!("published figures of '{}': {message}", brief(&self.source))
+    }
 }
 
 impl Selection {
@@ -244,7 +252,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 /// # Errors
 /// A message when it is no number, or not above 0 and at most 100 %.
 pub(crate) fn precision(text: &str) -> Result<f64, String> {
-    let malformed = || format!("malformed precision '{text}'; write a percentage such as 1% or 0.5%");
+    let malformed = || format!("malformed precision '{}'; write a percentage such as 1% or 0.5%", brief(text));
     let value = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map_err(|_| malformed())? / 100.0,
         None => text.parse().map_err(|_| malformed())?,
@@ -262,10 +270,10 @@ pub(crate) fn precision(text: &str) -> Result<f64, String> {
 /// A message when it is malformed or not positive.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let time: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("malformed time '{text}'; write 500ms, 5s or 1m"))?;
+        text.parse().map_err(|_| format!("malformed time '{}'; write 500ms, 5s or 1m", brief(text)))?;
     match Duration::try_from(time) {
         Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err(format!("time '{text}' is not positive; write 500ms, 5s or 1m")),
+        _ => Err(format!("time '{}' is not positive; write 500ms, 5s or 1m", brief(text))),
     }
 }
 

@@ -37,6 +37,13 @@ pub struct Record {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
+    /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
+    /// known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The processes that measured it, where there were several: the last of them wrote it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
     /// How it was measured.
     pub method: Method,
     /// The devices that were measured.
@@ -57,6 +64,16 @@ pub struct Record {
     /// What measuring costs beside them: `wall_time` less `device_time`.
     #[serde(default)]
     pub overhead: Nanos,
+}
+
+/// A process that measured cases of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Process {
+    /// When it began (RFC 3339, UTC).
+    pub started: String,
+    /// Its command line.
+    pub command: Vec<String>,
 }
 
 /// How a run was measured.
@@ -102,6 +119,9 @@ pub struct Case {
     pub stop: Option<StopRule>,
     /// Index of the device.
     pub device: usize,
+    /// Index of the process that measured it.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub process: usize,
     /// Nominal work.
     pub work: Work,
     /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
@@ -136,7 +156,7 @@ pub struct Case {
 pub enum Outcome {
     /// The answer is right and was timed.
     Measured(Box<Measured>),
-    /// The answer is wrong: there is no time.
+    /// The answer is wrong, or the data have none: there is no time.
     Rejected(Verification),
     /// The device cannot run it.
     Skipped {
@@ -148,8 +168,64 @@ pub enum Outcome {
         /// What happened.
         error: String,
     },
+    /// Its process died: the driver's fault or the kernel's. Readers from before this and the next refuse the record.
+    Crashed(Death),
+    /// It did not end within its time, and its process was ended.
+    TimedOut(Death),
     /// The run was interrupted before this case had a sample.
     Interrupted,
+}
+
+impl Outcome {
+    /// What went wrong where it failed, crashed or timed out: the device, its driver or the system is at fault.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Failed { error } => Some(error.clone()),
+            Self::Crashed(death) | Self::TimedOut(death) => Some(death.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Its status as tables and other tools' formats name it: `timed out`.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Measured(_) => "measured",
+            Self::Rejected(_) => "rejected",
+            Self::Skipped { .. } => "skipped",
+            Self::Failed { .. } => "failed",
+            Self::Crashed(_) => "crashed",
+            Self::TimedOut(_) => "timed out",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The end of the process that ran a case, and of the case with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Death {
+    /// How it ended: `SIGSEGV`, `exit code 1`, `vkWaitForFences has not returned after 30 s`.
+    pub cause: String,
+    /// The kernels of the case, one of which was being compiled or run.
+    pub kernels: Vec<String>,
+    /// The driver and its version.
+    pub driver: String,
+    /// The last lines that the process wrote to standard error.
+    #[serde(default)]
+    pub said: Vec<String>,
+}
+
+impl std::fmt::Display for Death {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { cause, kernels, driver, said } = self;
+        write!(f, "{cause} (in {}; driver {driver})", kernels.join(", "))?;
+        match said.last() {
+            Some(last) => write!(f, "; the last that its process said: {last}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A timed case.
@@ -311,6 +387,14 @@ impl From<Check> for Verification {
     }
 }
 
+impl Verification {
+    /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice.
+    #[must_use]
+    pub fn without_answer(reason: String) -> Self {
+        Self { residual: None, tolerance: 0.0, method: CheckMethod::Elementwise, worst: reason, metrics: vec![] }
+    }
+}
+
 /// A reason to be careful with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -322,6 +406,11 @@ pub enum Warning {
     TimeLimit,
     /// Sampling was interrupted.
     Interrupted,
+    /// The process was stopped (SIGSTOP, Ctrl-Z) and went on during samples, which were dropped.
+    Stopped {
+        /// How many.
+        dropped: u32,
+    },
     /// The canary kernel ran at another speed after the samples than before.
     Drift {
         /// Its time after, divided by its time before.
@@ -347,6 +436,9 @@ impl Warning {
             Self::UnstableClock => "times did not settle within 1 % during warm-up",
             Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
             Self::Interrupted => "interrupted while sampling",
+            Self::Stopped { .. } => {
+                "the process was stopped while it was sampled; the samples around that were dropped"
+            }
             Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
             Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
             Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
@@ -360,6 +452,7 @@ impl Warning {
             Self::UnstableClock => "~",
             Self::TimeLimit => "t",
             Self::Interrupted => "i",
+            Self::Stopped { .. } => "p",
             Self::Drift { .. } => "d",
             Self::SlowClock { .. } => "s",
             Self::AboveLimit { .. } => "!",
@@ -425,6 +518,20 @@ pub struct Phases {
     /// Device time in verification, warm-up and samples.
     #[serde(default)]
     pub device: Nanos,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(process: &usize) -> bool {
+    *process == 0
+}
+
+impl Record {
+    /// The processes that measured it.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process> {
+        let only = || vec![Process { started: self.started.clone(), command: self.command.clone() }];
+        if self.processes.is_empty() { only() } else { self.processes.clone() }
+    }
 }
 
 impl Case {
@@ -521,6 +628,7 @@ impl Case {
             subgroup_size: group.spec.subgroup_size,
             stop: group.algorithm.iterative.then_some(group.spec.stop),
             device,
+            process: 0,
             work: problem.work(),
             chain: problem.chain(),
             launches: 0,

@@ -19,10 +19,12 @@ pub(crate) fn text(trial: &Trial) -> String {
     for (name, side) in trial.sides() {
         let time = match (&side.case.outcome, side.median, unit) {
             (Outcome::Rejected(verification), ..) => format!("rejected: {}", printable(&verification.worst)),
-            (Outcome::Failed { error }, ..) => format!("failed: {}", printable(error)),
             (Outcome::Skipped { reason }, ..) => format!("skipped: {reason}"),
-            (_, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
-            _ => "no round was completed".into(),
+            (outcome, median, unit) => match (outcome.failure(), median, unit) {
+                (Some(failure), ..) => format!("{}: {}", outcome.status(), printable(&failure)),
+                (None, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
+                _ => "no round was completed".into(),
+            },
         };
         let label = printable(&side.label);
         let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));

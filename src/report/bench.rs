@@ -94,7 +94,7 @@ pub fn long(record: &Record) -> String {
                 }
                 other => {
                     let blank = String::new;
-                    [status(other).into(), blank(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
+                    [other.status().into(), blank(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
                 }
             };
             let name = [case.row(), case.variant.clone()];
@@ -117,7 +117,7 @@ pub fn notes(record: &Record) -> String {
             Outcome::Measured(_) | Outcome::Interrupted => Ok(()),
             Outcome::Rejected(v) => writeln!(out, "rejected  {}: {}", case.id, v.worst),
             Outcome::Skipped { reason } => writeln!(out, "skipped   {}: {reason}", case.id),
-            Outcome::Failed { error } => writeln!(out, "failed    {}: {error}", case.id),
+            other => writeln!(out, "{:9} {}: {}", other.status(), case.id, other.failure().unwrap_or_default()),
         };
     }
     let remarks = record.cases.iter().flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
@@ -190,7 +190,7 @@ fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> Str
             let star = if best == Some(median) { "★ " } else { "" };
             format!("{star}{}{}", signs(m), unit.number(median))
         }
-        (other, ..) => status(other).into(),
+        (other, ..) => other.status().into(),
     }
 }
 
@@ -229,16 +229,6 @@ fn figure(value: f64) -> String {
 /// The signs of a case's warnings, to stand before its time.
 fn signs(measured: &Measured) -> String {
     measured.signs().map(|(sign, _)| format!("{sign} ")).collect()
-}
-
-pub(super) fn status(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Measured(_) => "measured",
-        Outcome::Rejected(_) => "rejected",
-        Outcome::Skipped { .. } => "skipped",
-        Outcome::Failed { .. } => "failed",
-        Outcome::Interrupted => "interrupted",
-    }
 }
 
 /// How much of its limit a case reaches, and which limit it is.
@@ -301,6 +291,7 @@ pub(crate) mod tests {
             subgroup_size: None,
             stop: None,
             device: 0,
+            process: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
             chain: None,
             launches: 1,
@@ -352,6 +343,8 @@ pub(crate) mod tests {
                 case("subgroup", Outcome::Rejected(verification(0.5))),
                 case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
             ],
+            plan: None,
+            processes: vec![],
             caveats: crate::record::Caveat::of(&[software_device()]),
             wall_time: Nanos(1e9),
             device_time: Nanos(8e8),

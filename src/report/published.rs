@@ -1,9 +1,9 @@
 //! Tables of published figures beside ours.
 
-use super::bench::status;
 use super::table;
 use crate::algorithms::{Goal, Variant};
 use crate::basis::layout::Layout;
+use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, significant};
 use crate::plan::options::{Contains, Published};
 use crate::plan::{Figures, PlannedRun, VariantChoice};
@@ -22,7 +22,7 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
             Contains::UploadAndKernel => "upload and kernel",
             Contains::NotStated => "what is not stated",
         };
-        let _ = writeln!(out, "  [{}] {source}, {device}: contains {contains}", number + 1);
+        let _ = writeln!(out, "  [{}] {}, {}: contains {contains}", number + 1, printable(source), printable(device));
     }
     let of_run = |case: &&Case| {
         run.groups.iter().any(|group| {
@@ -41,7 +41,7 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
         let mut table = table::new(headings.into_iter().chain(columns));
         for case in cases {
             let ours = case.measured().map_or_else(
-                || [status(&case.outcome).to_string(), String::new(), String::new()],
+                || [case.outcome.status().to_string(), String::new(), String::new()],
                 |m| {
                     let (kernel, upload) = (m.summary.median, m.phases.upload);
                     [millis(kernel), millis(upload), millis(kernel + upload)]

@@ -1,6 +1,6 @@
 //! Several devices in one table, as document 003 prints them: a row for each size, a column for each device.
 
-use super::bench::{distinct, status};
+use super::bench::distinct;
 use super::table;
 use crate::basis::units::TimeUnit;
 use crate::device::capability::DeviceKind;
@@ -38,9 +38,9 @@ pub(crate) fn text(record: &Record) -> String {
             let cells = row.iter().map(|case| match (case, unit) {
                 (None, _) => String::new(),
                 (Some(case), Some(unit)) => {
-                    case.measured().map_or_else(|| status(&case.outcome).into(), |m| unit.number(m.summary.median))
+                    case.measured().map_or_else(|| case.outcome.status().into(), |m| unit.number(m.summary.median))
                 }
-                (Some(case), None) => status(&case.outcome).into(),
+                (Some(case), None) => case.outcome.status().into(),
             });
             let unit = unit.map_or_else(String::new, |unit| unit.to_string());
             let texts = [name.0.clone(), name.1.to_string(), unit].into_iter().chain(cells);

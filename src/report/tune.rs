@@ -47,7 +47,9 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row]) -> 
         ));
     }
     out.push_str(&table::text(&table));
-    for (name, time, row) in rows.iter().filter_map(|row| row.found.rule.map(|(name, time)| (name, time, row))) {
+    for (name, time, row) in
+        rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)))
+    {
         let rate = row.work.rate(time);
         let _ = writeln!(out, "for comparison: {name} {} {}, {rate} GFLOP/s", row.spec.dtype, row.spec.size);
     }

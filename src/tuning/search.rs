@@ -5,6 +5,7 @@ use crate::algorithms::input::generator;
 use crate::algorithms::matmul::Tile;
 use crate::basis::units::Nanos;
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 /// Steps, each a doubling or halving of one extent, between tiles that count as neighbours. Two, since a lane's tile
 /// changes with its warp's.
@@ -62,14 +63,14 @@ impl Search {
 }
 
 /// The result of a search.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The best tile and its median.
     pub best: (Tile, Nanos),
     /// The built-in tile, and its median where it is known.
     pub built_in: (Tile, Option<Nanos>),
     /// The variant that the rule of `auto` takes, and its median, where that is another variant.
-    pub rule: Option<(&'static str, Nanos)>,
+    pub rule: Option<(String, Nanos)>,
     /// Tiles that were tried.
     pub tried: usize,
     /// Number of tiles in the search space.
@@ -79,7 +80,7 @@ pub struct Found {
 }
 
 /// Why a tile is out of the question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The answer was wrong, and where.
     Rejected(String),
@@ -88,7 +89,7 @@ pub enum Refusal {
 }
 
 /// Why a search found nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fruitless {
     /// The device lacks what the case needs.
     Unsupported(String),

@@ -6,7 +6,9 @@ use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
+use crate::basis::input_file;
 use crate::basis::layout::Layout;
+use crate::basis::printable::excerpt;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
@@ -26,7 +28,7 @@ const HEAD: &str = "\
 ";
 
 /// The results that are kept.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tuned {
     results: Vec<Kept>,
 }
@@ -158,7 +160,7 @@ impl Tuned {
         if is_device(path) {
             return Ok(None);
         }
-        match std::fs::read_to_string(path) {
+        match input_file::read_text(path) {
             Ok(text) => Self::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unusable(path, &error.to_string())),
@@ -188,21 +190,20 @@ impl Tuned {
     /// # Errors
     /// When the file there is none of ours, or cannot be written.
     pub fn keep(path: &Path, found: &[Kept]) -> Result<(), Error> {
-        // Read again at the last moment: another process may have added to it meanwhile.
-        let mut tuned = Self::read(path)?.unwrap_or_default();
-        tuned.add(found);
         let shown = path.display();
-        let open = || {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            std::fs::create_dir_all(folder)?;
-            Destination::open(path)
-        };
-        let destination: Destination = open().map_err(|e| {
+        let refuse = |e: std::io::Error| {
             Error::Usage(format!(
                 "cannot keep tuning results in '{shown}': {e}; name another file with --tuned or GPUKERN_TUNED"
             ))
-        })?;
-        destination
+        };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(refuse)?;
+        // From reading to writing the file is this process's alone: another that searches adds to it before or after.
+        let _turn = take_turn(path);
+        let mut tuned = Self::read(path)?.unwrap_or_default();
+        tuned.add(found);
+        Destination::open(path)
+            .map_err(refuse)?
             .write(tuned.text().as_bytes())
             .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
@@ -255,6 +256,16 @@ impl Tuned {
     }
 }
 
+/// A lock on the folder of the file at `path` until it is dropped: the file is replaced, so a lock on that would be one on
+/// what was there before. Where folders cannot be locked (Windows, some network file systems), processes do not wait for each other.
+fn take_turn(path: &Path) -> Option<std::fs::File> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = std::fs::File::open(folder).ok()?;
+    folder.lock().ok()?;
+    Some(folder)
+}
+
 /// Whether `path` is a character device: some of them never end.
 fn is_device(path: &Path) -> bool {
     #[cfg(unix)]
@@ -269,7 +280,7 @@ fn unusable(path: &Path, reason: &str) -> Error {
         "cannot use the tuning results in '{}': {}; delete the file and run `gpukern tune` again, name another with \
          --tuned, or ignore it with `gpukern bench --no-tuned`",
         path.display(),
-        reason.trim_end()
+        excerpt(reason)
     ))
 }
 
@@ -464,6 +475,20 @@ mod tests {
             assert!(text.contains(line), "{text}");
         }
         assert_eq!(std::fs::read_dir(path.parent().expect("it has one")).expect("a folder").count(), 1, "a draft");
+    }
+
+    #[test]
+    fn searches_at_once_keep_the_results_of_each_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tuned.toml");
+        let device = software_device();
+        let sizes: Vec<String> = (4..20).map(|power| (1u64 << power).to_string()).collect();
+        std::thread::scope(|scope| {
+            for size in &sizes {
+                scope.spawn(|| Tuned::keep(&path, &[kept(&device, "tiled", size, 1.0)]).expect("kept"));
+            }
+        });
+        assert_eq!(Tuned::read(&path).expect("whole").expect("there").results.len(), sizes.len());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::error::{Context, VulkanError};
 use super::query;
+use super::watch::watched;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
 use std::ffi::{CStr, c_void};
@@ -99,7 +100,8 @@ impl Instance {
             info = info.push_next(&mut features).push_next(&mut messenger_info);
         }
         // SAFETY: `info` and what it points to live until the call returns.
-        let handle = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
+        let create = || unsafe { entry.create_instance(&info, None) };
+        let handle = watched("vkCreateInstance", None, create).map_err(|result| match result {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => VulkanError::NoDriver,
             result => VulkanError::Call { call: "vkCreateInstance", result },
         })?;
@@ -125,7 +127,8 @@ impl Instance {
     /// When the loader cannot list them.
     pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
         // SAFETY: the instance is alive.
-        let handles = match unsafe { self.handle.enumerate_physical_devices() } {
+        let list = || unsafe { self.handle.enumerate_physical_devices() };
+        let handles = match watched("vkEnumeratePhysicalDevices", None, list) {
             // Drivers that fail to start are reported like this by some loaders: there is nothing to list.
             Err(vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER) => vec![],
             other => other.call("vkEnumeratePhysicalDevices")?,

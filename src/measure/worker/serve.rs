@@ -1,0 +1,258 @@
+//! A worker from inside: does what it is ordered to, and reports each step.
+
+use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
+use crate::algorithms;
+use crate::basis::error::Error;
+use crate::measure::runner::tune::Question;
+use crate::measure::runner::{Observer, Runner, Timing, Witness};
+use crate::measure::session::Setup;
+use crate::plan::{PlannedRun, Sampling};
+use crate::record::Case;
+use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError};
+use std::cell::RefCell;
+use std::io::{BufRead, Write};
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the call that the worker is in.
+const LOOK: Duration = Duration::from_millis(100);
+/// A call hangs that takes so many times what it took before.
+const PATIENCE: u32 = 10;
+/// The same once the run is interrupted, and time that it has in any case.
+const LAST_PATIENCE: (u32, Duration) = (2, Duration::from_secs(1));
+/// Time that a worker has to end by itself when its parent is gone.
+const ORPHANED: Duration = Duration::from_secs(1);
+
+/// Whether the run was interrupted.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// When it was.
+static INTERRUPTED_AT: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Does what the process at the other end of standard input orders, until that is closed.
+///
+/// # Errors
+/// When an order cannot be understood: the other process is no such program.
+pub(crate) fn serve(setup: &Setup) -> Result<(), Error> {
+    die_with_parent();
+    let orders = listen();
+    watch(setup.timeout);
+    let opened = Instance::new(setup.validation, setup.loader.as_deref());
+    let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
+    let (instance, physicals) = match listed {
+        Ok(listed) => listed,
+        Err(error) => {
+            report(&Report::Devices(Err(error.to_string())));
+            return Ok(());
+        }
+    };
+    report(&Report::Devices(Ok(physicals.iter().map(|physical| physical.info.clone()).collect())));
+    let mut worker = Worker { setup, instance, physicals, orders, runner: None, told: 0 };
+    while let Ok(order) = worker.orders.recv() {
+        worker.obey(order).map_err(Error::Failure)?;
+    }
+    Ok(())
+}
+
+/// Asks the system to end this process with its parent, where it can. Elsewhere the closed pipe does.
+fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+}
+
+/// Orders as they come; an interruption is noted while another is carried out.
+fn listen() -> Receiver<Order> {
+    let (sender, orders) = mpsc::channel();
+    std::thread::spawn(move || {
+        read_orders(&sender);
+        drop(sender);
+        // Nobody is left to report to: a case on the device is not worth its end.
+        interrupt();
+        std::thread::sleep(ORPHANED);
+        std::process::exit(0);
+    });
+    orders
+}
+
+fn read_orders(sender: &Sender<Order>) {
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { return };
+        match protocol::parse(&line) {
+            Some(Ok(Order::Interrupt)) => interrupt(),
+            Some(Ok(order)) => match sender.send(order) {
+                Ok(()) => {}
+                Err(_) => return,
+            },
+            _ => return,
+        }
+    }
+}
+
+fn interrupt() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+    if let Ok(mut at) = INTERRUPTED_AT.lock() {
+        at.get_or_insert_with(Instant::now);
+    }
+}
+
+/// Reports a call that does not return: after `timeout`, or what it took before times [`PATIENCE`].
+fn watch(timeout: Duration) {
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(LOOK);
+            if let Some(reason) = vulkan::waiting().and_then(|wait| overdue(&wait, timeout)) {
+                report(&Report::Hung(reason));
+                return;
+            }
+        }
+    });
+}
+
+/// That a call takes too long, if it does.
+fn overdue(wait: &vulkan::Wait, timeout: Duration) -> Option<String> {
+    let expected = wait.expected.unwrap_or_default();
+    let interrupted = INTERRUPTED_AT.lock().ok().and_then(|at| *at);
+    let limit = match interrupted {
+        Some(at) => {
+            let (times, least) = LAST_PATIENCE;
+            (expected * times).max(at.saturating_duration_since(wait.begun) + least)
+        }
+        None => (expected * PATIENCE).max(timeout),
+    };
+    let waited = wait.begun.elapsed();
+    (waited >= limit).then(|| format!("{} has not returned after {:.1} s", wait.call, waited.as_secs_f64()))
+}
+
+/// Writes a report. One that nobody reads is lost, and the end of the orders follows.
+fn report(report: &Report) {
+    let mut output = std::io::stdout().lock();
+    let _ = output.write_all(protocol::line(report).as_bytes()).and_then(|()| output.flush());
+}
+
+/// A worker with its devices.
+struct Worker<'a> {
+    setup: &'a Setup,
+    instance: Rc<Instance>,
+    physicals: Vec<PhysicalDevice>,
+    orders: Receiver<Order>,
+    runner: Option<Runner<'static>>,
+    /// Messages of the validation layer that were reported.
+    told: usize,
+}
+
+impl Worker<'_> {
+    /// Carries out an order.
+    fn obey(&mut self, order: Order) -> Result<(), String> {
+        if let Order::Open { device, timing, tuned, canary } = order {
+            // The one before is closed first.
+            self.runner = None;
+            let opened = self.open(device, timing, canary).map(|mut runner| {
+                runner.use_tuned(*tuned);
+                self.runner = Some(runner);
+            });
+            report(&Report::Opened(opened));
+            return Ok(());
+        }
+        let runner = self.runner.as_mut().ok_or("no device was opened")?;
+        let done = match order {
+            Order::Run { groups, sampling } => run(runner, &groups, sampling)?,
+            Order::Duel { group, entrants, sampling } => duel(runner, &group, *entrants, &sampling, &self.orders)?,
+            Order::Alone { group, entrant, sampling } => {
+                let group = group.group()?;
+                Done::Alone(runner.alone(&group, &entrant.entrant(&group)?, &sampling))
+            }
+            Order::Tune(question) => Done::Tune(tune(runner, *question)?),
+            Order::HostSide => Done::HostSide(runner.host_side()),
+            Order::Open { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
+        };
+        let messages = self.instance.validation_messages().split_off(self.told);
+        self.told += messages.len();
+        report(&Report::Done(Box::new(done), messages));
+        Ok(())
+    }
+
+    fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner<'static>, String> {
+        let physical = self.physicals.get(index).ok_or("the device is gone")?;
+        let text = |error: VulkanError| error.to_string();
+        let device = Device::open(&self.instance, physical).map_err(text)?;
+        let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
+        runner.watched_by(Rc::new(Teller::default()));
+        if canary {
+            runner.prove()?;
+        }
+        Ok(runner)
+    }
+}
+
+fn run(runner: &mut Runner<'_>, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
+    let groups = groups.iter().map(SentGroup::group).collect::<Result<_, _>>()?;
+    runner.run(&PlannedRun { devices: vec![], groups, sampling, published: vec![] }, &mut Teller::default());
+    Ok(Done::Run(runner.best_canary()))
+}
+
+fn duel(
+    runner: &mut Runner<'_>,
+    group: &SentGroup,
+    entrants: [SentEntrant; 2],
+    sampling: &Sampling,
+    orders: &Receiver<Order>,
+) -> Result<Done, String> {
+    let group = group.group()?;
+    let [a, b] = entrants.map(|entrant| entrant.entrant(&group));
+    let (cases, _) = runner.duel(&group, &[a?, b?], sampling, &mut |rounds| {
+        if let Some(round) = rounds.last() {
+            report(&Report::Round(*round));
+        }
+        // Without an answer there is nobody to go on for.
+        !matches!(orders.recv(), Ok(Order::Decided(false)))
+    });
+    Ok(Done::Duel(cases))
+}
+
+fn tune(
+    runner: &mut Runner<'_>,
+    question: SentQuestion,
+) -> Result<Result<Option<crate::tuning::search::Found>, crate::tuning::search::Fruitless>, String> {
+    let SentQuestion { algorithm, variant, spec, kept, avoid, budget, seed } = question;
+    let algorithm = algorithms::find(&algorithm)?;
+    let tunable = algorithm.tunable(algorithm.variant(&variant)?).ok_or("the variant has no tiles")?;
+    let mut progress = |tile, best| report(&Report::Trying(tile, best));
+    Ok(runner.tune(Question { algorithm, tunable, spec, kept, avoid, budget, seed, progress: &mut progress }))
+}
+
+/// Tells the parent what happens.
+#[derive(Default)]
+struct Teller {
+    /// The name of what is on the device.
+    on_device: RefCell<String>,
+}
+
+impl Witness for Teller {
+    fn on_device(&self, name: &str) {
+        let mut last = self.on_device.borrow_mut();
+        if *last != name {
+            name.clone_into(&mut last);
+            report(&Report::OnDevice(name.into()));
+        }
+    }
+
+    fn lost(&self, error: &str) {
+        report(&Report::Lost(error.into()));
+        // The parent ends this process now.
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+impl Observer for Teller {
+    fn begin(&mut self, id: &str) {
+        report(&Report::Begin(id.into()));
+    }
+
+    fn end(&mut self, case: &Case) {
+        report(&Report::End(Box::new(case.clone())));
+    }
+}
