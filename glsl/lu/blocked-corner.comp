@@ -12,7 +12,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "lu-blocked.glsl"
 
-layout(local_size_x_id = 0) in;
+layout(local_size_x_id = 0) in;  // 256 or 512
 layout(constant_id = 1) const uint SHUFFLE = 0;  // whether 32 neighbouring invocations are a sub-group
 
 layout(push_constant, scalar) uniform Arguments {
@@ -28,7 +28,8 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 const uint NB = 64;
-const uint LANES = 256;
+const uint LANES = gl_WorkGroupSize.x;
+const uint TILE = NB * NB / 4 / LANES;  // rows of the quads that an invocation updates
 const uint STEP = 16;            // columns that are factorised at a time
 const uint LINE = NB / 4 + 1;    // quads of a row of the block
 const uint SLAB = 32;            // of the last outer block
@@ -44,9 +45,9 @@ shared float exchange[2 * SETS * 2 * WORDS];
 
 // Subtracts columns of P_LAST times rows of Q_LAST, and leaves the block in shared memory.
 void update() {
-    uint lane = gl_LocalInvocationID.x, y = lane / (NB / 4), x = lane % (NB / 4);
-    vec4 sums[4];
-    [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] = Quads(W).at[((first + 4 * y + r) * stride + first) / 4 + x];
+    uint lane = gl_LocalInvocationID.x, y = lane / (NB / 4) * TILE, x = lane % (NB / 4);
+    vec4 sums[TILE];
+    [[unroll]] for (uint r = 0; r < TILE; ++r) sums[r] = Quads(W).at[((first + y + r) * stride + first) / 4 + x];
     vec4 next[2 * SLAB_QUADS / LANES];
 #define FETCH(k)                                                                                            \
     [[unroll]] for (uint i = 0; i < SLAB_QUADS / LANES; ++i) {                                              \
@@ -68,12 +69,12 @@ void update() {
             FETCH(k + SLAB)
         }
         [[unroll]] for (uint s = 0; s < SLAB; ++s) {
-            vec4 l = block[s * (NB / 4) + y], u = block[SLAB_QUADS + s * (NB / 4) + x];
-            [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= l[r] * u;
+            vec4 u = block[SLAB_QUADS + s * (NB / 4) + x];
+            [[unroll]] for (uint r = 0; r < TILE; ++r) sums[r] -= block[s * (NB / 4) + (y + r) / 4][(y + r) % 4] * u;
         }
     }
     barrier();
-    [[unroll]] for (uint r = 0; r < 4; ++r) block[(4 * y + r) * LINE + x] = sums[r];
+    [[unroll]] for (uint r = 0; r < TILE; ++r) block[(y + r) * LINE + x] = sums[r];
     barrier();
 }
 
@@ -185,17 +186,17 @@ void main() {
             }
         }
         barrier();
-        uint tiles = (NB - base - STEP) / 4;
-        if (gl_LocalInvocationID.x < tiles * tiles) {
-            uint y = (base + STEP) / 4 + gl_LocalInvocationID.x / tiles;
-            uint x = (base + STEP) / 4 + gl_LocalInvocationID.x % tiles;
-            vec4 sums[4];
-            [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] = block[(4 * y + r) * LINE + x];
+        uint across = (NB - base - STEP) / 4;
+        if (gl_LocalInvocationID.x < across * across * 4 / TILE) {
+            uint y = base + STEP + gl_LocalInvocationID.x / across * TILE;
+            uint x = (base + STEP) / 4 + gl_LocalInvocationID.x % across;
+            vec4 sums[TILE];
+            [[unroll]] for (uint r = 0; r < TILE; ++r) sums[r] = block[(y + r) * LINE + x];
             [[unroll]] for (uint k = 0; k < STEP; ++k) {
                 vec4 u = block[(base + k) * LINE + x];
-                [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= factors[columns + k * NB + 4 * y + r] * u;
+                [[unroll]] for (uint r = 0; r < TILE; ++r) sums[r] -= factors[columns + k * NB + y + r] * u;
             }
-            [[unroll]] for (uint r = 0; r < 4; ++r) block[(4 * y + r) * LINE + x] = sums[r];
+            [[unroll]] for (uint r = 0; r < TILE; ++r) block[(y + r) * LINE + x] = sums[r];
         }
         barrier();
     }

@@ -4,6 +4,7 @@
 //! memory, and those in inner blocks of 32, which fit into registers. Everything is recorded once; what may run beside a
 //! sequential step is dispatched without a barrier behind it.
 
+mod split;
 mod without_pivoting;
 
 pub(super) use without_pivoting::without_pivoting;
@@ -14,7 +15,7 @@ use crate::algorithms::matmul::Tile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
 
 /// Columns of an inner block, as the kernels have it.
@@ -37,6 +38,9 @@ struct Schedule<'a> {
     /// What is left to factorise: A where that has whole blocks, else a copy.
     w: BufferId,
     steps: Vec<Step>,
+    /// See [`Program`].
+    computes: Option<Computes>,
+    allowance: f64,
 }
 
 /// The columns of L and rows of U of an outer block.
@@ -67,6 +71,8 @@ impl<'a> Schedule<'a> {
             subgroup: case.subgroup_size(device),
             scratch: vec![],
             w: A,
+            computes: None,
+            allowance: 0.0,
             steps: vec![
                 Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
                 Step::Fill { buffer: L, word: 0 },
@@ -206,7 +212,8 @@ impl<'a> Schedule<'a> {
     }
 
     fn program(self) -> Program {
-        Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
+        let Self { steps, scratch, computes, allowance, .. } = self;
+        Program { steps, scratch, computes, allowance, ..Program::default() }
     }
 }
 

@@ -77,6 +77,23 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: blocked::without_pivoting,
     },
     Variant {
+        name: "blocked-split",
+        aliases: &[],
+        summary: "blocked, with its large products on the matrix units: three products of f16 for one of f32",
+        source: "as blocked, and Ootomo and Yokota 2022; docs/lu.md",
+        measures: Measures::Problem,
+        kernels: &[
+            "lu/blocked-pad",
+            "lu/blocked-corner",
+            "lu/blocked-solve",
+            "lu/blocked-update",
+            "lu/split-scales",
+            "lu/split-halves",
+            "lu/split-update",
+        ],
+        program: blocked::without_pivoting,
+    },
+    Variant {
         name: "blocked-pivot",
         aliases: &[],
         summary: "the same with partial pivoting: rows stay where they are and are found through a list",

@@ -17,6 +17,8 @@ use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 pub(crate) use tile::Tile;
+pub(super) use tile::matrix_shape;
+pub(super) use units::SPLIT_LOSS;
 pub(crate) use tuning::Tunable;
 
 /// Matrix product.

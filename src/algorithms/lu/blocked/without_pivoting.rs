@@ -5,6 +5,7 @@
 //! diagonal block. What is left of W waits until the outer block is done, so that it passes through the memory once for many
 //! columns; beside the stages of the next outer block it is updated slice by slice.
 
+use super::split::{self, Halves};
 use super::{Area, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::lu::{L, STATUS, U, order};
@@ -20,12 +21,13 @@ const CORNER: u32 = 256;
 /// Neighbouring invocations that share a diagonal block.
 const SET: u32 = 32;
 
-/// The kernels of `blocked`.
+/// How areas are updated by a whole outer block.
 #[derive(Clone, Copy)]
-struct Kernels {
-    corner: &'static Shader,
-    solve: &'static Shader,
-    update: &'static Shader,
+enum Product {
+    /// In f32, by this kernel.
+    Plain(&'static Shader),
+    /// On matrix units.
+    Split(Halves),
 }
 
 /// Columns of an outer block.
@@ -39,13 +41,17 @@ fn outer_width(n: u64, device: &DeviceInfo) -> u64 {
     }
 }
 
-/// The program of `blocked`.
+/// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
 pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [pad, corner, solve, update] = *shaders else { unreachable!("the table has four kernels") };
-    let kernels = Kernels { corner, solve, update };
+    let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
     let width = outer_width(order(case.size).unwrap_or_default(), device);
     let mut schedule = Schedule::new(case, device, width, BLOCK);
     let panels = schedule.panels();
+    let plain = Product::Plain(update);
+    let product = match rest {
+        [scales, halves, update] => Product::Split(schedule.halves(split::Kernels { scales, halves, update })),
+        _ => plain,
+    };
     schedule.pad(pad);
     let stride = schedule.stride;
     let dispatch = schedule.corner(corner, panels[1], panels[0], 0, [0, 0]);
@@ -60,25 +66,43 @@ pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &Cas
             if next == stride {
                 break;
             }
-            schedule.solves(kernels, own, first, j * BLOCK);
+            schedule.solves(solve, own, first, j * BLOCK);
+            let late = std::env::var("LU_LATE").unwrap_or("corner".into());
+            // Slots beside solves and beside corners.
+            let (solves, corners) = match late.as_str() {
+                "corner" => (0, blocks - 1),
+                "solve" => (blocks, 0),
+                _ => (blocks, blocks - 1),
+            };
+            let mut slot = |schedule: &mut Schedule<'_>, index: u64| {
+                if outer > 0 && blocks > 1 {
+                    let tile = u64::from(update_tile(stride - end, device).bn);
+                    let columns = slice(end..stride, index, solves + corners, tile);
+                    schedule.area(product, last, [end..stride, columns], width, 0);
+                }
+            };
+            if solves > 0 {
+                slot(&mut schedule, if corners > 0 { 2 * j } else { j });
+            }
             if j + 1 < blocks {
                 let plane = (j + 1) * BLOCK;
                 let dispatch = schedule.corner(corner, own, own, next, [plane, plane]);
                 schedule.push(dispatch);
-                schedule.strips(kernels, own, next..next + BLOCK, plane);
-                if outer > 0 {
-                    // What the last outer block has still to update, before its panel is written to again.
-                    let tile = u64::from(update_tile(stride - end, device).bn);
-                    let columns = slice(end..stride, j, blocks - 1, tile);
-                    schedule.area(kernels, last, [end..stride, columns], width, 0);
+                schedule.strips(plain, own, next..next + BLOCK, plane);
+                if corners > 0 {
+                    slot(&mut schedule, if solves > 0 { 2 * j + 1 } else { j });
                 }
             } else {
                 let dispatch = schedule.corner(corner, own, last, next, [0, width]);
                 schedule.push(dispatch);
+                if let Product::Split(halves) = product {
+                    schedule.scale(halves, own, next);
+                    schedule.split(halves, own, next);
+                }
                 if blocks == 1 {
-                    schedule.area(kernels, own, [next..stride, next..stride], width, BLOCK);
+                    schedule.area(product, own, [next..stride, next..stride], width, BLOCK);
                 } else {
-                    schedule.strips(kernels, own, next..(next + width).min(stride), width);
+                    schedule.strips(product, own, next..(next + width).min(stride), width);
                 }
             }
         }
@@ -102,7 +126,7 @@ impl Schedule<'_> {
         ];
         let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("depth", depth)];
         let dispatch =
-            Dispatch::new(shader, &arguments(&buffers, &numbers)).group_size([CORNER, 1, 1]).loops(16 * BLOCK);
+            Dispatch::new(shader, &arguments(&buffers, &numbers)).group_size([std::env::var("LU_CORNER").map_or(CORNER, |v| v.parse().unwrap()), 1, 1]).loops(16 * BLOCK);
         if self.subgroup == SET && self.device.subgroup.full_subgroups {
             return dispatch.subgroups_of(SET).constant("SHUFFLE", 1);
         }
@@ -110,31 +134,37 @@ impl Schedule<'_> {
     }
 
     /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
-    fn solves(&mut self, kernels: Kernels, own: Panel, first: u64, plane: u64) {
+    fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
         let (start, end) = (first + BLOCK, self.stride);
         let upper = Solve { side: Side::Upper, first, width: BLOCK, plane, start, end };
-        let dispatch = self.solve(kernels.solve, own, upper);
+        let dispatch = self.solve(shader, own, upper);
         self.push(dispatch);
-        let dispatch = self.solve(kernels.solve, own, Solve { side: Side::Lower, ..upper });
+        let dispatch = self.solve(shader, own, Solve { side: Side::Lower, ..upper });
         self.push(dispatch.beside());
     }
 
     /// Updates the columns and the rows `lines`, beyond their first diagonal block.
-    fn strips(&mut self, kernels: Kernels, by: Panel, lines: Range<u64>, depth: u64) {
+    fn strips(&mut self, product: Product, by: Panel, lines: Range<u64>, depth: u64) {
         let stride = self.stride;
-        self.area(kernels, by, [lines.start..stride, lines.clone()], depth, BLOCK);
-        self.area(kernels, by, [lines.clone(), lines.end..stride], depth, 0);
+        self.area(product, by, [lines.start..stride, lines.clone()], depth, BLOCK);
+        self.area(product, by, [lines.clone(), lines.end..stride], depth, 0);
     }
 
     /// Updates `rows` and `columns` but the first `corner` of both, by `depth` columns of a panel.
-    fn area(&mut self, kernels: Kernels, by: Panel, [rows, columns]: [Range<u64>; 2], depth: u64, corner: u64) {
-        if rows.start + corner >= rows.end && columns.start + corner >= columns.end || columns.is_empty() {
+    fn area(&mut self, product: Product, by: Panel, [rows, columns]: [Range<u64>; 2], depth: u64, corner: u64) {
+        if columns.is_empty() || rows.start + corner >= rows.end && columns.start + corner >= columns.end {
             return;
         }
-        let tile = update_tile((rows.end - rows.start).min(columns.end - columns.start), self.device);
+        let (height, width) = (rows.end - rows.start, columns.end - columns.start);
         let area =
             Area { top: rows.start, bottom: rows.end, left: columns.start, right: columns.end, plane: 0, depth };
-        let dispatch = self.update(kernels.update, by, tile, area, Target::Matrix { corner });
+        let dispatch = match product {
+            Product::Plain(shader) => {
+                let tile = update_tile(height.min(width), self.device);
+                self.update(shader, by, tile, area, Target::Matrix { corner })
+            }
+            Product::Split(halves) => self.split_update(halves, area, corner),
+        };
         self.push(dispatch.beside());
     }
 }
