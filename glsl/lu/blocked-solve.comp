@@ -14,6 +14,7 @@ layout(local_size_x_id = 0) in;  // 128
 layout(constant_id = 1) const uint NB = 64;
 layout(constant_id = 2) const uint SIDE = 0;
 layout(constant_id = 4) const uint PART = 32;  // columns that are solved for before the rest is updated
+layout(constant_id = 5) const uint UNROLL = 4;  // products of an element between which no loop is
 layout(constant_id = 3) const uint PERMUTED = 0;  // whether row i of the problem is row `rows[i]` of W
 
 layout(push_constant, scalar) uniform Arguments {
@@ -117,9 +118,12 @@ void main() {
             uint row = base + PART + at / QUADS * 4, q = at % QUADS;
             vec4 sums[4];
             [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] = strip[quad(row + r, q)];
-            [[unroll]] for (uint k = 0; k < PART; ++k) {
-                vec4 solved = strip[quad(base + k, q)], factors = block[k * LINE + row / 4];
-                [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= factors[r] * solved;
+            for (uint from = 0; from < PART; from += UNROLL) {
+                [[unroll]] for (uint t = 0; t < UNROLL; ++t) {
+                    uint k = from + t;
+                    vec4 solved = strip[quad(base + k, q)], factors = block[k * LINE + row / 4];
+                    [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= factors[r] * solved;
+                }
             }
             [[unroll]] for (uint r = 0; r < 4; ++r) strip[quad(row + r, q)] = sums[r];
         }

@@ -5,6 +5,7 @@
 //! sequential step is dispatched without a barrier behind it.
 
 mod split;
+mod widths;
 mod without_pivoting;
 
 pub(super) use without_pivoting::without_pivoting;
@@ -31,6 +32,8 @@ struct Schedule<'a> {
     n: u64,
     /// Columns of an outer block.
     width: u64,
+    /// Columns that an outer block is a multiple of.
+    block: u64,
     /// n rounded up to whole blocks: elements from one row to the next.
     stride: u64,
     subgroup: u32,
@@ -38,6 +41,8 @@ struct Schedule<'a> {
     /// What is left to factorise: A where that has whole blocks, else a copy.
     w: BufferId,
     steps: Vec<Step>,
+    /// Whether the next dispatch waits for the last one, although it may run beside it as far as it knows.
+    wait: bool,
     /// See [`Program`].
     computes: Option<Computes>,
     allowance: f64,
@@ -58,19 +63,21 @@ fn number(value: u64) -> Value {
 }
 
 impl<'a> Schedule<'a> {
-    /// A schedule for outer blocks of `width` columns, of which the last may have fewer: a multiple of `part`.
-    fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64, part: u64) -> Self {
+    /// A schedule for outer blocks of `width` columns, of which the last may have fewer: a multiple of `block`.
+    fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64, block: u64) -> Self {
         // Sizes that are no square matrix were refused when the problem was made.
         let n = order(case.size).unwrap_or_default();
-        let stride = n.next_multiple_of(part);
+        let stride = n.next_multiple_of(block);
         let mut schedule = Self {
             device,
             n,
             width,
+            block,
             stride,
             subgroup: case.subgroup_size(device),
             scratch: vec![],
             w: A,
+            wait: false,
             computes: None,
             allowance: 0.0,
             steps: vec![
@@ -110,7 +117,8 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    fn push(&mut self, dispatch: Dispatch) {
+    fn push(&mut self, mut dispatch: Dispatch) {
+        dispatch.beside &= !std::mem::take(&mut self.wait);
         if std::env::var("LU_CUT").is_ok_and(|c| c.split(',').any(|c| dispatch.shader.name.ends_with(c))) {
             return; // EXPERIMENT
         }
@@ -145,6 +153,7 @@ impl<'a> Schedule<'a> {
             .groups([(end - start).div_ceil(INNER), 1, 1])
             .constant("NB", width as u32)
             .constant("PART", std::env::var("LU_PART").map_or(32, |v| v.parse().unwrap()))
+            .constant("UNROLL", std::env::var("LU_UNROLL").map_or(8, |v| v.parse().unwrap()))
             .constant("SIDE", u32::from(side == Side::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
@@ -169,6 +178,7 @@ impl<'a> Schedule<'a> {
             ("stride", self.stride),
             ("top", top),
             ("left", left),
+            ("bottom", bottom),
             ("right", right),
             ("plane", plane),
             ("next", next_plane),

@@ -68,7 +68,7 @@ impl Schedule<'_> {
         self.push(dispatch.beside());
     }
 
-    /// Splits what it has below and beside `start`.
+    /// Splits what it has below and beside `start`; what comes next waits for it.
     pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64) {
         for (side, operand, x) in [(0, halves.q, panel.q), (1, halves.p, panel.p)] {
             let buffers = [
@@ -86,6 +86,7 @@ impl Schedule<'_> {
                 .loops(self.width / 8);
             self.push(if side == 0 { dispatch } else { dispatch.beside() });
         }
+        self.wait = true;
     }
 
     /// Updates an area but the first `corner` rows and columns.

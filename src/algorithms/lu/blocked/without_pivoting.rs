@@ -6,20 +6,21 @@
 //! columns; beside the stages of the next outer block it is updated slice by slice.
 
 use super::split::{self, Halves};
+use super::widths::Widths;
 use super::{Area, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::lu::{L, STATUS, U, order};
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// Columns of a block, as `blocked-corner` has it.
-const BLOCK: u64 = 64;
-/// Invocations that factorise a diagonal block.
+/// Invocations that factorise a diagonal block: by shuffles so many that no other work-group shares their core.
 const CORNER: u32 = 256;
-/// Neighbouring invocations that share a diagonal block.
-const SET: u32 = 32;
+const CORNER_SHUFFLE: u32 = 256;
+/// What `blocked-corner-shuffle` has: columns of a block, and invocations of a sub-group.
+const SHUFFLED: u64 = 64;
+const SUBGROUP: u32 = 32;
 
 /// How areas are updated by a whole outer block.
 #[derive(Clone, Copy)]
@@ -30,22 +31,12 @@ enum Product {
     Split(Halves),
 }
 
-/// Columns of an outer block.
-fn outer_width(n: u64, device: &DeviceInfo) -> u64 {
-    if let Ok(v) = std::env::var("LU_OUTER") {
-        return v.parse().unwrap();
-    }
-    match (device.kind, n) {
-        (DeviceKind::Cpu, _) | (_, ..=4096) => 64,
-        _ => 256,
-    }
-}
-
 /// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
 pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
-    let width = outer_width(order(case.size).unwrap_or_default(), device);
-    let mut schedule = Schedule::new(case, device, width, BLOCK);
+    let [pad, corner, shuffle, solve, update, rest @ ..] = shaders else { unreachable!("the table has five kernels") };
+    let Widths { block, outer: width } = Widths::built_in(order(case.size).unwrap_or_default(), device);
+    let mut schedule = Schedule::new(case, device, width, block);
+    let corner = if block == SHUFFLED && schedule.subgroup == SUBGROUP { shuffle } else { corner };
     let panels = schedule.panels();
     let plain = Product::Plain(update);
     let product = match rest {
@@ -54,19 +45,18 @@ pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &Cas
     };
     schedule.pad(pad);
     let stride = schedule.stride;
-    let dispatch = schedule.corner(corner, panels[1], panels[0], 0, [0, 0]);
-    schedule.push(dispatch);
+    schedule.corner(corner, panels[1], panels[0], 0, [0, 0]);
     for (outer, start) in (0..stride).step_by(width as usize).enumerate() {
         let (own, last) = (panels[outer % 2], panels[(outer + 1) % 2]);
         let end = (start + width).min(stride);
-        let blocks = (end - start) / BLOCK;
+        let blocks = (end - start) / block;
         for j in 0..blocks {
-            let first = start + j * BLOCK;
-            let next = first + BLOCK;
+            let first = start + j * block;
+            let next = first + block;
             if next == stride {
                 break;
             }
-            schedule.solves(solve, own, first, j * BLOCK);
+            schedule.solves(solve, own, first, j * block);
             let late = std::env::var("LU_LATE").unwrap_or("corner".into());
             // Slots beside solves and beside corners.
             let (solves, corners) = match late.as_str() {
@@ -74,7 +64,7 @@ pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &Cas
                 "solve" => (blocks, 0),
                 _ => (blocks, blocks - 1),
             };
-            let mut slot = |schedule: &mut Schedule<'_>, index: u64| {
+            let slot = |schedule: &mut Schedule<'_>, index: u64| {
                 if outer > 0 && blocks > 1 {
                     let tile = u64::from(update_tile(stride - end, device).bn);
                     let columns = slice(end..stride, index, solves + corners, tile);
@@ -85,22 +75,20 @@ pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &Cas
                 slot(&mut schedule, if corners > 0 { 2 * j } else { j });
             }
             if j + 1 < blocks {
-                let plane = (j + 1) * BLOCK;
-                let dispatch = schedule.corner(corner, own, own, next, [plane, plane]);
-                schedule.push(dispatch);
-                schedule.strips(plain, own, next..next + BLOCK, plane);
+                let plane = (j + 1) * block;
+                schedule.corner(corner, own, own, next, [plane, plane]);
+                schedule.strips(plain, own, next..next + block, plane);
                 if corners > 0 {
                     slot(&mut schedule, if solves > 0 { 2 * j + 1 } else { j });
                 }
             } else {
-                let dispatch = schedule.corner(corner, own, last, next, [0, width]);
-                schedule.push(dispatch);
+                schedule.corner(corner, own, last, next, [0, if std::env::var("LU_DEPTH0").is_ok() { 0 } else { width }]);
                 if let Product::Split(halves) = product {
                     schedule.scale(halves, own, next);
                     schedule.split(halves, own, next);
                 }
                 if blocks == 1 {
-                    schedule.area(product, own, [next..stride, next..stride], width, BLOCK);
+                    schedule.area(product, own, [next..stride, next..stride], width, block);
                 } else {
                     schedule.strips(product, own, next..(next + width).min(stride), width);
                 }
@@ -113,7 +101,14 @@ pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &Cas
 impl Schedule<'_> {
     /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `depth` columns of
     /// `last` leave of it.
-    fn corner(&self, shader: &'static Shader, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) -> Dispatch {
+    fn corner(
+        &mut self,
+        shader: &'static Shader,
+        last: Panel,
+        own: Panel,
+        first: u64,
+        [plane, depth]: [u64; 2],
+    ) {
         let buffers = [
             ("W", self.w),
             ("P_LAST", last.p),
@@ -125,18 +120,25 @@ impl Schedule<'_> {
             ("status", STATUS),
         ];
         let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("depth", depth)];
-        let dispatch =
-            Dispatch::new(shader, &arguments(&buffers, &numbers)).group_size([std::env::var("LU_CORNER").map_or(CORNER, |v| v.parse().unwrap()), 1, 1]).loops(16 * BLOCK);
-        if self.subgroup == SET && self.device.subgroup.full_subgroups {
-            return dispatch.subgroups_of(SET).constant("SHUFFLE", 1);
-        }
-        dispatch
+        let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers)).loops(20 * self.block + depth);
+        let dispatch = if shader.name == "lu/blocked-corner-shuffle" {
+            let c = std::env::var("LU_CORNER").map_or(CORNER_SHUFFLE, |v| v.parse().unwrap());
+            let e = |n: &str, d| std::env::var(n).map_or(d, |v| v.parse().unwrap());
+            dispatch
+                .group_size([c, 1, 1])
+                .subgroups_of(SUBGROUP)
+                .constant("STEP", e("LU_STEP", 16))
+                .constant("UNROLL", e("LU_UNROLL", 4))
+        } else {
+            dispatch.group_size([CORNER, 1, 1]).constant("NB", self.block as u32)
+        };
+        self.push(dispatch);
     }
 
     /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
     fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
-        let (start, end) = (first + BLOCK, self.stride);
-        let upper = Solve { side: Side::Upper, first, width: BLOCK, plane, start, end };
+        let (start, end) = (first + self.block, self.stride);
+        let upper = Solve { side: Side::Upper, first, width: self.block, plane, start, end };
         let dispatch = self.solve(shader, own, upper);
         self.push(dispatch);
         let dispatch = self.solve(shader, own, Solve { side: Side::Lower, ..upper });
@@ -146,7 +148,7 @@ impl Schedule<'_> {
     /// Updates the columns and the rows `lines`, beyond their first diagonal block.
     fn strips(&mut self, product: Product, by: Panel, lines: Range<u64>, depth: u64) {
         let stride = self.stride;
-        self.area(product, by, [lines.start..stride, lines.clone()], depth, BLOCK);
+        self.area(product, by, [lines.start..stride, lines.clone()], depth, self.block);
         self.area(product, by, [lines.clone(), lines.end..stride], depth, 0);
     }
 
