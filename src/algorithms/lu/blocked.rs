@@ -16,13 +16,15 @@ use crate::algorithms::matmul::Tile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
 
 /// Columns of an inner block, as the kernels have it.
 const INNER: u64 = 32;
 /// Invocations that solve for a strip of 32 columns or rows.
 const SOLVE: u32 = 128;
+/// Columns or rows that are solved for before the others are updated.
+const PART: u64 = 16;
 /// Block rows in a strip of the grid of an update: see `matmul/tiled`.
 const STRIP: u64 = 8;
 
@@ -41,11 +43,8 @@ struct Schedule<'a> {
     /// What is left to factorise: A where that has whole blocks, else a copy.
     w: BufferId,
     steps: Vec<Step>,
-    /// Whether the next dispatch waits for the last one, although it may run beside it as far as it knows.
+    /// Whether the next dispatch needs what the last one writes, although it says that it may run beside it.
     wait: bool,
-    /// See [`Program`].
-    computes: Option<Computes>,
-    allowance: f64,
 }
 
 /// The columns of L and rows of U of an outer block.
@@ -78,8 +77,6 @@ impl<'a> Schedule<'a> {
             scratch: vec![],
             w: A,
             wait: false,
-            computes: None,
-            allowance: 0.0,
             steps: vec![
                 Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
                 Step::Fill { buffer: L, word: 0 },
@@ -117,11 +114,9 @@ impl<'a> Schedule<'a> {
         })
     }
 
+    /// Records a dispatch, which waits where it must.
     fn push(&mut self, mut dispatch: Dispatch) {
         dispatch.beside &= !std::mem::take(&mut self.wait);
-        if std::env::var("LU_CUT").is_ok_and(|c| c.split(',').any(|c| dispatch.shader.name.ends_with(c))) {
-            return; // EXPERIMENT
-        }
         self.steps.push(Step::Dispatch(dispatch));
     }
 
@@ -152,8 +147,7 @@ impl<'a> Schedule<'a> {
             .group_size([SOLVE, 1, 1])
             .groups([(end - start).div_ceil(INNER), 1, 1])
             .constant("NB", width as u32)
-            .constant("PART", std::env::var("LU_PART").map_or(32, |v| v.parse().unwrap()))
-            .constant("UNROLL", std::env::var("LU_UNROLL").map_or(8, |v| v.parse().unwrap()))
+            .constant("PART", width.min(PART) as u32)
             .constant("SIDE", u32::from(side == Side::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
@@ -222,8 +216,7 @@ impl<'a> Schedule<'a> {
     }
 
     fn program(self) -> Program {
-        let Self { steps, scratch, computes, allowance, .. } = self;
-        Program { steps, scratch, computes, allowance, ..Program::default() }
+        Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
     }
 }
 
@@ -248,7 +241,7 @@ struct Solve {
     end: u64,
 }
 
-/// What an update covers: rows `top..bottom`, whole tiles where they are not the last; columns `left..right`. Its operands are `depth` columns and rows from the
+/// What an update covers: rows `top..bottom`, columns `left..right`; its operands are `depth` columns and rows from the
 /// panel's `plane` on.
 #[derive(Clone, Copy)]
 struct Area {
@@ -437,10 +430,6 @@ fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
         return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 };
     }
-    if let (Ok(t), true) = (std::env::var("LU_TILE"), rows >= 2048) {
-        let v: Vec<u32> = t.split(',').map(|x| x.parse().unwrap()).collect(); // EXPERIMENT
-        return Tile { bm: v[0], bn: v[1], bk: v[2], wm: v[3], wn: v[4], tm: v[5], tn: v[6] };
-    }
     if rows >= 2048 {
         Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 }
     } else {
@@ -463,13 +452,11 @@ mod tests {
     #[test]
     fn an_outer_block_takes_two_stages_and_one_with_pivots_three_for_each_inner_block() {
         let device = gpu();
-        for (n, blocks) in [(1, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 64)] {
-            assert_eq!(
-                program("blocked", n, &device).launches(),
-                2 * blocks - 1 + u64::from(n % 64 != 0 && n != 32),
-                "{n}"
-            );
+        for (n, blocks) in [(1, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 128)] {
+            assert_eq!(program("blocked", n, &device).launches(), 2 * blocks - 1 + u64::from(n % 64 != 0), "{n}");
         }
+        // Halves are made before each outer block's update.
+        assert_eq!(program("blocked-split", 8192, &device).launches(), 2 * 128 - 1 + 2 * 31);
         // Rows, first panel, three for each block but the last, whose store and finish are two.
         assert_eq!(program("blocked-pivot", 1024, &device).launches(), 2 + 32 * 3);
         assert_eq!(program("blocked-pivot", 8192, &device).launches(), 2 + 256 * 3);
@@ -494,28 +481,5 @@ mod tests {
                 assert!(held * columns <= most_values(lanes) || columns == 1, "{rows}: {held}×{columns}");
             }
         }
-    }
-
-    #[test]
-    fn what_runs_beside_a_step_writes_nothing_that_the_step_touches() {
-        // The diagonal block is left out of the update beside its factorisation, whatever the tile.
-        let device = gpu();
-        let program = program("blocked", 2048, &device);
-        let argument = |dispatch: &Dispatch, name: &str| {
-            let at = dispatch.shader.interface.arguments.iter().position(|a| a.name == name).expect("an argument");
-            dispatch.values[at]
-        };
-        let mut updates = 0;
-        for pair in program.dispatches().collect::<Vec<_>>().windows(2) {
-            if pair[1].shader.name == "lu/blocked-update" {
-                updates += 1;
-                assert!(pair[1].beside && pair[0].shader.name == "lu/blocked-corner");
-                assert_eq!(argument(pair[1], "corner"), Value::U32(64));
-                assert_eq!(argument(pair[1], "top"), argument(pair[0], "first"));
-                assert_eq!(argument(pair[1], "P"), argument(pair[0], "P_LAST"));
-                assert_ne!(argument(pair[1], "P"), argument(pair[0], "P"));
-            }
-        }
-        assert_eq!(updates, 2048 / 64 - 2);
     }
 }

@@ -2,7 +2,7 @@
 //! units, three products of halves for one of f32 as in `matmul/split`.
 
 use super::{Area, Panel, STRIP, Schedule, arguments};
-use crate::algorithms::matmul::{SPLIT_LOSS, Tile, matrix_shape};
+use crate::algorithms::matmul::{Tile, matrix_shape};
 use crate::basis::dtype::DType;
 use crate::device::capability::{Accumulator, DeviceKind};
 use crate::kernel::program::{BufferId, Computes, Dispatch};
@@ -12,6 +12,12 @@ use crate::kernel::shaders::Shader;
 const PREPARING: u32 = 256;
 /// Rows or columns that a work-group splits.
 const SPLIT_LINES: u64 = 128;
+
+/// Elements of W from which on the large tile is taken: as many tiles as run at once on 132 cores.
+const LARGE: u64 = 2 * 132 * 128 * 128;
+
+/// The arithmetic of the products.
+pub(super) const COMPUTES: Computes = Computes { dtype: DType::F16, operations: 3 };
 
 /// The kernels of a split product.
 #[derive(Clone, Copy)]
@@ -42,8 +48,6 @@ struct Operand {
 impl Schedule<'_> {
     /// Room for the halves of an outer block.
     pub(super) fn halves(&mut self, kernels: Kernels) -> Halves {
-        self.computes = Some(Computes { dtype: DType::F16, operations: 3 });
-        self.allowance = SPLIT_LOSS;
         let elements = self.width * self.stride;
         let [p, q] = [
             ["high halves of L", "low halves of L", "scales of rows"],
@@ -132,18 +136,14 @@ impl Schedule<'_> {
 
     /// The tile of a split update of so many elements.
     fn split_tile(&self, elements: u64) -> Tile {
-        let tile = |[bm, bn, bk]: [u32; 3], wm: u32, wn: u32| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 };
-        // EXPERIMENT
-        let large = std::env::var("LU_STILE").map_or(tile([128, 128, 16], 64, 64), |t| {
-            let v: Vec<u32> = t.split(',').map(|x| x.parse().unwrap()).collect();
-            tile([v[0], v[1], v[2]], v[3], v[4])
-        });
+        let tile = |[bm, bn, bk]: [u32; 3], w: u32| Tile { bm, bn, bk, wm: w, wn: w, tm: 16, tn: 16 };
         if self.device.kind == DeviceKind::Cpu {
-            tile([64, 64, 16], 32, 32)
-        } else if elements >= 264 * 128 * 128 {
-            large
+            // A sub-group of 8 moves no rows of more than 32 elements.
+            tile([64, 64, 16], 32)
+        } else if elements >= LARGE {
+            tile([128, 128, 16], 64)
         } else {
-            tile([64, 64, 32], 32, 32)
+            tile([64, 64, 32], 32)
         }
     }
 }

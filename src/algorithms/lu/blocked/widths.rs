@@ -19,9 +19,6 @@ impl Widths {
             (DeviceKind::Cpu, _) | (_, ..=4096) => [64, 64],
             _ => [64, 256],
         };
-        if let Ok(v) = std::env::var("LU_OUTER") {
-            return Self { block: 64, outer: v.parse().unwrap() };
-        }
         Self { block, outer }
     }
 }
