@@ -1,7 +1,7 @@
 // Brings the next diagonal block of 64×64 elements up to date, then factorises it: the one sequential part of a
 // factorisation without pivoting, by one work-group, while others update the rest of W.
 //
-// The block is factorised in steps of 16 columns. A step's diagonal block is in the registers of 16 lanes, a row each, of
+// The block is factorised in steps of 8 columns. A step's diagonal block is in the registers of 8 lanes, a row each, of
 // three sub-groups at once, so that none waits for another: the first has the rows below too, the others the columns
 // beside, and each finds the rows of the pivots, two at a time, by shuffles. Then all update what is left of the block,
 // and idle sub-groups store it a step later. The registers of the diagonal block move with the pivot, so that a loop over pivots
@@ -13,8 +13,8 @@
 #include "lu-blocked.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint STEP = 16;    // columns that are factorised at a time: 8 or 16
-layout(constant_id = 2) const uint UNROLL = 4;   // products of an element one after the other, between which no loop is
+layout(constant_id = 1) const uint STEP = 8;    // columns that are factorised at a time: 8 or 16
+layout(constant_id = 2) const uint UNROLL = 8;  // products of an element one after the other, between which no loop is
 
 layout(push_constant, scalar) uniform Arguments {
     Reals W;

@@ -14,7 +14,7 @@ layout(local_size_x_id = 0) in;  // 128
 layout(constant_id = 1) const uint NB = 64;
 layout(constant_id = 2) const uint SIDE = 0;
 layout(constant_id = 4) const uint PART = 32;  // columns that are solved for before the rest is updated
-layout(constant_id = 5) const uint UNROLL = 4;  // products of an element between which no loop is
+layout(constant_id = 5) const uint UNROLL = 8;  // products of an element between which no loop is
 layout(constant_id = 3) const uint PERMUTED = 0;  // whether row i of the problem is row `rows[i]` of W
 
 layout(push_constant, scalar) uniform Arguments {

@@ -297,7 +297,8 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             let tile = update_tile(stride - first, device);
             let slice = slice(first + INNER..stride, j, inner, u64::from(tile.bn));
             if block > 0 && !slice.is_empty() {
-                let area = Area { top: first, bottom: stride, left: slice.start, right: slice.end, plane: 0, depth: width };
+                let area =
+                    Area { top: first, bottom: stride, left: slice.start, right: slice.end, plane: 0, depth: width };
                 let dispatch = schedule.update(update, last, tile, area, Target::Matrix { corner: 0 });
                 schedule.push(dispatch.beside());
             }

@@ -18,8 +18,8 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 pub(crate) use tile::Tile;
 pub(super) use tile::matrix_shape;
-pub(super) use units::SPLIT_LOSS;
 pub(crate) use tuning::Tunable;
+pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.
 pub(crate) static MATMUL: Algorithm = Algorithm {

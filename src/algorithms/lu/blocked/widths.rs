@@ -16,7 +16,7 @@ impl Widths {
     pub(super) fn built_in(n: u64, device: &DeviceInfo) -> Self {
         let [block, outer] = match (device.kind, n) {
             (DeviceKind::Cpu, ..=32) => [32, 32],
-            (DeviceKind::Cpu, _) | (_, ..=4096) => [64, 64],
+            (DeviceKind::Cpu, _) | (_, ..=2048) => [64, 64],
             _ => [64, 256],
         };
         Self { block, outer }

@@ -52,11 +52,7 @@ struct Outer {
 }
 
 /// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
-pub(in super::super) fn without_pivoting(
-    shaders: &[&'static Shader],
-    case: &CaseSpec,
-    device: &DeviceInfo,
-) -> Program {
+pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let widths = Widths::built_in(order(case.size).unwrap_or_default(), device);
     program(shaders, case, device, widths)
 }
@@ -180,8 +176,7 @@ impl Schedule<'_> {
         if width == 0 || height <= corner && width <= corner {
             return;
         }
-        let area =
-            Area { top: rows.start, bottom: rows.end, left: columns.start, right: columns.end, plane: 0, depth };
+        let area = Area { top: rows.start, bottom: rows.end, left: columns.start, right: columns.end, plane: 0, depth };
         let dispatch = match product {
             Product::Plain(shader) => {
                 let tile = update_tile(height.min(width), self.device);
@@ -287,7 +282,8 @@ mod tests {
                         let [row, column] = if lower { [line, block] } else { [block, line] };
                         self.finished(row, column);
                     }
-                    let entry = self.places.get_mut(&(get(if lower { "P" } else { "Q" }), place)).expect("a diagonal block");
+                    let entry =
+                        self.places.get_mut(&(get(if lower { "P" } else { "Q" }), place)).expect("a diagonal block");
                     assert!(entry.0 == block && entry.1[0] < self.stage, "stage {}: diagonal block", self.stage);
                     entry.1[1] = self.stage;
                 }
