@@ -22,8 +22,8 @@ layout(push_constant, scalar) uniform Arguments {
     Reals NEXT;    // the columns from `left` on, each of `stride` rows
     Indices rows, next_rows;
     uint stride;
-    uint top, left;  // the first row and column to update
-    uint right;      // the column behind the last
+    uint top, left;      // the first row and column to update
+    uint bottom, right;  // behind the last; rows end with a block
     uint plane;      // where the operands' first k is
     uint next;       // the column of NEXT to begin with
     uint depth;

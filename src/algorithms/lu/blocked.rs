@@ -4,6 +4,12 @@
 //! memory, and those in inner blocks of 32, which fit into registers. Everything is recorded once; what may run beside a
 //! sequential step is dispatched without a barrier behind it.
 
+mod split;
+mod widths;
+mod without_pivoting;
+
+pub(super) use without_pivoting::without_pivoting;
+
 use super::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::matmul::Tile;
@@ -15,10 +21,10 @@ use crate::kernel::shaders::Shader;
 
 /// Columns of an inner block, as the kernels have it.
 const INNER: u64 = 32;
-/// Invocations that factorise a diagonal block.
-const CORNER: u32 = 256;
 /// Invocations that solve for a strip of 32 columns or rows.
 const SOLVE: u32 = 128;
+/// Columns or rows that are solved for before the others are updated.
+const PART: u64 = 16;
 /// Block rows in a strip of the grid of an update: see `matmul/tiled`.
 const STRIP: u64 = 8;
 
@@ -28,13 +34,17 @@ struct Schedule<'a> {
     n: u64,
     /// Columns of an outer block.
     width: u64,
-    /// n rounded up to whole outer blocks: elements from one row to the next.
+    /// Columns that an outer block is a multiple of.
+    block: u64,
+    /// n rounded up to whole blocks: elements from one row to the next.
     stride: u64,
     subgroup: u32,
     scratch: Vec<BufferSpec>,
     /// What is left to factorise: A where that has whole blocks, else a copy.
     w: BufferId,
     steps: Vec<Step>,
+    /// Whether the next dispatch needs what the last one writes, although it says that it may run beside it.
+    wait: bool,
 }
 
 /// The columns of L and rows of U of an outer block.
@@ -52,18 +62,21 @@ fn number(value: u64) -> Value {
 }
 
 impl<'a> Schedule<'a> {
-    fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64) -> Self {
+    /// A schedule for outer blocks of `width` columns, of which the last may have fewer: a multiple of `block`.
+    fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64, block: u64) -> Self {
         // Sizes that are no square matrix were refused when the problem was made.
         let n = order(case.size).unwrap_or_default();
-        let stride = n.next_multiple_of(width);
+        let stride = n.next_multiple_of(block);
         let mut schedule = Self {
             device,
             n,
             width,
+            block,
             stride,
             subgroup: case.subgroup_size(device),
             scratch: vec![],
             w: A,
+            wait: false,
             steps: vec![
                 Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
                 Step::Fill { buffer: L, word: 0 },
@@ -101,7 +114,9 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    fn push(&mut self, dispatch: Dispatch) {
+    /// Records a dispatch, which waits where it must.
+    fn push(&mut self, mut dispatch: Dispatch) {
+        dispatch.beside &= !std::mem::take(&mut self.wait);
         self.steps.push(Step::Dispatch(dispatch));
     }
 
@@ -113,25 +128,6 @@ impl<'a> Schedule<'a> {
         let [y, z] = fold(self.stride, self.device.limits.group_count[1]);
         let dispatch = Dispatch::new(shader, &[&arguments[..], &[("stride", number(self.stride))]].concat());
         self.push(dispatch.group_size([64, 1, 1]).groups([self.stride.div_ceil(64), y, z]));
-    }
-
-    /// Factorises the diagonal block at `first`, which is `depth` columns of `last` behind.
-    fn corner(&self, shader: &'static Shader, last: Panel, own: Panel, first: u64, depth: u64) -> Dispatch {
-        let buffers = [
-            ("W", self.w),
-            ("P_LAST", last.p),
-            ("Q_LAST", last.q),
-            ("P", own.p),
-            ("Q", own.q),
-            ("L", L),
-            ("U", U),
-            ("status", STATUS),
-        ];
-        let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("depth", depth)];
-        Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([CORNER, 1, 1])
-            .constant("NB", self.width as u32)
-            .loops(20 * self.width)
     }
 
     /// Solves for U beside, or L below, a diagonal block.
@@ -151,6 +147,7 @@ impl<'a> Schedule<'a> {
             .group_size([SOLVE, 1, 1])
             .groups([(end - start).div_ceil(INNER), 1, 1])
             .constant("NB", width as u32)
+            .constant("PART", width.min(PART) as u32)
             .constant("SIDE", u32::from(side == Side::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
@@ -158,7 +155,7 @@ impl<'a> Schedule<'a> {
 
     /// Updates an area by columns and rows of `own`.
     fn update(&self, shader: &'static Shader, own: Panel, tile: Tile, area: Area, to: Target) -> Dispatch {
-        let Area { top, left, right, plane, depth } = area;
+        let Area { top, bottom, left, right, plane, depth } = area;
         let (next, next_plane, corner) = match to {
             Target::Matrix { corner } => (own, 0, corner),
             Target::Panel { to, plane } => (to, plane, 0),
@@ -175,6 +172,7 @@ impl<'a> Schedule<'a> {
             ("stride", self.stride),
             ("top", top),
             ("left", left),
+            ("bottom", bottom),
             ("right", right),
             ("plane", plane),
             ("next", next_plane),
@@ -198,11 +196,11 @@ impl<'a> Schedule<'a> {
                 .constant("COLUMN_QUADS", quads)
                 .group_size([lanes, 1, 1])
                 .subgroups_of(lanes)
-                .groups([(right - left).div_ceil(u64::from(4 * quads * lanes)), (self.stride - top) / INNER, 1])
+                .groups([(right - left).div_ceil(u64::from(4 * quads * lanes)), (bottom - top) / INNER, 1])
                 .loops(depth / 4 + INNER);
         }
         let across = (right - left).div_ceil(u64::from(tile.bn));
-        let down = (self.stride - top).div_ceil(u64::from(tile.bm));
+        let down = (bottom - top).div_ceil(u64::from(tile.bm));
         let strips = down.div_ceil(STRIP);
         dispatch
             .group_size([tile.bm / tile.tm * (tile.bn / tile.tn), 1, 1])
@@ -243,11 +241,12 @@ struct Solve {
     end: u64,
 }
 
-/// What an update covers: rows from `top`, columns `left..right`; its operands are `depth` columns and rows from the
+/// What an update covers: rows `top..bottom`, columns `left..right`; its operands are `depth` columns and rows from the
 /// panel's `plane` on.
 #[derive(Clone, Copy)]
 struct Area {
     top: u64,
+    bottom: u64,
     left: u64,
     right: u64,
     plane: u64,
@@ -268,38 +267,6 @@ fn arguments<'n>(buffers: &[(&'n str, BufferId)], numbers: &[(&'n str, u64)]) ->
     buffers.chain(numbers.iter().map(|(name, value)| (*name, number(*value)))).collect()
 }
 
-/// The program of `blocked`: a diagonal block, then for each outer block two stages, what lies beside and below it, and
-/// the update of the rest, beside which the next diagonal block is updated and factorised.
-pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [pad, corner, solve, update] = shaders else { unreachable!("the table has four kernels") };
-    let n = order(case.size).unwrap_or_default();
-    let width = outer_width(n, device);
-    let mut schedule = Schedule::new(case, device, width);
-    let panels = schedule.panels();
-    schedule.pad(pad);
-    let dispatch = schedule.corner(corner, panels[1], panels[0], 0, 0);
-    schedule.push(dispatch);
-    for (block, first) in (0..schedule.stride - width).step_by(width as usize).enumerate() {
-        let (own, next) = (panels[block % 2], panels[(block + 1) % 2]);
-        let rest = first + width;
-        let right = schedule.stride;
-        let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: right };
-        let dispatch = schedule.solve(solve, own, upper);
-        schedule.push(dispatch);
-        let dispatch = schedule.solve(solve, own, Solve { side: Side::Lower, ..upper });
-        schedule.push(dispatch.beside());
-        let dispatch = schedule.corner(corner, own, next, rest, width);
-        schedule.push(dispatch);
-        if rest + width < right {
-            let area = Area { top: rest, left: rest, right, plane: 0, depth: width };
-            let tile = update_tile(right - rest, device);
-            let dispatch = schedule.update(update, own, tile, area, Target::Matrix { corner: width });
-            schedule.push(dispatch.beside());
-        }
-    }
-    schedule.program()
-}
-
 /// The program of `blocked-pivot`. An inner block of columns is factorised by one work-group, from its columns in P; then rows
 /// of U are solved for, and the next inner block is updated on its way to P. What is left of the last outer block's update
 /// runs beside the work-group, a slice for each of its inner blocks.
@@ -309,7 +276,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     };
     let n = order(case.size).unwrap_or_default();
     let width = pivot_width(n, device);
-    let mut schedule = Schedule::new(case, device, width);
+    let mut schedule = Schedule::new(case, device, width, width);
     let panels = schedule.panels_with_rows();
     schedule.pad(pad);
     let stride = schedule.stride;
@@ -330,7 +297,8 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             let tile = update_tile(stride - first, device);
             let slice = slice(first + INNER..stride, j, inner, u64::from(tile.bn));
             if block > 0 && !slice.is_empty() {
-                let area = Area { top: first, left: slice.start, right: slice.end, plane: 0, depth: width };
+                let area =
+                    Area { top: first, bottom: stride, left: slice.start, right: slice.end, plane: 0, depth: width };
                 let dispatch = schedule.update(update, last, tile, area, Target::Matrix { corner: 0 });
                 schedule.push(dispatch.beside());
             }
@@ -341,7 +309,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
             let dispatch = schedule.solve(solve, own, upper);
             schedule.push(dispatch);
-            let area = Area { top: left, left, right: left + INNER, plane, depth: INNER };
+            let area = Area { top: left, bottom: stride, left, right: left + INNER, plane, depth: INNER };
             let to = Target::Panel { to: own, plane: plane + INNER };
             let dispatch = schedule.update(update, own, panel_tile(device), area, to);
             schedule.push(dispatch);
@@ -355,7 +323,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
             let dispatch = schedule.solve(solve, own, upper);
             schedule.push(dispatch);
-            let area = Area { top: rest, left: rest, right: rest + INNER, plane: 0, depth: width };
+            let area = Area { top: rest, bottom: stride, left: rest, right: rest + INNER, plane: 0, depth: width };
             let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Panel { to: last, plane: 0 });
             schedule.push(dispatch);
         } else {
@@ -371,7 +339,7 @@ fn begin_with_pivoting(schedule: &mut Schedule<'_>, [identity, update]: [&'stati
     let rows = panels[1].rows.unwrap_or(ROWS);
     let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
     schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
-    let whole = Area { top: 0, left: 0, right: INNER, plane: 0, depth: 0 };
+    let whole = Area { top: 0, bottom: stride, left: 0, right: INNER, plane: 0, depth: 0 };
     let first_panel = Target::Panel { to: panels[0], plane: 0 };
     let dispatch = schedule.update(update, panels[1], panel_tile(schedule.device), whole, first_panel);
     schedule.push(dispatch);
@@ -458,15 +426,6 @@ fn panel_tile(device: &DeviceInfo) -> Tile {
     Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4 }
 }
 
-/// Columns of an outer block.
-fn outer_width(n: u64, device: &DeviceInfo) -> u64 {
-    match (device.kind, n) {
-        (_, ..=32) => 32,
-        (DeviceKind::Cpu, _) | (_, ..=4096) => 64,
-        _ => 128,
-    }
-}
-
 /// The tile of an update of so many rows.
 fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
@@ -494,13 +453,11 @@ mod tests {
     #[test]
     fn an_outer_block_takes_two_stages_and_one_with_pivots_three_for_each_inner_block() {
         let device = gpu();
-        for (n, blocks) in [(1, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 64)] {
-            assert_eq!(
-                program("blocked", n, &device).launches(),
-                2 * blocks - 1 + u64::from(n % 64 != 0 && n != 32),
-                "{n}"
-            );
+        for (n, blocks) in [(1, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 128)] {
+            assert_eq!(program("blocked", n, &device).launches(), 2 * blocks - 1 + u64::from(n % 64 != 0), "{n}");
         }
+        // Halves are made before each outer block's update.
+        assert_eq!(program("blocked-split", 8192, &device).launches(), 2 * 128 - 1 + 2 * 31);
         // Rows, first panel, three for each block but the last, whose store and finish are two.
         assert_eq!(program("blocked-pivot", 1024, &device).launches(), 2 + 32 * 3);
         assert_eq!(program("blocked-pivot", 8192, &device).launches(), 2 + 256 * 3);
@@ -525,28 +482,5 @@ mod tests {
                 assert!(held * columns <= most_values(lanes) || columns == 1, "{rows}: {held}×{columns}");
             }
         }
-    }
-
-    #[test]
-    fn what_runs_beside_a_step_writes_nothing_that_the_step_touches() {
-        // The diagonal block is left out of the update beside its factorisation, whatever the tile.
-        let device = gpu();
-        let program = program("blocked", 2048, &device);
-        let argument = |dispatch: &Dispatch, name: &str| {
-            let at = dispatch.shader.interface.arguments.iter().position(|a| a.name == name).expect("an argument");
-            dispatch.values[at]
-        };
-        let mut updates = 0;
-        for pair in program.dispatches().collect::<Vec<_>>().windows(2) {
-            if pair[1].shader.name == "lu/blocked-update" {
-                updates += 1;
-                assert!(pair[1].beside && pair[0].shader.name == "lu/blocked-corner");
-                assert_eq!(argument(pair[1], "corner"), Value::U32(64));
-                assert_eq!(argument(pair[1], "top"), argument(pair[0], "first"));
-                assert_eq!(argument(pair[1], "P"), argument(pair[0], "P_LAST"));
-                assert_ne!(argument(pair[1], "P"), argument(pair[0], "P"));
-            }
-        }
-        assert_eq!(updates, 2048 / 64 - 2);
     }
 }

@@ -19,7 +19,9 @@ use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 pub(crate) use tile::Tile;
+pub(super) use tile::matrix_shape;
 pub(crate) use tuning::Tunable;
+pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.
 pub(crate) static MATMUL: Algorithm = Algorithm {

@@ -279,7 +279,7 @@ pub(super) fn piece(dtype: DType) -> u64 {
 /// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest of
 /// those whose rows are whole pieces of 16 bytes, in which kernels move them. For a device without any, those of the
 /// first devices that had some, so that a case can say what is missing.
-pub(super) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
+pub(in crate::algorithms) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
     let piece = piece(dtype) as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {

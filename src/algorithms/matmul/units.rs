@@ -180,7 +180,7 @@ const PREPARING: u32 = 256;
 const SPAN: u32 = 1 << 14;
 /// The most that leaving out the products of low halves (2^−22), and rounding these (2^−21 for each operand, in
 /// whatever direction the device rounds), costs beside |A|·|B|.
-const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
+pub(in crate::algorithms) const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
 
 /// An operand of `split`, with the buffers of its largest magnitude and its halves.
 struct Operand {
