@@ -4,6 +4,7 @@
 //! memory, and those in inner blocks of 32, which fit into registers. Everything is recorded once; what may run beside a
 //! sequential step is dispatched without a barrier behind it.
 
+use super::widths::{self, PIVOTING, PLAIN};
 use super::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::matmul::Tile;
@@ -13,8 +14,8 @@ use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
 
-/// Columns of an inner block, as the kernels have it.
-const INNER: u64 = 32;
+/// Columns of an inner block.
+const INNER: u64 = widths::INNER as u64;
 /// Invocations that factorise a diagonal block.
 const CORNER: u32 = 256;
 /// Invocations that solve for a strip of 32 columns or rows.
@@ -272,8 +273,7 @@ fn arguments<'n>(buffers: &[(&'n str, BufferId)], numbers: &[(&'n str, u64)]) ->
 /// the update of the rest, beside which the next diagonal block is updated and factorised.
 pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [pad, corner, solve, update] = shaders else { unreachable!("the table has four kernels") };
-    let n = order(case.size).unwrap_or_default();
-    let width = outer_width(n, device);
+    let width = PLAIN.for_case(case, device);
     let mut schedule = Schedule::new(case, device, width);
     let panels = schedule.panels();
     schedule.pad(pad);
@@ -307,8 +307,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     let [pad, identity, panel, store, finish, solve, update] = shaders else {
         unreachable!("the table has seven kernels")
     };
-    let n = order(case.size).unwrap_or_default();
-    let width = pivot_width(n, device);
+    let width = PIVOTING.for_case(case, device);
     let mut schedule = Schedule::new(case, device, width);
     let panels = schedule.panels_with_rows();
     schedule.pad(pad);
@@ -440,31 +439,12 @@ fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile: u64) -> st
     at(index)..at(index + 1)
 }
 
-/// Columns of an outer block with pivoting.
-fn pivot_width(n: u64, device: &DeviceInfo) -> u64 {
-    match (device.kind, n) {
-        (_, ..=INNER) => 32,
-        (DeviceKind::Cpu, _) => 64,
-        (_, ..=4096) => 32,
-        _ => 128,
-    }
-}
-
 /// The tile of an update of 32 columns.
 fn panel_tile(device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
         return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 };
     }
     Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4 }
-}
-
-/// Columns of an outer block.
-fn outer_width(n: u64, device: &DeviceInfo) -> u64 {
-    match (device.kind, n) {
-        (_, ..=32) => 32,
-        (DeviceKind::Cpu, _) | (_, ..=4096) => 64,
-        _ => 128,
-    }
 }
 
 /// The tile of an update of so many rows.

@@ -6,6 +6,7 @@
 mod blocked;
 mod oracle;
 mod variants;
+mod widths;
 
 use super::input::Input;
 use super::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, matrix};
@@ -15,6 +16,7 @@ use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::BufferId;
+pub(crate) use widths::Widths;
 
 /// LU factorisation.
 pub(crate) static LU: Algorithm = Algorithm {
@@ -33,7 +35,7 @@ pub(crate) static LU: Algorithm = Algorithm {
         Input::IllScaled,
     ],
     variants: variants::VARIANTS,
-    tunable: &[],
+    tunable: widths::TUNABLE,
     favourites: None,
     problem: |case| Ok(Box::new(Lu::new(case)?)),
 };

@@ -16,8 +16,7 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-pub(crate) use tile::Tile;
-pub(crate) use tuning::Tunable;
+pub(crate) use tile::{Choice, Tile};
 
 /// Matrix product.
 pub(crate) static MATMUL: Algorithm = Algorithm {
