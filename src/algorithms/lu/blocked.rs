@@ -157,6 +157,44 @@ impl<'a> Schedule<'a> {
             .loops(width * width)
     }
 
+    /// Solves for rows of U: at once or, through texel views, 32 after 32.
+    fn solve_rows(&mut self, shader: &'static Shader, own: Panel, rows: Solve) {
+        if shader.interface.views.is_empty() {
+            let dispatch = self.solve(shader, own, rows);
+            return self.push(dispatch);
+        }
+        let Solve { first, width, plane, start, end, .. } = rows;
+        let buffers =
+            [("W4", self.w), ("P4", own.p), ("Q4", own.q), ("Q", own.q), ("R", U), ("rows", own.rows.unwrap_or(ROWS))];
+        for depth in (0..width).step_by(INNER as usize) {
+            let numbers = [
+                ("n", self.n),
+                ("stride", self.stride),
+                ("first", first + depth),
+                ("start", start),
+                ("end", end),
+                ("plane", plane + depth),
+                ("depth", depth),
+            ];
+            let [quads, lanes] = self.texels(end - start);
+            let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
+                .group_size([lanes, 1, 1])
+                .subgroups_of(lanes)
+                .groups([(end - start).div_ceil(u64::from(4 * quads * lanes)), 1, 1])
+                .constant("PERMUTED", u32::from(own.rows.is_some()))
+                .constant("COLUMN_QUADS", quads)
+                .loops(depth + INNER);
+            self.push(dispatch);
+        }
+    }
+
+    /// Quads of columns a lane, and lanes, of kernels that read texel views, for so many columns.
+    fn texels(&self, columns: u64) -> [u32; 2] {
+        // A GPU has its registers and no cheap spills; a narrower sub-group does not hold 32 rows of P.
+        let quads = if columns > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
+        [quads, self.subgroup.max(INNER as u32 / 4)]
+    }
+
     /// Updates an area by columns and rows of `own`.
     fn update(&self, shader: &'static Shader, own: Panel, tile: Tile, area: Area, to: Target) -> Dispatch {
         let Area { top, left, right, plane, depth } = area;
@@ -192,9 +230,7 @@ impl<'a> Schedule<'a> {
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .constant("TO_PANEL", u32::from(matches!(to, Target::Panel { .. })));
         if !shader.interface.views.is_empty() {
-            // A GPU has its registers and no cheap spills; a narrower sub-group does not hold 32 rows of P.
-            let quads = if right - left > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
-            let lanes = self.subgroup.max(INNER as u32 / 4);
+            let [quads, lanes] = self.texels(right - left);
             return dispatch
                 .constant("COLUMN_QUADS", quads)
                 .group_size([lanes, 1, 1])
@@ -338,8 +374,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             }
             let (left, end) = (top + INNER, rest);
             let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
-            let dispatch = schedule.solve(solve, own, upper);
-            schedule.push(dispatch);
+            schedule.solve_rows(solve, own, upper);
             let area = Area { top: left, left, right: left + INNER, plane, depth: INNER };
             let to = Target::Panel { to: own, plane: plane + INNER };
             let dispatch = schedule.update(update, own, panel_tile(device), area, to);
@@ -352,8 +387,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
         }
         if rest < stride {
             let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
-            let dispatch = schedule.solve(solve, own, upper);
-            schedule.push(dispatch);
+            schedule.solve_rows(solve, own, upper);
             let area = Area { top: rest, left: rest, right: rest + INNER, plane: 0, depth: width };
             let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Panel { to: last, plane: 0 });
             schedule.push(dispatch);
@@ -381,10 +415,12 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
     let (n, stride) = (schedule.n, schedule.stride);
     let dispatch = schedule.store(store, own, first);
     schedule.push(dispatch);
-    let buffers = [("W", schedule.w), ("L", L), ("order", ROWS)];
+    let texels = !finish.interface.views.is_empty();
+    let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
     let [y, z] = fold(n, schedule.device.limits.group_count[1]);
     let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]));
+    let groups = if texels { 1 } else { n.div_ceil(64) };
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([groups, y, z]).loops(n.div_ceil(256)));
 }
 
 impl Schedule<'_> {
@@ -405,10 +441,12 @@ impl Schedule<'_> {
 
     /// Brings the outer block at `first` from P to W and U.
     fn store(&self, shader: &'static Shader, own: Panel, first: u64) -> Dispatch {
-        let buffers = [("W", self.w), ("P", own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
+        let texels = !shader.interface.views.is_empty();
+        let p = if texels { "P4" } else { "P" };
+        let buffers = [("W", self.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
         let numbers = [("n", self.n), ("stride", self.stride), ("first", first)];
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([256, 1, 1])
+            .group_size([if texels { 8 } else { 256 }, 1, 1])
             .groups([(self.stride - first) / INNER, self.width / INNER, 1])
             .loops(8)
     }
