@@ -91,7 +91,7 @@ impl Teams {
         match device.kind {
             // No latency to hide: a group is one vector register wide.
             DeviceKind::Cpu => of(subgroup, 1),
-            _ if n >= 8192 => of(2 * GROUP, 2 * GROUP / subgroup),
+            _ if n >= 4096 => of(2 * GROUP, (GROUP / 2 / subgroup).max(1)),
             _ => of(GROUP, (GROUP / 2 / subgroup).max(1)),
         }
     }
@@ -142,7 +142,7 @@ struct Parts {
 impl Parts {
     fn of(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let (group, unroll, most) =
-            if device.kind == DeviceKind::Cpu { (subgroup, 4, MOST_PARTS_OF_CPUS) } else { (GROUP, 8, MOST_PARTS) };
+            if device.kind == DeviceKind::Cpu { (subgroup, 4, MOST_PARTS_OF_CPUS) } else { (2 * GROUP, 8, MOST_PARTS) };
         let quads = n.div_ceil(QUAD);
         let count = quads.div_ceil(u64::from(group) * most).next_multiple_of(unroll);
         let groups = quads.div_ceil(u64::from(group) * count);

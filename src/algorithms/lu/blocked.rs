@@ -363,7 +363,10 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             }
             // The first inner block of these columns is in P.
             let tile = update_tile(stride - first, device);
-            let slice = slice(first + INNER..stride, j, inner, u64::from(tile.bn));
+            let mut slice = slice(first + INNER..stride, j, inner, u64::from(tile.bn));
+            // Columns of this outer block are solved for behind its first inner block.
+            slice.end = slice.end.max(rest);
+            slice.start = if j == 0 { slice.start } else { slice.start.max(rest) };
             if block > 0 && !slice.is_empty() {
                 let area = Area { top: first, left: slice.start, right: slice.end, plane: 0, depth: width };
                 let dispatch = schedule.update(update, last, tile, area, Target::Matrix { corner: 0 });
