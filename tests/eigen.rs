@@ -8,7 +8,7 @@ use gpukern::{
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The software device, or whichever there is; with GPUKERN_DEVICE=gpu a GPU.
+/// The software device, or whichever there is; with `GPUKERN_DEVICE=gpu` a GPU.
 fn device() -> Rc<Device> {
     let instance = Instance::new(Validation::Off, None).expect("Vulkan");
     let devices = instance.devices().expect("devices");
