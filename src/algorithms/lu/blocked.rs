@@ -106,6 +106,10 @@ impl<'a> Schedule<'a> {
         self.steps.push(Step::Dispatch(dispatch));
     }
 
+    fn extend(&mut self, dispatches: Vec<Dispatch>) {
+        self.steps.extend(dispatches.into_iter().map(Step::Dispatch));
+    }
+
     fn pad(&mut self, shader: &'static Shader) {
         if self.w == A {
             return;
@@ -158,15 +162,15 @@ impl<'a> Schedule<'a> {
     }
 
     /// Solves for rows of U: at once or, through texel views, 32 after 32.
-    fn solve_rows(&mut self, shader: &'static Shader, own: Panel, rows: Solve) {
+    fn rows_of_u(&self, shader: &'static Shader, own: Panel, rows: Solve) -> Vec<Dispatch> {
         if shader.interface.views.is_empty() {
-            let dispatch = self.solve(shader, own, rows);
-            return self.push(dispatch);
+            return vec![self.solve(shader, own, rows)];
         }
         let Solve { first, width, plane, start, end, .. } = rows;
         let buffers =
             [("W4", self.w), ("P4", own.p), ("Q4", own.q), ("Q", own.q), ("R", U), ("rows", own.rows.unwrap_or(ROWS))];
-        for depth in (0..width).step_by(INNER as usize) {
+        let [quads, lanes] = self.texels(end - start);
+        let of_32 = |depth: u64| {
             let numbers = [
                 ("n", self.n),
                 ("stride", self.stride),
@@ -176,16 +180,15 @@ impl<'a> Schedule<'a> {
                 ("plane", plane + depth),
                 ("depth", depth),
             ];
-            let [quads, lanes] = self.texels(end - start);
-            let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
+            Dispatch::new(shader, &arguments(&buffers, &numbers))
                 .group_size([lanes, 1, 1])
                 .subgroups_of(lanes)
                 .groups([(end - start).div_ceil(u64::from(4 * quads * lanes)), 1, 1])
                 .constant("PERMUTED", u32::from(own.rows.is_some()))
                 .constant("COLUMN_QUADS", quads)
-                .loops(depth + INNER);
-            self.push(dispatch);
-        }
+                .loops(depth + INNER)
+        };
+        (0..width).step_by(INNER as usize).map(of_32).collect()
     }
 
     /// Quads of columns a lane, and lanes, of kernels that read texel views, for so many columns.
@@ -377,7 +380,8 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             }
             let (left, end) = (top + INNER, rest);
             let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
-            schedule.solve_rows(solve, own, upper);
+            let dispatches = schedule.rows_of_u(solve, own, upper);
+            schedule.extend(dispatches);
             let area = Area { top: left, left, right: left + INNER, plane, depth: INNER };
             let to = Target::Panel { to: own, plane: plane + INNER };
             let dispatch = schedule.update(update, own, panel_tile(device), area, to);
@@ -390,7 +394,8 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
         }
         if rest < stride {
             let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
-            schedule.solve_rows(solve, own, upper);
+            let dispatches = schedule.rows_of_u(solve, own, upper);
+            schedule.extend(dispatches);
             let area = Area { top: rest, left: rest, right: rest + INNER, plane: 0, depth: width };
             let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Panel { to: last, plane: 0 });
             schedule.push(dispatch);
