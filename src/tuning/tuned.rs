@@ -20,7 +20,8 @@ const SCHEMA: &str = "gpukern-tuned/1";
 const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
 # A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
-# it, which an invocation or a cooperative matrix holds; of a factorisation it is the columns of an outer block. A result without a tile is a variant that was measured beside them, for `--variant auto`.
+# it, which an invocation or a cooperative matrix holds; of a factorisation it is the columns of an outer block. A result
+# without a tile is a variant that was measured beside them, for `--variant auto`.
 # Delete a result, or the file, to forget it.
 ";
 
