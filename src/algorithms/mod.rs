@@ -12,6 +12,7 @@ pub(crate) mod matmul;
 pub(crate) mod matrix;
 pub(crate) mod probes;
 mod product;
+pub(crate) mod tile;
 
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
@@ -24,9 +25,9 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 use input::Input;
-use matmul::{Tile, Tunable};
 use probes::Quantity;
 use serde::{Deserialize, Serialize};
+use tile::{Tile, Tunable};
 
 /// Every algorithm, in the order that lists show them.
 pub static ALGORITHMS: &[&Algorithm] = &[

@@ -81,7 +81,7 @@ pub enum Command {
         gpukern peak --json peak.json"
     )]
     Peak(PeakArgs),
-    /// Find the best tile sizes of a variant for a device and keep them: `bench` then uses them.
+    /// Find the best tiles of a product, or block widths of a factorisation, for a device, and keep them for `bench`.
     #[command(
         after_help = "Every tile that is timed is verified first. Those that lose are dropped after a few samples; the \
         best run against the built-in tile in turns. Results hold for a device, its driver, an element type and sizes \
@@ -90,6 +90,7 @@ pub enum Command {
         gpukern tune matmul                                   tiled, f32, the default sizes, a minute\n  \
         gpukern tune matmul --size 512..4096 --budget 5m      these sizes, five minutes for all of them\n  \
         gpukern tune matmul -V tile-2d -t f16,f64             another variant and other element types\n  \
+        gpukern tune lu -V all -s 1024,4096                   block widths of factorisations\n  \
         gpukern tune matmul --tuned here.toml                 keep the results in this file\n  \
         gpukern bench matmul -V auto,tiled                    use them\n  \
         gpukern bench matmul -V tiled --no-tuned              do without"

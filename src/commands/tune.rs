@@ -1,7 +1,7 @@
 //! `gpukern tune`.
 
 use super::{Answer, beside, interrupt};
-use crate::algorithms::matmul::Tunable;
+use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
@@ -192,7 +192,9 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
     let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let Some(first) = known.first() else {
-        return Err(Error::Usage(format!("{name} has no tiles to search; write `gpukern tune matmul`")));
+        let have = algorithms::ALGORITHMS.iter().filter(|other| !other.tunable.is_empty());
+        let have: Vec<_> = have.map(|other| format!("`gpukern tune {}`", other.name)).collect();
+        return Err(Error::Usage(format!("{name} has no tiles to search; write {}", have.join(" or "))));
     };
     if variant.is_empty() {
         variant = vec![(*first).to_string()];

@@ -1,7 +1,7 @@
 //! Results of `gpukern tune`, kept in the user's configuration folder: the best tile of a variant and its rate, for a
 //! device with its driver, an element type and a class of sizes.
 
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::tile::Tile;
 use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
@@ -23,7 +23,8 @@ const SCHEMA: &str = "gpukern-tuned/1";
 const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
 # A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
-# it, which an invocation or a cooperative matrix holds. A result without a tile is a variant that was measured beside them, for `--variant auto`.
+# it, which an invocation or a cooperative matrix holds; of a factorisation it is the columns of an outer block. A result
+# without a tile is a variant that was measured beside them, for `--variant auto`.
 # Delete a result, or the file, to forget it.
 ";
 

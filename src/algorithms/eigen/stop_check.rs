@@ -90,15 +90,10 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
     let quads = Quads::of(device, extent(case));
-    let buffers =
-        [("s", 0), ("s4", 0), ("stop", 1), ("verdict", 2), ("arrivals", 3)].map(|(name, i)| (name, buffer(i)));
+    let buffers = [("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)].map(|(name, i)| (name, buffer(i)));
     let arguments = [&buffers[..], &[("eps", Value::F32(EPS))]].concat();
     let dispatch = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
-    Program {
-        note: Some(quads.note()),
-        scratch: vec![scratch("verdict", DType::I32, 1), scratch("arrivals", DType::I32, 1)],
-        ..Program::single(dispatch)
-    }
+    Program { note: Some(quads.note()), scratch: vec![scratch("arrivals", DType::I32, 1)], ..Program::single(dispatch) }
 }
 
 /// Sets the flag and clears it where a pair is too far apart: sums and flag are buffers of these numbers.

@@ -5,11 +5,11 @@
 //! sequential step is dispatched without a barrier behind it.
 
 mod split;
-mod widths;
 mod without_pivoting;
 
 pub(super) use without_pivoting::without_pivoting;
 
+use super::widths::{self, PIVOTING};
 use super::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::matmul::Tile;
@@ -19,8 +19,8 @@ use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
 
-/// Columns of an inner block, as the kernels have it.
-const INNER: u64 = 32;
+/// Columns of an inner block.
+const INNER: u64 = widths::INNER as u64;
 /// Invocations that solve for a strip of 32 columns or rows.
 const SOLVE: u32 = 128;
 /// Columns or rows that are solved for before the others are updated.
@@ -120,6 +120,10 @@ impl<'a> Schedule<'a> {
         self.steps.push(Step::Dispatch(dispatch));
     }
 
+    fn extend(&mut self, dispatches: Vec<Dispatch>) {
+        self.steps.extend(dispatches.into_iter().map(Step::Dispatch));
+    }
+
     fn pad(&mut self, shader: &'static Shader) {
         if self.w == A {
             return;
@@ -151,6 +155,43 @@ impl<'a> Schedule<'a> {
             .constant("SIDE", u32::from(side == Side::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
+    }
+
+    /// Solves for rows of U: at once or, through texel views, 32 after 32.
+    fn rows_of_u(&self, shader: &'static Shader, own: Panel, rows: Solve) -> Vec<Dispatch> {
+        if shader.interface.views.is_empty() {
+            return vec![self.solve(shader, own, rows)];
+        }
+        let Solve { first, width, plane, start, end, .. } = rows;
+        let buffers =
+            [("W4", self.w), ("P4", own.p), ("Q4", own.q), ("Q", own.q), ("R", U), ("rows", own.rows.unwrap_or(ROWS))];
+        let [quads, lanes] = self.texels(end - start);
+        let of_32 = |depth: u64| {
+            let numbers = [
+                ("n", self.n),
+                ("stride", self.stride),
+                ("first", first + depth),
+                ("start", start),
+                ("end", end),
+                ("plane", plane + depth),
+                ("depth", depth),
+            ];
+            Dispatch::new(shader, &arguments(&buffers, &numbers))
+                .group_size([lanes, 1, 1])
+                .subgroups_of(lanes)
+                .groups([(end - start).div_ceil(u64::from(4 * quads * lanes)), 1, 1])
+                .constant("PERMUTED", u32::from(own.rows.is_some()))
+                .constant("COLUMN_QUADS", quads)
+                .loops(depth + INNER)
+        };
+        (0..width).step_by(INNER as usize).map(of_32).collect()
+    }
+
+    /// Quads of columns a lane, and lanes, of kernels that read texel views, for so many columns.
+    fn texels(&self, columns: u64) -> [u32; 2] {
+        // A GPU has its registers and no cheap spills; a narrower sub-group does not hold 32 rows of P.
+        let quads = if columns > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
+        [quads, self.subgroup.max(INNER as u32 / 4)]
     }
 
     /// Updates an area by columns and rows of `own`.
@@ -189,9 +230,7 @@ impl<'a> Schedule<'a> {
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .constant("TO_PANEL", u32::from(matches!(to, Target::Panel { .. })));
         if !shader.interface.views.is_empty() {
-            // A GPU has its registers and no cheap spills; a narrower sub-group does not hold 32 rows of P.
-            let quads = if right - left > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
-            let lanes = self.subgroup.max(INNER as u32 / 4);
+            let [quads, lanes] = self.texels(right - left);
             return dispatch
                 .constant("COLUMN_QUADS", quads)
                 .group_size([lanes, 1, 1])
@@ -274,8 +313,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     let [pad, identity, panel, store, finish, solve, update] = shaders else {
         unreachable!("the table has seven kernels")
     };
-    let n = order(case.size).unwrap_or_default();
-    let width = pivot_width(n, device);
+    let width = PIVOTING.for_case(case, device);
     let mut schedule = Schedule::new(case, device, width, width);
     let panels = schedule.panels_with_rows();
     schedule.pad(pad);
@@ -295,7 +333,10 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             }
             // The first inner block of these columns is in P.
             let tile = update_tile(stride - first, device);
-            let slice = slice(first + INNER..stride, j, inner, u64::from(tile.bn));
+            let mut slice = slice(first + INNER..stride, j, inner, u64::from(tile.bn));
+            // Columns of this outer block are solved for behind its first inner block.
+            slice.end = slice.end.max(rest);
+            slice.start = if j == 0 { slice.start } else { slice.start.max(rest) };
             if block > 0 && !slice.is_empty() {
                 let area =
                     Area { top: first, bottom: stride, left: slice.start, right: slice.end, plane: 0, depth: width };
@@ -307,8 +348,8 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
             }
             let (left, end) = (top + INNER, rest);
             let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
-            let dispatch = schedule.solve(solve, own, upper);
-            schedule.push(dispatch);
+            let dispatches = schedule.rows_of_u(solve, own, upper);
+            schedule.extend(dispatches);
             let area = Area { top: left, bottom: stride, left, right: left + INNER, plane, depth: INNER };
             let to = Target::Panel { to: own, plane: plane + INNER };
             let dispatch = schedule.update(update, own, panel_tile(device), area, to);
@@ -321,8 +362,8 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
         }
         if rest < stride {
             let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
-            let dispatch = schedule.solve(solve, own, upper);
-            schedule.push(dispatch);
+            let dispatches = schedule.rows_of_u(solve, own, upper);
+            schedule.extend(dispatches);
             let area = Area { top: rest, bottom: stride, left: rest, right: rest + INNER, plane: 0, depth: width };
             let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Panel { to: last, plane: 0 });
             schedule.push(dispatch);
@@ -350,10 +391,12 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
     let (n, stride) = (schedule.n, schedule.stride);
     let dispatch = schedule.store(store, own, first);
     schedule.push(dispatch);
-    let buffers = [("W", schedule.w), ("L", L), ("order", ROWS)];
+    let texels = !finish.interface.views.is_empty();
+    let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
     let [y, z] = fold(n, schedule.device.limits.group_count[1]);
     let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]));
+    let groups = if texels { 1 } else { n.div_ceil(64) };
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([groups, y, z]).loops(n.div_ceil(256)));
 }
 
 impl Schedule<'_> {
@@ -374,10 +417,12 @@ impl Schedule<'_> {
 
     /// Brings the outer block at `first` from P to W and U.
     fn store(&self, shader: &'static Shader, own: Panel, first: u64) -> Dispatch {
-        let buffers = [("W", self.w), ("P", own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
+        let texels = !shader.interface.views.is_empty();
+        let p = if texels { "P4" } else { "P" };
+        let buffers = [("W", self.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
         let numbers = [("n", self.n), ("stride", self.stride), ("first", first)];
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([256, 1, 1])
+            .group_size([if texels { 8 } else { 256 }, 1, 1])
             .groups([(self.stride - first) / INNER, self.width / INNER, 1])
             .loops(8)
     }
@@ -406,16 +451,6 @@ fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile: u64) -> st
     let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
     let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
     at(index)..at(index + 1)
-}
-
-/// Columns of an outer block with pivoting.
-fn pivot_width(n: u64, device: &DeviceInfo) -> u64 {
-    match (device.kind, n) {
-        (_, ..=INNER) => 32,
-        (DeviceKind::Cpu, _) => 64,
-        (_, ..=4096) => 32,
-        _ => 128,
-    }
 }
 
 /// The tile of an update of 32 columns.

@@ -12,6 +12,7 @@ mod refine;
 mod solve;
 mod system;
 mod variants;
+mod widths;
 
 use super::input::Input;
 use super::{Algorithm, CaseSpec, Goal, Oracle, Problem, Sweeps, matrix};
@@ -22,6 +23,7 @@ use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::BufferId;
+pub(crate) use widths::Widths;
 
 /// LU factorisation.
 pub(crate) static LU: Algorithm = Algorithm {
@@ -41,7 +43,7 @@ pub(crate) static LU: Algorithm = Algorithm {
     ],
     layouts: &[Layout::Nn],
     variants: variants::VARIANTS,
-    tunable: &[],
+    tunable: widths::TUNABLE,
     favourites: None,
     solution: Some(&solve::SOLUTION),
     problem: |case| match (case.goal, case.dtype) {

@@ -18,9 +18,8 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-pub(crate) use tile::Tile;
 pub(super) use tile::matrix_shape;
-pub(crate) use tuning::Tunable;
+pub(crate) use tile::{Choice, Tile};
 pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.

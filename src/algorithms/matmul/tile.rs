@@ -1,7 +1,7 @@
 //! How a register-tiled product is cut up, and which cut a device gets for a size.
 
 use super::Dims;
-use crate::algorithms::CaseSpec;
+use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
@@ -301,7 +301,7 @@ pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, i
 }
 
 /// The tiles of a variant, the largest first.
-pub(super) struct Choice {
+pub(crate) struct Choice {
     /// How its kernel uses them.
     pub(super) division: BlockDivision,
     /// For GPUs.
@@ -320,7 +320,10 @@ const CORES: [u64; 2] = [132, 8];
 impl Choice {
     /// The tile of a case: the one it asks for, else the built-in one.
     pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        case.tile.unwrap_or_else(|| self.built_in(case, device))
+        match case.tile {
+            Some(algorithms::tile::Tile::Product(tile)) => tile,
+            _ => self.built_in(case, device),
+        }
     }
 
     /// The tiles for devices of this one's kind; where parts are cooperative matrices, with the device's own.
@@ -338,7 +341,7 @@ impl Choice {
     /// done, no more than a quarter of all cores' time is idle. Without such a tile the smallest; where none is within
     /// the limits, the last, which the check of the program then refuses. On an H100 this rule finds the blocks that a
     /// search found at 512, 1024, 2048 and 4096.
-    pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+    pub(in crate::algorithms) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         let [gpu, software] = CORES;
         let cores = if device.kind == DeviceKind::Cpu { software } else { gpu };
         let dims = Dims::from(case.size);

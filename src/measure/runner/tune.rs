@@ -2,7 +2,7 @@
 //! best run against the built-in one in turns.
 
 use super::Runner;
-use crate::algorithms::matmul::{Tile, Tunable};
+use crate::algorithms::tile::{Tile, Tunable};
 use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -182,7 +182,7 @@ impl<'a> Hunt<'a> {
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
         runner.wake_canary();
         let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(runner.reason(&error)))?;
-        let space = tunable.space(&spec, &info);
+        let space = algorithm.tiles(tunable, &spec, &info);
         let size = space.len();
         // The kept tile comes first of all: cut off right behind it, the search ends with nothing worse.
         let first = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4));
@@ -243,7 +243,7 @@ impl<'a> Hunt<'a> {
         let mut exhausted = true;
         while self.tally.tried == 0 || (round.len() < most && !self.left(runner).is_zero()) {
             let dearest = left.as_secs_f64() / self.cost;
-            let affordable = |tile: &Tile| best.is_none() || code(*tile) <= dearest;
+            let affordable = |tile: &Tile| best.is_none() || tile.code() <= dearest;
             let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
             exhausted = false;
             let Ok(program) = self.program(tile) else { continue };
@@ -251,7 +251,7 @@ impl<'a> Hunt<'a> {
             self.tally.tried += 1;
             let start = runner.keeper.time().now();
             let verified = runner.verify_tile(&self.loaded, tile, &program);
-            self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / code(tile));
+            self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / tile.code());
             match verified {
                 Ok(first_run) => round.push(Candidate { tile, program, first_run }),
                 Err(refusal) => self.tally.refused.push((tile, refusal)),
@@ -362,17 +362,12 @@ fn time_of(tile: Tile, timed: &[(Tile, Nanos)]) -> Option<Nanos> {
     timed.iter().find(|(other, _)| *other == tile).map(|(_, time)| *time)
 }
 
-/// Unrolled multiply-adds of a kernel with this tile: what its compilation takes time for.
-fn code(tile: Tile) -> f64 {
-    f64::from(tile.bk) * f64::from(tile.tm) * f64::from(tile.tn)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BUILT_IN: Tile = Tile::flat([64, 64, 8], [4, 4]);
-    const OTHER: Tile = Tile::flat([128, 64, 8], [4, 4]);
+    const BUILT_IN: Tile = Tile::Columns(64);
+    const OTHER: Tile = Tile::Columns(128);
 
     fn finalist(who: Who, median: Option<f64>) -> Finalist {
         Finalist { who, program: Program::default(), median: median.map(Nanos) }

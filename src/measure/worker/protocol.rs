@@ -1,6 +1,6 @@
 //! What a process and its worker say to each other, in lines of JSON: the types of plans and records themselves.
 
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::tile::Tile;
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;

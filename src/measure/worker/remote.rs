@@ -2,7 +2,7 @@
 
 use super::process::{Ended, How, Process, Workers};
 use super::protocol::{Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;

@@ -6,10 +6,10 @@
 //! columns: first the strips of the next outer block, the rest slice by slice beside that one's diagonal blocks.
 
 use super::split::{self, Halves};
-use super::widths::Widths;
 use super::{Area, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::lu::{L, STATUS, U, order};
+use crate::algorithms::lu::widths::PLAIN;
+use crate::algorithms::lu::{L, STATUS, U};
 use crate::algorithms::matmul::SPLIT_LOSS;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program};
@@ -22,6 +22,8 @@ const CORNER: u32 = 256;
 const SHUFFLED: u64 = 64;
 const SUBGROUP: u32 = 32;
 
+/// Columns of a block, whose diagonal block one work-group factorises.
+const BLOCK: u64 = 64;
 /// Columns that a slice is a multiple of: whole tiles of any update.
 const SLICE: u64 = 128;
 
@@ -53,15 +55,15 @@ struct Outer {
 
 /// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
 pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let widths = Widths::built_in(order(case.size).unwrap_or_default(), device);
-    program(shaders, case, device, widths)
+    program(shaders, case, device, PLAIN.for_case(case, device))
 }
 
-/// The same with blocks of such widths.
-fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, widths: Widths) -> Program {
+/// The same with outer blocks of so many columns.
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
     let [pad, corner, shuffle, solve, update, rest @ ..] = shaders else { unreachable!("the table has five kernels") };
-    let mut schedule = Schedule::new(case, device, widths.outer, widths.block);
-    let shuffles = widths.block == SHUFFLED && schedule.subgroup == SUBGROUP;
+    let block = outer.min(BLOCK);
+    let mut schedule = Schedule::new(case, device, outer, block);
+    let shuffles = block == SHUFFLED && schedule.subgroup == SUBGROUP;
     let kernels = Kernels { corner: if shuffles { shuffle } else { corner }, solve, update };
     let panels = schedule.panels();
     let product = match rest {
@@ -71,9 +73,9 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, wi
     schedule.pad(pad);
     schedule.corner(kernels, panels[1], panels[0], 0, [0, 0]);
     let stride = schedule.stride;
-    for (index, start) in (0..stride).step_by(widths.outer as usize).enumerate() {
+    for (index, start) in (0..stride).step_by(outer as usize).enumerate() {
         let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
-        let outer = Outer { start, end: (start + widths.outer).min(stride), own, other };
+        let outer = Outer { start, end: (start + outer).min(stride), own, other };
         schedule.blocks(kernels, product, outer);
         if outer.end < stride {
             schedule.next_outer(kernels, product, outer);
@@ -193,12 +195,11 @@ mod tests {
     use super::*;
     use crate::algorithms::lu::LU;
     use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
     use crate::kernel::program::Value;
     use std::collections::{HashMap, HashSet};
-
-    const BLOCK: u64 = 64;
 
     fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
         let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
@@ -318,10 +319,11 @@ mod tests {
     #[test]
     fn each_block_is_updated_by_all_before_it_in_order_and_nobody_reads_what_is_written_beside() {
         for variant in ["blocked", "blocked-split"] {
-            let shaders = LU.variant(variant).expect("it is in the table").shaders(DType::F32).expect("it has f32");
+            let shaders =
+                LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
             for (n, outer) in [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1152, 512)] {
                 let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-                let program = program(&shaders, &case, &gpu(), Widths { block: BLOCK, outer });
+                let program = program(&shaders, &case, &gpu(), outer);
                 let mut replay = Replay::default();
                 program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
                 let blocks = n.div_ceil(BLOCK);
