@@ -134,6 +134,7 @@ impl<'a> Match<'a> {
             size: vec![args.size.clone()],
             dtype: args.dtype.iter().cloned().collect(),
             input: args.input.clone(),
+            solve: args.solve,
             device: args.device.iter().cloned().collect(),
             seed: args.seed,
             subgroup_size: args.subgroup_size.iter().cloned().collect(),
