@@ -19,5 +19,12 @@ layout(push_constant, scalar) uniform Arguments {
 // The row, or column, at a position.
 uint at(uint position) { return SIDE == 0 ? position : n - 1 - position; }
 
-float factor(uint row, uint column) { return row < n && column < n ? T.at[at(row) * n + at(column)] : 0.0; }
-float value(uint position) { return position < n ? v.at[at(position)] : 0.0; }
+// Zero beyond the last position. Something is loaded there too: loads under a condition would wait for each other.
+float factor(uint row, uint column) {
+    float loaded = T.at[at(min(row, n - 1)) * n + at(min(column, n - 1))];
+    return row < n && column < n ? loaded : 0.0;
+}
+float value(uint position) {
+    float loaded = v.at[at(min(position, n - 1))];
+    return position < n ? loaded : 0.0;
+}

@@ -9,6 +9,7 @@
 const uint PITCH = SUBGROUP + 1;                              // of a row of `corner`: columns lie in different banks
 const uint ROWS = (NB + SUBGROUPS - 1) / SUBGROUPS;           // of a block for each sub-group
 const uint COLUMNS = NB / SUBGROUP;                           // of a block for each lane
+const uint STAGED = (NB * SUBGROUP + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;  // of `corner` for each invocation
 
 shared float rest[NB];            // what is left of v, then the solution
 shared float corner[NB * PITCH];  // the diagonal blocks of SUBGROUP columns, one below the other
@@ -20,8 +21,8 @@ float substituted(uint base, uint lane, float left) {
         [[unroll]] for (uint k = 0; k < 8; ++k) {
             uint column = eight + k;
             if (column >= SUBGROUP) continue;
-            float factor = lane > column ? corner[(base + lane) * PITCH + column] : 0.0;
-            left -= factor * subgroupShuffle(SIDE == 0 ? left : quotient(left, by), column);
+            float loaded = corner[(base + lane) * PITCH + column];
+            left -= (lane > column ? loaded : 0.0) * subgroupShuffle(SIDE == 0 ? left : quotient(left, by), column);
         }
     }
     return SIDE == 0 ? left : quotient(left, by);
@@ -29,21 +30,29 @@ float substituted(uint base, uint lane, float left) {
 
 void main() {
     uint own = place() / SUBGROUP, lane = place() % SUBGROUP;
-    // Everything from memory that does not depend on the block before is on its way first.
-    for (uint i = place(); i < NB * SUBGROUP; i += gl_WorkGroupSize.x) {
-        uint row = i / SUBGROUP;
-        float diagonal = i % SUBGROUP == row % SUBGROUP ? 1.0 : 0.0;
-        corner[row * PITCH + i % SUBGROUP] =
-            first + row < n ? factor(first + row, first + row / SUBGROUP * SUBGROUP + i % SUBGROUP) : diagonal;
+    // All loads are on their way before the first is waited for.
+    float staged[STAGED];
+    [[unroll]] for (uint j = 0; j < STAGED; ++j) {
+        uint i = j * gl_WorkGroupSize.x + place(), row = i / SUBGROUP;
+        staged[j] = factor(first + row, first + row / SUBGROUP * SUBGROUP + i % SUBGROUP);
     }
     float sums[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] = 0.0;
     if (first > 0) {
+        float factors[ROWS * COLUMNS], solved[COLUMNS];
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
             uint column = first - NB + c * SUBGROUP + lane;
-            float solved = value(column);
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] += factor(first + own + r * SUBGROUPS, column) * solved;
+            solved[c] = value(column);
+            [[unroll]] for (uint r = 0; r < ROWS; ++r) factors[c * ROWS + r] = factor(first + own + r * SUBGROUPS, column);
         }
+        [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
+            [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] += factors[c * ROWS + r] * solved[c];
+        }
+    }
+    [[unroll]] for (uint j = 0; j < STAGED; ++j) {
+        uint i = j * gl_WorkGroupSize.x + place(), row = i / SUBGROUP;
+        float diagonal = i % SUBGROUP == row % SUBGROUP ? 1.0 : 0.0;
+        if (row < NB) corner[row * PITCH + i % SUBGROUP] = first + row < n ? staged[j] : diagonal;
     }
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         uint row = own + r * SUBGROUPS;
@@ -55,7 +64,7 @@ void main() {
         float factors[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             uint row = base + SUBGROUP + own + r * SUBGROUPS;
-            factors[r] = row < NB ? factor(first + row, first + base + lane) : 0.0;
+            factors[r] = factor(first + row, first + base + lane);
         }
         if (own == 0) {
             uint position = first + base + lane;

@@ -13,10 +13,14 @@ void main() {
     uint top = first + NB + (gl_WorkGroupID.x * SUBGROUPS + own) * ROWS;
     float sums[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] = 0.0;
+    float factors[ROWS * COLUMNS], solved[COLUMNS];
     [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
         uint column = first - NB + c * SUBGROUP + lane;
-        float solved = value(column);
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] += factor(top + r, column) * solved;
+        solved[c] = value(column);
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) factors[c * ROWS + r] = factor(top + r, column);
+    }
+    [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] += factors[c * ROWS + r] * solved[c];
     }
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         float sum = subgroup_sum(sums[r]);

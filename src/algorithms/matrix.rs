@@ -45,7 +45,9 @@ pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
     a.chunks_mut(n).enumerate().for_each(|(row, values)| {
         let (scale, shift) = of_row(input, n, row);
         // Exact, so that one rounding makes an f32 of it.
-        values.iter_mut().for_each(|value| *value = (f64::from(*value) * scale) as f32);
+        for value in &mut *values {
+            *value = (f64::from(*value) * scale) as f32;
+        }
         values[row] = (f64::from(values[row]) + shift) as f32;
     });
     a
@@ -78,7 +80,9 @@ pub(crate) fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
     };
     a.chunks_mut(n).enumerate().for_each(|(row, values)| {
         let (scale, shift) = of_row(input, n, row);
-        values.iter_mut().for_each(|value| *value *= scale);
+        for value in &mut *values {
+            *value *= scale;
+        }
         values[row] += shift;
     });
     a

@@ -139,6 +139,7 @@ impl<'a> Match<'a> {
             dtype: args.dtype.iter().cloned().collect(),
             layout: args.layout.iter().cloned().collect(),
             input: args.input.clone(),
+            solve: args.solve,
             device: args.device.iter().cloned().collect(),
             seed: args.seed,
             subgroup_size: args.subgroup_size.iter().cloned().collect(),

@@ -527,6 +527,10 @@ pub struct AbArgs {
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
 
+    /// lu: go on to the solution of A·x = b.
+    #[arg(long)]
+    pub solve: bool,
+
     /// The device: an index, a part of the name, a UUID, `gpu` or `cpu`.
     #[arg(long, short, value_name = "DEVICE", env = "GPUKERN_DEVICE", hide_env_values = true)]
     pub device: Option<String>,

@@ -155,7 +155,7 @@ mod tests {
             for input in baseline.algorithm.inputs.iter().filter(|input| input.has_answer()) {
                 let n = if *input == Input::Example { 3 } else { 130 };
                 for (goal, dtype) in asked(baseline) {
-                    if goal == Goal::Solution && !input.has_solution() {
+                    if goal == Goal::Solution && !input.has_solution(dtype) {
                         continue;
                     }
                     let case = CaseSpec::new(baseline.algorithm, Size::Uniform(n), dtype);

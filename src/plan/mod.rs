@@ -488,7 +488,7 @@ impl Axes {
     /// Whether a problem is wanted; an error if it was asked for and cannot be.
     fn makes_sense(&self, spec: &CaseSpec) -> Result<bool, String> {
         let problem = (self.algorithm.problem)(spec);
-        if self.any_input && spec.goal == Goal::Solution && !spec.input.has_solution() {
+        if self.any_input && spec.goal == Goal::Solution && !spec.input.has_solution(spec.dtype) {
             return Ok(false);
         }
         if self.any_input && spec.input != self.algorithm.inputs[0] {
@@ -999,7 +999,7 @@ mod tests {
                     .inputs
                     .iter()
                     .filter(|input| input.has_answer() && !(algorithm.iterative && **input == Input::Signed))
-                    .filter(|input| goal == Goal::Result || input.has_solution())
+                    .filter(|input| goal == Goal::Result || input.has_solution(dtype))
                 {
                     let of = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
                     assert!(groups().any(|group| of(&group.spec) == (goal, dtype, *input)));

@@ -68,8 +68,8 @@ fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
     let case = CaseSpec { dtype: DType::F32, goal: Goal::Result, ..*case };
     // A, L, U, status and rows; behind them its own.
-    const PLACES: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
-    let place = |id: BufferId| PLACES.get(id.0).copied().unwrap_or(own(OWN.len() + id.0.saturating_sub(BUFFERS)));
+    let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
+    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN.len() + id.0.saturating_sub(BUFFERS)));
     (variant.program)(&shaders, &case, device).over(place)
 }
 

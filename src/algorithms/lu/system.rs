@@ -212,7 +212,7 @@ impl Oracle for Residual {
                 let growth = largest_u / norms.largest_a;
                 check.metrics.push(Metric::new("growth", growth));
                 if !check.passes() && growth.is_finite() {
-                    check.worst += &format!("; elimination let elements grow by {growth:.1e}");
+                    check.worst = format!("{}; elimination let elements grow by {growth:.1e}", check.worst);
                 }
                 Ok(check)
             }
