@@ -71,12 +71,10 @@ impl Cut {
         let depth = 8.max(piece(dtype) as u32);
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
-            (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 4, unroll: 1, own: 1, groups: 8 },
-            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 1, groups: 8 },
-            (_, true) => {
-                let unroll = if vectors.count <= 2 { 2 } else { 1 };
-                Self { lanes: 4 * subgroup, width: 4, unroll, own: 1, groups: 1024 }
-            }
+            (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 8, unroll: 1, own: 1, groups: 8 },
+            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 2, groups: 8 },
+            (_, true) if vectors.count <= 2 => Self { lanes: 4 * subgroup, width: 2, unroll: 4, own: 1, groups: 2048 },
+            (_, true) => Self { lanes: 2 * subgroup, width: 4, unroll: 2, own: 1, groups: 1024 },
             (_, false) => {
                 // A line of 128 bytes, or one element a lane.
                 let width = if elements > 1 { 8 } else { 32 };
