@@ -78,7 +78,10 @@ impl Cut {
             (_, false) => {
                 // A line of 128 bytes, or one element a lane.
                 let width = if elements > 1 { 8 } else { 32 };
-                Self { lanes: 8 * subgroup, width: width.min(subgroup), unroll: depth, own: 1, groups: 512 }
+                // Few vectors leave registers for a group that fills a core; K then needs few parts, or none.
+                let [lanes, groups] = if vectors.count <= 2 { [1024, 132] } else { [256, 256] };
+                let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
+                Self { lanes, width: width.min(subgroup), unroll: depth, own: 1, groups: groups.into() }
             }
         }
     }
