@@ -50,6 +50,10 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
+    /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
+    #[arg(long, global = true, value_name = "TIME", default_value = "60s")]
+    pub max_run: String,
+
     /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
     /// waited for.
     #[arg(long, global = true)]

@@ -23,7 +23,7 @@ mod verify;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
-use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Setup};
+use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Session, Setup};
 use crate::measure::worker::serve;
 use crate::plan::{Plan, options};
 use crate::record::Record;
@@ -107,8 +107,9 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cli.cache_dir.as_deref());
     let isolation = if cli.in_process { Isolation::InProcess } else { Isolation::Workers };
-    let timeout = options::duration(&cli.timeout).map_err(|reason| Error::Usage(format!("--timeout: {reason}")))?;
-    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir, isolation, timeout };
+    let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
+    let (timeout, max_run) = (time("--timeout", &cli.timeout)?, time("--max-run", &cli.max_run)?);
+    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir, isolation, timeout, max_run };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &setup),
         Command::List(args) => list::run(&args),
@@ -155,6 +156,13 @@ fn command_line() -> Vec<String> {
     std::iter::once("gpukern".to_string()).chain(arguments).collect()
 }
 
+/// Says which drivers crash before anything is measured with the others.
+fn announce(session: &Session<'_>) {
+    for driver in session.dead_drivers() {
+        progress::line(&format!("left out: {driver}"));
+    }
+}
+
 /// Measures `plan` on its devices, with progress on standard error.
 fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Error> {
     measure_keeping(plan, setup, job, None, None).map(|(measured, _)| measured)
@@ -169,6 +177,7 @@ fn measure_keeping(
     earlier: Option<Record>,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
     let session = Agenda::session(plan, setup)?;
+    session.iter().for_each(announce);
     let mut agenda = Agenda::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
         agenda.resume(earlier, &job)?;

@@ -1,6 +1,7 @@
 //! Workers: a driver that crashes or hangs costs one case, and what is known of it is said.
 
-use super::failures::with_failing;
+use super::ab::software_driver;
+use super::failures::{failing_library, with_failing};
 use super::{expect_exit, gpukern, stderr, stdout};
 use gpukern::{DType, Shader};
 use serde_json::Value;
@@ -80,6 +81,38 @@ fn a_wait_without_an_end_times_out_and_the_others_go_on() {
 }
 
 #[test]
+#[cfg(unix)]
+fn an_interruption_ends_a_hung_case_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--no-peak", "--max-time=50ms", "--json"];
+    let mut command = with_bad_naive("vkWaitForFences", "hang", &bench, folder.path());
+    let mut child = command.arg(&path).spawn().expect("the binary starts");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let begun = std::time::Instant::now();
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    assert_eq!(statuses(&json(&path)), ["interrupted", "interrupted"]);
+}
+
+#[test]
+fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
+    let verify = ["verify", "matmul", "-V", "naive", "-s", "64,4096", "-t", "f32", "--input=uniform"];
+    let output = expect_exit(&mut gpukern(&verify), 0);
+    let notes = stderr(&output);
+    let line =
+        notes.lines().find(|line| line.starts_with("skipped   matmul/naive/f32/4096x4096x4096: a run would take"));
+    let line = line.unwrap_or_else(|| panic!("{notes}"));
+    assert!(line.contains(" about ") && line.contains("`--max-run ") && line.ends_with("` waits for it"), "{line}");
+    assert!(stdout(&output).contains("1 passed, 0 wrong, 1 skipped"), "{}", stdout(&output));
+    let all = ["verify", "matmul", "-V", "naive", "-s", "4096", "-t", "f32", "--input=uniform", "--max-run=1s"];
+    let message = stderr(&expect_exit(&mut gpukern(&all), 2));
+    assert!(message.contains("nothing to measure") && message.contains("a run would take about"), "{message}");
+}
+
+#[test]
 fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let verify = ["verify", "row-sum", "-V", "local", "-s", "8,2048", "-t", "f32", "--input=uniform"];
@@ -111,6 +144,33 @@ fn a_victim_of_another_s_crash_is_measured_alone_and_says_so() {
     let output = expect_exit(command.env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
     assert!(stdout(&output).contains("4 passed, 0 wrong, 0 skipped"), "{}", stdout(&output));
     assert!(stderr(&output).contains("its process died beside others (SIGSEGV)"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
+    let Some(good) = software_driver() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad = folder.path().join("bad.json");
+    let driver = serde_json::json!({
+        "file_format_version": "1.0.0",
+        "ICD": { "library_path": failing_library(), "api_version": "1.3.0" }
+    });
+    std::fs::write(&bad, driver.to_string()).expect("written");
+    let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--max-time=50ms", "--no-peak"];
+    for (arguments, how, cause) in [
+        (&["devices"][..], "segv", "crashes when its devices are listed: SIGSEGV"),
+        (&["devices", "--json"], "exit", "crashes when its devices are listed: exit code 7"),
+        (&["devices", "--timeout=1s"], "hang", "hangs when its devices are listed: vkCreateInstance has not returned"),
+        (&bench, "abort", "crashes when its devices are listed: SIGABRT"),
+    ] {
+        let mut command = gpukern(arguments);
+        command.env("VK_DRIVER_FILES", &both).env("VK_ICD_FILENAMES", &both).env("GPUKERN_TEST_HOW", how);
+        let output = expect_exit(command.env("GPUKERN_VALIDATION", "0"), 0);
+        let notes = stderr(&output);
+        assert!(notes.contains(&format!("driver {} {cause}", bad.display())), "{how}: {notes}");
+        assert!(stdout(&output).contains("llvmpipe"), "{}", stdout(&output));
+    }
 }
 
 #[test]

@@ -63,6 +63,12 @@ pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(negotiation
     vk::Result::SUCCESS
 }
 
+/// The loader's first call where this library is named as a driver: one that crashes, or has nothing to offer.
+#[unsafe(no_mangle)]
+pub extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(_: *mut u32) -> vk::Result {
+    fail()
+}
+
 /// Whether `name` is the function that must fail.
 fn must_fail(name: &CStr) -> bool {
     std::env::var("GPUKERN_TEST_FAIL").is_ok_and(|wanted| name.to_bytes() == wanted.as_bytes())
