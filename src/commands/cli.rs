@@ -387,6 +387,15 @@ pub struct VerifyArgs {
     /// Seed of the input data [default: 1].
     #[arg(long)]
     pub seed: Option<u64>,
+
+    /// Known failures: a TOML file of `[[known]]` tables with `case`, an id or a pattern with `*`, a `reason` and, where
+    /// it matters, a `status` (rejected, failed, crashed or timed-out). New failures and known ones that pass are errors.
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
+
+    /// Write junit XML to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub junit: Option<PathBuf>,
 }
 
 /// Options of `export`.
@@ -423,7 +432,7 @@ pub struct ReportArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
+        let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed, .. } = args;
         Self { algorithm, variant, size, dtype, input, device, seed, subgroup_size, ..Self::default() }
     }
 }

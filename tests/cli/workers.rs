@@ -174,6 +174,26 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
 }
 
 #[test]
+fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [known, junit] = ["known.toml", "verify.xml"].map(|name| folder.path().join(name));
+    let table = |case: &str| format!("[[known]]\ncase = '{case}'\nstatus = 'crashed'\nreason = 'bug 1'\n");
+    for (cases, code, note) in [
+        (&["matmul/naive/*"][..], 0, "2 known failures as expected"),
+        (&["matmul/naive/f32/8x8x8"], 3, "1 known failures as expected"),
+        (&["*/naive/*", "*/local/*"], 1, "error: the known failure '*/local/*' (bug 1) passes"),
+        (&["*/naive/*", "lu/*"], 0, "the known failure 'lu/*' (bug 1) is of no case of this run"),
+    ] {
+        std::fs::write(&known, cases.iter().map(|case| table(case)).collect::<String>()).expect("written");
+        let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
+        let output = expect_exit(command.arg("--expect").arg(&known).arg("--junit").arg(&junit), code);
+        assert!(stderr(&output).contains(note), "{cases:?}: {}", stderr(&output));
+        let xml = std::fs::read_to_string(&junit).expect("written");
+        assert!(xml.contains("<error type=\"crashed\" message=\"SIGSEGV"), "{xml}");
+    }
+}
+
+#[test]
 fn in_this_process_a_run_is_the_same() {
     let output = expect_exit(gpukern(&VERIFY).arg("--in-process"), 0);
     assert!(stdout(&output).contains("4 passed, 0 wrong, 0 skipped"), "{}", stdout(&output));

@@ -280,13 +280,13 @@ unsafe extern "system" fn wait_for_fences(
     all: vk::Bool32,
     timeout: u64,
 ) -> vk::Result {
-    if let Some(result) = fails(c"vkWaitForFences", *SUBMITTED.lock().expect("no panic")) {
-        return result;
-    }
+    let failure = fails(c"vkWaitForFences", *SUBMITTED.lock().expect("no panic"));
     // SAFETY: as above.
     unsafe {
         let next: vk::PFN_vkWaitForFences = next(c"vkWaitForFences");
-        next(device, count, fences, all, timeout)
+        let result = next(device, count, fences, all, timeout);
+        // A device that is lost runs nothing any more.
+        failure.unwrap_or(result)
     }
 }
 
