@@ -178,7 +178,7 @@ fn measure_keeping(
     let journal = path.and_then(|path| begin(path).map_err(|reason| progress::line(&reason)).ok());
     let interrupted = interrupt::listen()?;
     let mut watch = Watch { progress: Progress::new(agenda.cases()), journal };
-    let measured = agenda.measure(job, interrupted, &mut watch);
+    let measured = agenda.measure(&job, interrupted, &mut watch);
     watch.progress.finish();
     match measured {
         Ok(measured) => Ok((measured, watch.journal)),

@@ -336,13 +336,13 @@ impl<'a> Agenda<'a> {
     /// When there is nothing to measure, or the only device cannot be opened.
     pub(crate) fn measure(
         &self,
-        job: Job<'_>,
+        job: &Job<'_>,
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<MeasuredPlan, Error> {
         let mut gathered = Gathered { cases: self.taken.clone(), ..Gathered::default() };
         for errand in &self.errands {
-            let cases = self.run(errand, &job, interrupted, observer, &mut gathered)?;
+            let cases = self.run(errand, job, interrupted, observer, &mut gathered)?;
             // What `auto` chose here may have been named in another run.
             let known = |case: &Case| gathered.cases.iter().any(|k| (k.device, &k.id) == (case.device, &case.id));
             let new: Vec<_> = cases.into_iter().filter(|case| !known(case)).collect();
@@ -358,7 +358,7 @@ impl<'a> Agenda<'a> {
             ));
         }
         let without_limits = gathered.cut_short;
-        Ok(MeasuredPlan { record: self.record(&job, gathered), validated, without_limits })
+        Ok(MeasuredPlan { record: self.record(job, gathered), validated, without_limits })
     }
 
     /// The cases of one run on one device.
@@ -490,7 +490,9 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         let doubted: Vec<_> = cases.iter().filter(above).collect();
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
         if interrupted.load(Ordering::Relaxed) {
-            cases.iter_mut().for_each(|case| case.share = None);
+            for case in cases {
+                case.share = None;
+            }
             return None;
         }
         share(&peak, cases);
@@ -564,7 +566,7 @@ mod tests {
         let agenda = Agenda::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());
         let job = Job::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
-        let measured = agenda.measure(job, &AtomicBool::new(interrupted), &mut notes);
+        let measured = agenda.measure(&job, &AtomicBool::new(interrupted), &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
         assert_eq!(agenda.cases(), ended, "{:?}", notes.0);
         (measured, notes.0)
