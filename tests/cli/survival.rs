@@ -90,7 +90,7 @@ fn standard_error_that_is_closed_or_full_changes_nothing() {
         &[&BENCH[..], &["--json", shown]].concat(),
         &["compare", fixture, fixture],
         &["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32"],
-        &["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned", tuned].to_vec(),
+        &["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned", tuned],
         &["bench", "matmull"],
     ];
     for arguments in commands {
