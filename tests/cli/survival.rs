@@ -205,8 +205,9 @@ fn processes_of_several_end_with_the_one_that_started_them() {
 #[cfg(target_os = "linux")]
 fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
     let mut child =
-        gpukern(&["bench", "matmul", "-V", "naive", "-s", "512", "--precision", "0.001%", "--max-time", "6s"])
+        gpukern(&["bench", "matmul", "-V", "naive", "-s", "256", "--precision", "0.001%", "--max-time", "6s"])
             .args(["--no-peak", "--json", "-"])
+            .process_group(0)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
