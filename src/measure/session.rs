@@ -431,7 +431,8 @@ impl<'a> Agenda<'a> {
         cases.iter_mut().filter(|case| is_own(case)).for_each(|case| case.process = self.process());
         let started = job.started.to_string();
         let mut processes = self.processes.clone();
-        if !processes.is_empty() {
+        // One that found nothing left to measure is none of them.
+        if !processes.is_empty() && (cases.is_empty() || cases.iter().any(is_own)) {
             processes.push(Process { started: started.clone(), command: job.command.clone() });
         }
         let wall_time = Nanos::from(job.begun.elapsed());
