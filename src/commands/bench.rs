@@ -39,7 +39,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
     let job = Job::new(Timing::Sample, limits, &tuned, command_line());
-    let (measured, journal) = measure_keeping(&plan, setup, job, kept.as_deref(), earlier)?;
+    let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, without_limits } = measured;
     notes.push_str(&report::bench::notes(&record));
     let exit = match beside(exit(&record), validated, &mut notes) {

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let settings = judging::settings(&args.judging)?;
-    let limits = args.gate.as_deref().map(read_limits).transpose()?;
     let paths = [side(args.before.as_ref(), &args.baseline), side(args.after.as_ref(), &args.candidate)];
     for (paths, option) in paths.iter().zip(["baseline", "candidate"]) {
         if paths.is_empty() {
@@ -33,6 +32,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let records = paths.iter().flatten().map(|path| ("a record", *path));
     let inputs: Vec<_> = records.chain(args.gate.as_deref().map(|path| ("--gate", path))).collect();
     document::check_apart(&outputs, &inputs)?;
+    let limits = args.gate.as_deref().map(read_limits).transpose()?;
     let json = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let junit = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
     let mut notes = String::new();

@@ -84,7 +84,10 @@ fn check_free(journal: &Path) -> Result<(), Error> {
 impl Journal {
     /// Begins the journal of the record at `path`: `outline` is the record without cases, `taken` are those of a run that
     /// this one resumes.
-    pub(super) fn begin(path: &Path, outline: &Record, taken: &[Case], process: usize) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// When there can be none, such as on a full disk.
+    pub(super) fn begin(path: &Path, outline: &Record, taken: &[Case], process: usize) -> Result<Self, String> {
         let path = path_of(path);
         let begin = || -> io::Result<(File, u64)> {
             let mut text = line(outline)?;
@@ -99,7 +102,7 @@ impl Journal {
             Ok((file, text.len() as u64))
         };
         let (file, length) = begin().map_err(|e| {
-            Error::Usage(format!("cannot keep a journal in '{}': {e}; choose another --json path", path.display()))
+            format!("no journal can be kept in '{}', so a run that is killed is lost: {e}", path.display())
         })?;
         Ok(Self { path, file, length, process, complained: false })
     }

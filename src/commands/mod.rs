@@ -164,7 +164,7 @@ fn announce(session: &Session<'_>) {
 }
 
 /// Measures `plan` on its devices, with progress on standard error.
-fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Error> {
+fn measure(plan: &Plan, setup: &Setup, job: &Job<'_>) -> Result<MeasuredPlan, Error> {
     measure_keeping(plan, setup, job, None, None).map(|(measured, _)| measured)
 }
 
@@ -172,7 +172,7 @@ fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Err
 fn measure_keeping(
     plan: &Plan,
     setup: &Setup,
-    job: Job<'_>,
+    job: &Job<'_>,
     path: Option<&Path>,
     earlier: Option<Record>,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
@@ -180,11 +180,11 @@ fn measure_keeping(
     session.iter().for_each(announce);
     let mut agenda = Agenda::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
-        agenda.resume(earlier, &job)?;
+        agenda.resume(earlier, job)?;
         progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases()));
     }
-    let begin = |path| Journal::begin(path, &agenda.outline(&job), agenda.taken(), agenda.process());
-    let journal = path.map(begin).transpose()?;
+    let begin = |path| Journal::begin(path, &agenda.outline(job), agenda.taken(), agenda.process());
+    let journal = path.and_then(|path| begin(path).map_err(|reason| progress::line(&reason)).ok());
     let interrupted = interrupt::listen()?;
     let mut watch = Watch { progress: Progress::new(agenda.cases()), journal };
     let measured = agenda.measure(job, interrupted, &mut watch);

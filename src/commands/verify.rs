@@ -28,7 +28,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
-    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, job)?;
+    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &job)?;
     let output = format!("{}\n{}", report::verify::table(&record), report::verify::summary(&record));
     let mut notes = report::bench::notes(&record);
     let exit = match &known {

@@ -372,13 +372,13 @@ impl<'a> Agenda<'a> {
     /// When there is nothing to measure, or the only device cannot be opened.
     pub(crate) fn measure(
         &self,
-        job: Job<'_>,
+        job: &Job<'_>,
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<MeasuredPlan, Error> {
         let mut gathered = Gathered { cases: self.taken.clone(), ..Gathered::default() };
         for errand in &self.errands {
-            let cases = self.run(errand, &job, interrupted, observer, &mut gathered)?;
+            let cases = self.run(errand, job, interrupted, observer, &mut gathered)?;
             // What `auto` chose here may have been named in another run.
             let known = |case: &Case| gathered.cases.iter().any(|k| (k.device, &k.id) == (case.device, &case.id));
             let new: Vec<_> = cases.into_iter().filter(|case| !known(case)).collect();
@@ -397,7 +397,7 @@ impl<'a> Agenda<'a> {
             return Err(Error::Usage(format!("nothing to measure: the device can run none of these cases; {first}")));
         }
         let without_limits = gathered.cut_short;
-        Ok(MeasuredPlan { record: self.record(&job, gathered), validated, without_limits })
+        Ok(MeasuredPlan { record: self.record(job, gathered), validated, without_limits })
     }
 
     /// The cases of one run on one device.
@@ -470,7 +470,8 @@ impl<'a> Agenda<'a> {
         cases.iter_mut().filter(|case| is_own(case)).for_each(|case| case.process = self.process());
         let started = job.started.to_string();
         let mut processes = self.processes.clone();
-        if !processes.is_empty() {
+        // One that found nothing left to measure is none of them.
+        if !processes.is_empty() && (cases.is_empty() || cases.iter().any(is_own)) {
             processes.push(Process { started: started.clone(), command: job.command.clone() });
         }
         let wall_time = Nanos::from(job.begun.elapsed());
@@ -529,7 +530,9 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         let doubted: Vec<_> = cases.iter().filter(above).collect();
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
         if interrupted.load(Ordering::Relaxed) {
-            cases.iter_mut().for_each(|case| case.share = None);
+            for case in cases {
+                case.share = None;
+            }
             return None;
         }
         share(&peak, cases);
@@ -603,7 +606,7 @@ mod tests {
         let agenda = Agenda::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());
         let job = Job::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
-        let measured = agenda.measure(job, &AtomicBool::new(interrupted), &mut notes);
+        let measured = agenda.measure(&job, &AtomicBool::new(interrupted), &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
         assert_eq!(agenda.cases(), ended, "{:?}", notes.0);
         (measured, notes.0)

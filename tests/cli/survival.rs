@@ -5,6 +5,7 @@ use super::{expect_exit, gpukern, run, stderr, stdout};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,7 +20,13 @@ fn signal(child: &Child, name: &str) {
     assert!(status.expect("kill runs").success());
 }
 
-/// The value that `/proc` tells, for processes whose end this one does not wait for.
+/// Signals a process and all that it started, as Ctrl-Z does.
+fn group(child: &Child, name: &str) {
+    let status = Command::new("kill").args([format!("-{name}"), "--".into(), format!("-{}", child.id())]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+/// Whether a process is there, which need not be a child of this one.
 fn is_alive(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !status.is_empty() && !status.contains(") Z ")
@@ -83,7 +90,7 @@ fn standard_error_that_is_closed_or_full_changes_nothing() {
         &[&BENCH[..], &["--json", shown]].concat(),
         &["compare", fixture, fixture],
         &["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32"],
-        &["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned", tuned].to_vec(),
+        &["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned", tuned],
         &["bench", "matmull"],
     ];
     for arguments in commands {
@@ -200,6 +207,7 @@ fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
     let mut child =
         gpukern(&["bench", "matmul", "-V", "naive", "-s", "256", "--precision", "0.001%", "--max-time", "6s"])
             .args(["--no-peak", "--json", "-"])
+            .process_group(0)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -209,9 +217,9 @@ fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
     // The first of these may still meet the warm-up.
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(2200));
-        signal(&child, "STOP");
+        group(&child, "STOP");
         std::thread::sleep(Duration::from_secs(2));
-        signal(&child, "CONT");
+        group(&child, "CONT");
     }
     let output = child.wait_with_output().expect("it ends");
     let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
@@ -233,6 +241,7 @@ fn an_interruption_while_limits_are_measured_ends_at_once_and_no_share_is_made_u
         .env("GPUKERN_CACHE", folder.path().join("cache"))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
+        .process_group(0)
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped"));
