@@ -162,6 +162,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
     pub resume: Option<PathBuf>,
 
+    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
+    /// the device, the driver's last words, the command.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
+
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
     #[arg(long, value_name = "WHAT")]
@@ -392,6 +397,11 @@ pub struct VerifyArgs {
     /// it matters, a `status` (rejected, failed, crashed or timed-out). New failures and known ones that pass are errors.
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
+
+    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
+    /// the device, the driver's last words, the command.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
 
     /// Write junit XML to this file, or to standard output (`-`) in place of the table.
     #[arg(long, value_name = "PATH|-")]

@@ -8,6 +8,7 @@ mod compare;
 mod devices;
 mod document;
 mod export;
+mod failures;
 mod interrupt;
 mod journal;
 mod judging;
@@ -80,6 +81,14 @@ impl Answer {
                 self.fail(error);
                 Delivery::Failed
             }
+        }
+    }
+
+    /// Adds what was kept beside the output, or why it was not.
+    fn kept(&mut self, kept: Result<String, Error>) {
+        match kept {
+            Ok(note) => self.trouble.push_str(&note),
+            Err(error) => self.fail(error),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `gpukern verify`.
 
 use super::document::{Document, check_apart};
+use super::failures::Failures;
 use super::{Answer, bench, beside, command_line, measure};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::VerifyArgs;
@@ -23,6 +24,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let inputs: Vec<_> = args.expect.iter().map(|path| ("--expect", path.as_path())).collect();
     check_apart(&[("--junit", args.junit.as_deref())], &inputs)?;
     let target = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
+    let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let run = PlannedRun::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
     let plan = Plan { runs: vec![run] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
@@ -37,6 +39,9 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     };
     let exit = beside(exit, validated, &mut notes);
     let mut answer = Answer::new(output, notes, exit);
+    if let Some(failures) = failures {
+        answer.kept(failures.keep(&record, &plan, &tuned));
+    }
     if let Some(target) = target {
         answer.deliver(target, &Format::Junit.export(&record)?);
     }

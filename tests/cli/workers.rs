@@ -194,6 +194,27 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
 }
 
 #[test]
+fn what_runs_a_failure_again_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = folder.path().join("kept");
+    let mut command = with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path());
+    let output = expect_exit(command.arg("--keep-failures").arg(&kept), 3);
+    assert!(stderr(&output).contains("2 failures kept in "), "{}", stderr(&output));
+    let case = kept.join("matmul_naive_f32_8x8x8_device-0");
+    let failure = json(&case.join("failure.json"));
+    assert_eq!(failure["case"]["outcome"]["said"][0], "the layer aborts");
+    assert_eq!(failure["dispatches"][0]["kernel"], "matmul/naive.f32");
+    let spirv = std::fs::read(case.join("matmul-naive.f32.spv")).expect("kept");
+    assert_eq!(spirv, Shader::find("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
+    assert_eq!(std::fs::metadata(case.join("A.bin")).expect("kept").len(), 8 * 8 * 4);
+    // The command runs that case, on a driver that works.
+    let command = failure["command"].as_str().expect("a command").to_string();
+    let arguments: Vec<_> = command.split(' ').skip(1).collect();
+    let output = expect_exit(gpukern(&arguments).arg("--max-time=20ms"), 0);
+    assert!(stdout(&output).contains("naive"), "{}", stdout(&output));
+}
+
+#[test]
 fn in_this_process_a_run_is_the_same() {
     let output = expect_exit(gpukern(&VERIFY).arg("--in-process"), 0);
     assert!(stdout(&output).contains("4 passed, 0 wrong, 0 skipped"), "{}", stdout(&output));
