@@ -222,14 +222,14 @@ fn in_this_process_a_run_is_the_same() {
 
 /// A matrix product whose loop counter is multiplied where it should be increased: it stays 0.
 fn endless() -> Vec<u8> {
+    const ADD: u32 = 128;
+    const MULTIPLY: u32 = 132;
     let mut words: Vec<u32> = Shader::find("matmul/naive", DType::F32)
         .expect("it is compiled")
         .spirv
         .chunks_exact(4)
         .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
         .collect();
-    const ADD: u32 = 128;
-    const MULTIPLY: u32 = 132;
     let mut at = 5;
     while at < words.len() {
         let (length, opcode) = (words[at] >> 16, words[at] & 0xffff);

@@ -304,7 +304,7 @@ impl<'a> Runner<'a> {
             observer.begin(&name);
             self.witness.on_device(&name);
             let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
-            let entry = self.enter(&mut desk, chosen, prepare);
+            let entry = self.enter(&mut desk, &chosen, prepare);
             // What has its outcome is told at once: whatever happens to the others, it is not lost.
             if let State::Ended(outcome) = &entry.state {
                 observer.end(&Case { outcome: outcome.clone(), ..entry.case.clone() });
@@ -326,10 +326,10 @@ impl<'a> Runner<'a> {
     fn enter(
         &mut self,
         desk: &mut Desk<'_>,
-        chosen: Chosen,
+        chosen: &Chosen,
         prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> Result<State<Recorded>, VulkanError>,
     ) -> Entry {
-        let planned = self.plan(&chosen, desk.problem.as_ref());
+        let planned = self.plan(chosen, desk.problem.as_ref());
         let (group, index) = (desk.group, self.device.info.index);
         let mut case = Case::new(group, chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
         let note = planned.as_ref().ok().and_then(|program| program.note);
@@ -339,7 +339,7 @@ impl<'a> Runner<'a> {
         let state = match planned {
             Err(reason) => State::Ended(Outcome::Skipped { reason }),
             Ok(_) if self.keeper.interrupted() => State::Ended(Outcome::Interrupted),
-            Ok(program) => match self.too_long(&chosen, desk.problem.as_ref()) {
+            Ok(program) => match self.too_long(chosen, desk.problem.as_ref()) {
                 Some(reason) => State::Ended(Outcome::Skipped { reason }),
                 None => match desk.load(&mut self.workbench, self.witness.as_ref()) {
                     Ok(loaded) => {

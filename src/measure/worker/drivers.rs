@@ -69,12 +69,11 @@ pub(super) fn sort(setup: &Setup, ended: &Ended) -> Result<Sorted, String> {
 fn manifests() -> Vec<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|paths| !paths.is_empty());
     let paths = |list: OsString| env::split_paths(&list).flat_map(|path| files(&path)).collect::<Vec<_>>();
-    let found = match DRIVER_FILES.iter().find_map(|name| named(name)) {
-        Some(list) => paths(list),
-        None => {
-            let more = named(MORE_DRIVER_FILES).map(paths).unwrap_or_default();
-            more.into_iter().chain(folders().iter().flat_map(|folder| files(&folder.join(MANIFESTS)))).collect()
-        }
+    let found = if let Some(list) = DRIVER_FILES.iter().find_map(|name| named(name)) {
+        paths(list)
+    } else {
+        let more = named(MORE_DRIVER_FILES).map(paths).unwrap_or_default();
+        more.into_iter().chain(folders().iter().flat_map(|folder| files(&folder.join(MANIFESTS)))).collect()
     };
     let mut known = BTreeSet::new();
     found.into_iter().filter(|path| known.insert(path.clone())).collect()
@@ -115,7 +114,7 @@ mod tests {
         }
         assert_eq!(files(folder.path()), ["a.json", "b.json"].map(|name| folder.path().join(name)));
         let file = folder.path().join("b.json");
-        assert_eq!(files(&file), [file.clone()]);
+        assert_eq!(files(&file), std::slice::from_ref(&file));
         assert!(files(&folder.path().join("missing.json")).len() == 1, "the loader says what is wrong with it");
     }
 }

@@ -69,9 +69,9 @@ pub(super) enum Done {
     /// All cases ended.
     Run,
     /// The sides of a duel.
-    Duel([Case; 2]),
+    Duel(Box<[Case; 2]>),
     /// One side.
-    Alone(Case),
+    Alone(Box<Case>),
     /// The result of a search.
     Tune(Result<Option<Found>, Fruitless>),
     /// Times.

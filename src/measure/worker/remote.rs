@@ -104,10 +104,10 @@ impl<'a> Remote<'a> {
         let (process, devices) = self.workers.start(self.interrupted)?;
         let devices = devices.map_err(Ended::refused)?;
         let same = |other: &DeviceInfo| (&other.uuid, &other.name) == (&self.device.uuid, &self.device.name);
-        match devices.get(self.device.index).is_some_and(same) {
-            true => Ok(process),
-            false => Err(Ended::refused(format!("device '{}' is gone", self.device.name))),
+        if !devices.get(self.device.index).is_some_and(same) {
+            return Err(Ended::refused(format!("device '{}' is gone", self.device.name)));
         }
+        Ok(process)
     }
 
     /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer.
@@ -263,7 +263,7 @@ impl<'a> Remote<'a> {
     fn alone(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling) -> Case {
         let order = Order::Alone { group: group.into(), entrant: entrant.into(), sampling: *sampling };
         match self.ask(&order, &mut |_| None) {
-            Ok(Done::Alone(case)) => case,
+            Ok(Done::Alone(case)) => *case,
             Ok(_) => self.dead(group, entrant, &Ended::refused("the worker is another program".into())),
             Err(stopped) => self.dead(group, entrant, &stopped.ended),
         }
@@ -360,7 +360,7 @@ impl Executor for Remote<'_> {
             Some(Order::Decided(decided(&rounds)))
         });
         let Stopped { on_device, ended } = match answer {
-            Ok(Done::Duel(cases)) => return (cases, rounds),
+            Ok(Done::Duel(cases)) => return (*cases, rounds),
             Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
             Err(stopped) => stopped,
         };

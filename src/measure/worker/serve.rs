@@ -180,7 +180,7 @@ impl Worker<'_> {
             Order::Duel { group, entrants, sampling } => duel(runner, &group, *entrants, &sampling, &self.orders)?,
             Order::Alone { group, entrant, sampling } => {
                 let group = group.group()?;
-                Done::Alone(runner.alone(&group, &entrant.entrant(&group)?, &sampling))
+                Done::Alone(Box::new(runner.alone(&group, &entrant.entrant(&group)?, &sampling)))
             }
             Order::Tune(question) => Done::Tune(tune(runner, *question)?),
             Order::HostSide => Done::HostSide(runner.host_side()),
@@ -228,7 +228,7 @@ fn duel(
         // Without an answer there is nobody to go on for.
         !matches!(orders.recv(), Ok(Order::Decided(false)))
     });
-    Ok(Done::Duel(cases))
+    Ok(Done::Duel(Box::new(cases)))
 }
 
 fn tune(
