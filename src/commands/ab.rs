@@ -2,7 +2,7 @@
 
 use super::child::Child;
 use super::document::JSON;
-use super::{Answer, beside, command_line, document, interrupt, judging};
+use super::{Answer, announce, beside, command_line, document, interrupt, judging};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -166,6 +166,7 @@ impl<'a> Match<'a> {
     /// Plays rounds of batches of samples in this process.
     fn batches(&self, entrants: &[Entrant; 2], setup: &Setup) -> Result<Played, Error> {
         let session = Session::open(setup)?;
+        announce(&session);
         let chosen = session.select_usable(&self.run.devices)?;
         let [device] = chosen[..] else {
             return Err(Error::Usage(format!(

@@ -1,6 +1,7 @@
 //! `gpukern bench`.
 
 use super::document::{JSON, Target};
+use super::failures::Failures;
 use super::rounds::Request;
 use super::{Answer, Delivery, beside, command_line, document, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
@@ -36,10 +37,11 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if let (Some(path), None) = (&kept, &earlier) {
         journal::check_none(path)?;
     }
+    let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
     let job = Job::new(Timing::Sample, limits, &tuned, command_line());
-    let (measured, journal) = measure_keeping(&plan, setup, job, kept.as_deref(), earlier)?;
+    let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, without_limits } = measured;
     notes.push_str(&report::bench::notes(&record));
     let exit = match beside(exit(&record), validated, &mut notes) {
@@ -54,6 +56,9 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
         (Some(journal), _) => journal.remove(),
         (None, _) => {}
+    }
+    if let Some(failures) = failures {
+        answer.kept(failures.keep(&record, &plan, &tuned));
     }
     if let Some(request) = request {
         match request.judge(record, &plan, args, setup) {

@@ -1,14 +1,12 @@
 //! This program as another process: what each process has of its own, such as where its memory lies, differs only
 //! between processes.
 
-use super::cli::with_path;
 use super::interrupt;
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
-use crate::measure::session::{Isolation, Setup};
+use crate::measure::session::Setup;
 use crate::record::Record;
 use crate::record::reader;
-use crate::vulkan::Validation;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -31,15 +29,7 @@ impl Child {
             .map_err(|e| Error::Failure(format!("cannot find this program to start it again: {e}")))?;
         let mut command = Command::new(program);
         command.arg("bench").args(arguments).args(["--no-peak", "--json=-", "--attached"]);
-        if setup.validation == Validation::On {
-            command.arg("--validation");
-        }
-        if setup.isolation == Isolation::InProcess {
-            command.arg("--in-process");
-        }
-        command.arg(format!("--timeout={}ms", setup.timeout.as_millis()));
-        command.args(setup.loader.iter().map(|loader| with_path("--loader=", loader)));
-        command.args(setup.cache_dir.iter().map(|folder| with_path("--cache-dir=", folder)));
+        command.args(setup.arguments());
         Ok(Self { command, name })
     }
 

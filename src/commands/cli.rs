@@ -50,6 +50,10 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
+    /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
+    #[arg(long, global = true, value_name = "TIME", default_value = "60s")]
+    pub max_run: String,
+
     /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
     /// waited for.
     #[arg(long, global = true)]
@@ -158,6 +162,11 @@ pub struct BenchArgs {
     /// options again, with this one in place of --json. What is there is not measured again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
     pub resume: Option<PathBuf>,
+
+    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
+    /// the device, the driver's last words, the command.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
 
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
@@ -396,6 +405,20 @@ pub struct VerifyArgs {
     /// Seed of the input data [default: 1].
     #[arg(long)]
     pub seed: Option<u64>,
+
+    /// Known failures: a TOML file of `[[known]]` tables with `case`, an id or a pattern with `*`, a `reason` and, where
+    /// it matters, a `status` (rejected, failed, crashed or timed-out). New failures and known ones that pass are errors.
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
+
+    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
+    /// the device, the driver's last words, the command.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
+
+    /// Write junit XML to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub junit: Option<PathBuf>,
 }
 
 /// Options of `export`.
@@ -432,7 +455,8 @@ pub struct ReportArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, dtype, layout, input, solve, device, subgroup_size, seed } = args;
+        let VerifyArgs { algorithm, variant, size, dtype, layout, input, solve, device, subgroup_size, seed, .. } =
+            args;
         Self { algorithm, variant, size, dtype, layout, input, solve, device, seed, subgroup_size, ..Self::default() }
     }
 }

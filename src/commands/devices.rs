@@ -6,6 +6,7 @@ use crate::commands::cli::DevicesArgs;
 use crate::measure::session::{Session, Setup};
 use crate::report::devices::DeviceReport;
 use crate::vulkan::VulkanError;
+use std::fmt::Write;
 
 pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
     let session = Session::open(setup)?;
@@ -19,8 +20,10 @@ pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
         reports.iter().map(DeviceReport::card).collect::<Vec<_>>().join("\n")
     };
     session.check_validation()?;
+    let mut notes: String = session.dead_drivers().iter().map(|driver| format!("{driver}\n")).collect();
     if reports.is_empty() {
-        return Ok(Answer::new(output, format!("{}\n", VulkanError::NoDriver), Exit::Failure));
+        let _ = writeln!(notes, "{}", VulkanError::NoDriver);
     }
-    Ok(Answer::success(output))
+    let exit = if reports.is_empty() { Exit::Failure } else { Exit::Success };
+    Ok(Answer::new(output, notes, exit))
 }

@@ -8,6 +8,7 @@ mod compare;
 mod devices;
 mod document;
 mod export;
+mod failures;
 mod interrupt;
 mod journal;
 mod judging;
@@ -23,7 +24,7 @@ mod verify;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
-use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Setup};
+use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Session, Setup};
 use crate::measure::worker::serve;
 use crate::plan::{Plan, options};
 use crate::record::Record;
@@ -83,6 +84,14 @@ impl Answer {
         }
     }
 
+    /// Adds what was kept beside the output, or why it was not.
+    fn kept(&mut self, kept: Result<String, Error>) {
+        match kept {
+            Ok(note) => self.trouble.push_str(&note),
+            Err(error) => self.fail(error),
+        }
+    }
+
     /// Adds an error that takes nothing from the output.
     fn fail(&mut self, error: Error) {
         self.exit = beside(self.exit, Err(error), &mut self.trouble);
@@ -107,8 +116,9 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if cli.validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cli.cache_dir.as_deref());
     let isolation = if cli.in_process { Isolation::InProcess } else { Isolation::Workers };
-    let timeout = options::duration(&cli.timeout).map_err(|reason| Error::Usage(format!("--timeout: {reason}")))?;
-    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir, isolation, timeout };
+    let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
+    let (timeout, max_run) = (time("--timeout", &cli.timeout)?, time("--max-run", &cli.max_run)?);
+    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir, isolation, timeout, max_run };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &setup),
         Command::List(args) => list::run(&args),
@@ -155,8 +165,15 @@ fn command_line() -> Vec<String> {
     std::iter::once("gpukern".to_string()).chain(arguments).collect()
 }
 
+/// Says which drivers crash before anything is measured with the others.
+fn announce(session: &Session<'_>) {
+    for driver in session.dead_drivers() {
+        progress::line(&format!("left out: {driver}"));
+    }
+}
+
 /// Measures `plan` on its devices, with progress on standard error.
-fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Error> {
+fn measure(plan: &Plan, setup: &Setup, job: &Job<'_>) -> Result<MeasuredPlan, Error> {
     measure_keeping(plan, setup, job, None, None).map(|(measured, _)| measured)
 }
 
@@ -164,17 +181,18 @@ fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Err
 fn measure_keeping(
     plan: &Plan,
     setup: &Setup,
-    job: Job<'_>,
+    job: &Job<'_>,
     path: Option<&Path>,
     earlier: Option<Record>,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
     let session = Agenda::session(plan, setup)?;
+    session.iter().for_each(announce);
     let mut agenda = Agenda::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
-        agenda.resume(earlier, &job)?;
+        agenda.resume(earlier, job)?;
         progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases()));
     }
-    let begin = |path| Journal::begin(path, &agenda.outline(&job), agenda.taken(), agenda.process());
+    let begin = |path| Journal::begin(path, &agenda.outline(job), agenda.taken(), agenda.process());
     let journal = path.and_then(|path| begin(path).map_err(|reason| progress::line(&reason)).ok());
     let interrupted = interrupt::listen()?;
     let mut watch = Watch { progress: Progress::new(agenda.cases()), journal };

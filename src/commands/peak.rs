@@ -1,7 +1,7 @@
 //! `gpukern peak`.
 
 use super::document::JSON;
-use super::{Answer, beside, interrupt};
+use super::{Answer, announce, beside, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::PeakArgs;
 use crate::commands::progress::Progress;
@@ -17,6 +17,7 @@ pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
     let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let extent = if args.quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(setup)?;
+    announce(&session);
     let interrupted = interrupt::listen()?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
     for device in session.select_usable(&args.device)? {

@@ -1,6 +1,6 @@
 //! `gpukern tune`.
 
-use super::{Answer, beside, interrupt};
+use super::{Answer, announce, beside, interrupt};
 use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
@@ -52,6 +52,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
     Tuned::keep(&path, &[])?;
 
     let session = Session::open(setup)?;
+    announce(&session);
     let interrupted = interrupt::listen()?;
     let devices = session.select_usable(&run.devices)?;
     let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();

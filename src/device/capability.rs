@@ -528,6 +528,27 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_device_whose_answers_make_no_sense_is_refused_with_the_answer() {
+        assert_eq!(software_device().unusable(), None);
+        let told = |device: DeviceInfo| device.unusable().expect("refused");
+        for period_ns in [f32::INFINITY, f32::NAN, 0.0, -1.0] {
+            let device = DeviceInfo { timestamps: Timestamps { period_ns, valid_bits: 64 }, ..software_device() };
+            let reason = format!("makes no sense: its clock has {period_ns} ns a tick");
+            assert_eq!(told(device.clone()), reason);
+            // As another process is told of it.
+            let json = serde_json::to_string(&device).expect("JSON");
+            let read: DeviceInfo = serde_json::from_str(&json).expect(&json);
+            assert!(told(read).starts_with("makes no sense: its clock has "), "{json}");
+        }
+        let mut device = software_device();
+        device.subgroup.size = 0;
+        assert_eq!(told(device), "makes no sense: its sub-groups have 0 invocations");
+        let mut device = software_device();
+        device.limits.group_count[1] = 0;
+        assert_eq!(told(device), "makes no sense: its work-groups have 0 invocations");
+    }
+
+    #[test]
     fn every_capability_of_every_shader_is_in_the_table() {
         for shader in SHADERS {
             for name in shader.interface.capabilities.iter() {

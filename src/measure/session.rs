@@ -16,6 +16,7 @@ use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Shar
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,32 @@ pub(crate) struct Setup {
     pub isolation: Isolation,
     /// Time after which a call of a driver hangs, unless it took longer before.
     pub timeout: Duration,
+    /// Time that one run of a program may take.
+    pub max_run: Duration,
+}
+
+impl Setup {
+    /// The options of another process of this program that is set up alike.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec![];
+        let path = |name: &str, path: &PathBuf| {
+            let mut option = OsString::from(name);
+            option.push(path);
+            option
+        };
+        if self.validation == Validation::On {
+            arguments.push("--validation".into());
+        }
+        if self.isolation == Isolation::InProcess {
+            arguments.push("--in-process".into());
+        }
+        arguments.extend(self.loader.iter().map(|loader| path("--loader=", loader)));
+        arguments.extend(self.cache_dir.iter().map(|folder| path("--cache-dir=", folder)));
+        for (name, time) in [("timeout", self.timeout), ("max-run", self.max_run)] {
+            arguments.push(format!("--{name}={}ms", time.as_millis().max(1)).into());
+        }
+        arguments
+    }
 }
 
 /// Whether a driver that crashes takes this process with it.
@@ -82,6 +109,14 @@ impl<'a> Session<'a> {
         Ok(Self { setup, devices, place })
     }
 
+    /// What is to be said of drivers that crash when their devices are listed, a line each.
+    pub(crate) fn dead_drivers(&self) -> Vec<String> {
+        match &self.place {
+            Place::Here(..) => vec![],
+            Place::Workers(workers) => workers.dead.iter().map(ToString::to_string).collect(),
+        }
+    }
+
     /// The devices that `selectors` name, or the default one.
     ///
     /// # Errors
@@ -124,6 +159,7 @@ impl<'a> Session<'a> {
                 let device = Device::open(instance, &physicals[device.index])?;
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
                 runner.use_tuned(tuned.clone());
+                runner.wait_for_runs_of(self.setup.max_run);
                 Ok(Box::new(runner))
             }
             Place::Workers(workers) => {
@@ -336,13 +372,13 @@ impl<'a> Agenda<'a> {
     /// When there is nothing to measure, or the only device cannot be opened.
     pub(crate) fn measure(
         &self,
-        job: Job<'_>,
+        job: &Job<'_>,
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<MeasuredPlan, Error> {
         let mut gathered = Gathered { cases: self.taken.clone(), ..Gathered::default() };
         for errand in &self.errands {
-            let cases = self.run(errand, &job, interrupted, observer, &mut gathered)?;
+            let cases = self.run(errand, job, interrupted, observer, &mut gathered)?;
             // What `auto` chose here may have been named in another run.
             let known = |case: &Case| gathered.cases.iter().any(|k| (k.device, &k.id) == (case.device, &case.id));
             let new: Vec<_> = cases.into_iter().filter(|case| !known(case)).collect();
@@ -352,13 +388,16 @@ impl<'a> Agenda<'a> {
             self.run_host(interrupted, observer, &mut gathered);
         }
         let validated = self.session.map_or(Ok(()), Session::check_validation);
-        if gathered.cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
-            return Err(Error::Usage(
-                "nothing to measure: the device can run none of these cases (reasons above)".into(),
-            ));
+        let reason = |case: &Case| match &case.outcome {
+            Outcome::Skipped { reason } => Some(format!("the first, {}, is skipped: {reason}", case.id)),
+            _ => None,
+        };
+        if gathered.cases.iter().all(|case| reason(case).is_some()) {
+            let first = gathered.cases.first().and_then(reason).unwrap_or_default();
+            return Err(Error::Usage(format!("nothing to measure: the device can run none of these cases; {first}")));
         }
         let without_limits = gathered.cut_short;
-        Ok(MeasuredPlan { record: self.record(&job, gathered), validated, without_limits })
+        Ok(MeasuredPlan { record: self.record(job, gathered), validated, without_limits })
     }
 
     /// The cases of one run on one device.
@@ -431,7 +470,8 @@ impl<'a> Agenda<'a> {
         cases.iter_mut().filter(|case| is_own(case)).for_each(|case| case.process = self.process());
         let started = job.started.to_string();
         let mut processes = self.processes.clone();
-        if !processes.is_empty() {
+        // One that found nothing left to measure is none of them.
+        if !processes.is_empty() && (cases.is_empty() || cases.iter().any(is_own)) {
             processes.push(Process { started: started.clone(), command: job.command.clone() });
         }
         let wall_time = Nanos::from(job.begun.elapsed());
@@ -490,7 +530,9 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         let doubted: Vec<_> = cases.iter().filter(above).collect();
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
         if interrupted.load(Ordering::Relaxed) {
-            cases.iter_mut().for_each(|case| case.share = None);
+            for case in cases {
+                case.share = None;
+            }
             return None;
         }
         share(&peak, cases);
@@ -557,14 +599,14 @@ mod tests {
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
         let (validation, cache) = (Validation::Off, CacheFolder::none());
         // No Vulkan is to be loaded from here.
-        let (isolation, timeout) = (Isolation::Workers, Duration::from_secs(30));
+        let (isolation, timeout, max_run) = (Isolation::Workers, Duration::from_secs(30), Duration::from_secs(60));
         let loader = Some("/nonexistent".into());
-        let setup = Setup { validation, cache, loader, cache_dir: None, isolation, timeout };
+        let setup = Setup { validation, cache, loader, cache_dir: None, isolation, timeout, max_run };
         let session = Agenda::session(plan, &setup).expect("none is needed");
         let agenda = Agenda::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());
         let job = Job::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
-        let measured = agenda.measure(job, &AtomicBool::new(interrupted), &mut notes);
+        let measured = agenda.measure(&job, &AtomicBool::new(interrupted), &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
         assert_eq!(agenda.cases(), ended, "{:?}", notes.0);
         (measured, notes.0)

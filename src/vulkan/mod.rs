@@ -22,4 +22,4 @@ pub(crate) use instance::PhysicalDevice;
 pub use instance::{Instance, Validation};
 pub(crate) use pipeline::Pipelines;
 pub(crate) use timestamps::TimestampPool;
-pub(crate) use watch::{Wait, waiting};
+pub(crate) use watch::{Wait, foretell, waiting};

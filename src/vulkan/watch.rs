@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 static WAIT: Mutex<Option<Wait>> = Mutex::new(None);
 
+/// The time that commands take which run for the first time, where that was foretold.
+static FORETOLD: Mutex<Option<Duration>> = Mutex::new(None);
+
 /// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
@@ -28,6 +31,18 @@ pub(super) fn watched<T>(call: &'static str, expected: Option<Duration>, functio
 /// The call that has not returned, if there is one.
 pub(crate) fn waiting() -> Option<Wait> {
     WAIT.lock().ok().and_then(|wait| *wait)
+}
+
+/// Foretells the time of commands that run for the first time from now on.
+pub(crate) fn foretell(time: Option<Duration>) {
+    if let Ok(mut foretold) = FORETOLD.lock() {
+        *foretold = time;
+    }
+}
+
+/// The time that was foretold.
+pub(super) fn foretold() -> Option<Duration> {
+    FORETOLD.lock().ok().and_then(|time| *time)
 }
 
 fn set(wait: Option<Wait>) {

@@ -41,8 +41,8 @@ fn a_driver_that_cannot_be_loaded_is_as_good_as_none() {
     assert!(message.contains("found no usable driver"), "{message}");
 }
 
-/// The binary under the layer of tests/layer/failing.rs, in which `function` fails.
-pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
+/// The library of tests/layer/failing.rs.
+pub(super) fn failing_library() -> PathBuf {
     let library =
         examples().join(format!("{}failing_layer{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
     assert!(
@@ -50,12 +50,17 @@ pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) ->
         "{} is missing; a plain `cargo test` builds it, and so does `cargo build --examples`",
         library.display()
     );
+    library
+}
+
+/// The binary under that layer, in which `function` fails.
+pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
     let manifest = serde_json::json!({
         "file_format_version": "1.2.0",
         "layer": {
             "name": "VK_LAYER_GPUKERN_failing",
             "type": "GLOBAL",
-            "library_path": library,
+            "library_path": failing_library(),
             "api_version": "1.3.0",
             "implementation_version": "1",
             "description": "makes one function fail"

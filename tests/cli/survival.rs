@@ -90,7 +90,7 @@ fn standard_error_that_is_closed_or_full_changes_nothing() {
         &[&BENCH[..], &["--json", shown]].concat(),
         &["compare", fixture, fixture],
         &["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32"],
-        &["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned", tuned].to_vec(),
+        &["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned", tuned],
         &["bench", "matmull"],
     ];
     for arguments in commands {
@@ -205,8 +205,9 @@ fn processes_of_several_end_with_the_one_that_started_them() {
 #[cfg(target_os = "linux")]
 fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
     let mut child =
-        gpukern(&["bench", "matmul", "-V", "naive", "-s", "512", "--precision", "0.001%", "--max-time", "6s"])
+        gpukern(&["bench", "matmul", "-V", "naive", "-s", "256", "--precision", "0.001%", "--max-time", "6s"])
             .args(["--no-peak", "--json", "-"])
+            .process_group(0)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -63,6 +63,12 @@ pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(negotiation
     vk::Result::SUCCESS
 }
 
+/// The loader's first call where this library is named as a driver: one that crashes, or has nothing to offer.
+#[unsafe(no_mangle)]
+pub extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(_: *mut u32) -> vk::Result {
+    fail()
+}
+
 /// Whether `name` is the function that must fail.
 fn must_fail(name: &CStr) -> bool {
     std::env::var("GPUKERN_TEST_FAIL").is_ok_and(|wanted| name.to_bytes() == wanted.as_bytes())
@@ -128,7 +134,10 @@ fn misbehave() -> Option<vk::Result> {
         // SAFETY: none: this is a crash.
         Some("segv") => unsafe { std::ptr::null_mut::<u32>().write_volatile(1) },
         Some("abort") => {
-            eprintln!("the layer aborts");
+            #[allow(clippy::print_stderr, reason = "a driver that aborts says so")]
+            {
+                eprintln!("the layer aborts");
+            }
             std::process::abort()
         }
         // SAFETY: it ends the process.
@@ -274,13 +283,13 @@ unsafe extern "system" fn wait_for_fences(
     all: vk::Bool32,
     timeout: u64,
 ) -> vk::Result {
-    if let Some(result) = fails(c"vkWaitForFences", *SUBMITTED.lock().expect("no panic")) {
-        return result;
-    }
+    let failure = fails(c"vkWaitForFences", *SUBMITTED.lock().expect("no panic"));
     // SAFETY: as above.
     unsafe {
         let next: vk::PFN_vkWaitForFences = next(c"vkWaitForFences");
-        next(device, count, fences, all, timeout)
+        let result = next(device, count, fences, all, timeout);
+        // A device that is lost runs nothing any more.
+        failure.unwrap_or(result)
     }
 }
 

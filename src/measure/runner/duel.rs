@@ -65,7 +65,7 @@ impl Runner<'_> {
     fn enter_one(&mut self, desk: &mut Desk<'_>, name: &str, entrant: &Entrant, sampling: &Sampling) -> Entry {
         let chosen = tuned::with_tile(desk.group, entrant.variant, &self.device.info, &self.tuned);
         self.witness.on_device(name);
-        self.enter(desk, chosen, |runner, loaded, program| {
+        self.enter(desk, &chosen, |runner, loaded, program| {
             runner.prepare_entrant(name, loaded, program, entrant, sampling)
         })
     }

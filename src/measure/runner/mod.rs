@@ -1,6 +1,7 @@
 //! Takes the cases of a plan through a device: skip, verify, warm up, sample.
 
 mod duel;
+mod forecast;
 mod limits;
 pub(crate) mod tune;
 
@@ -20,9 +21,11 @@ use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
 pub(crate) use duel::{Entrant, SIDES};
+use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// An observer of a run, told of each step.
 pub trait Observer {
@@ -54,6 +57,9 @@ pub(crate) struct Nobody;
 
 impl Witness for Nobody {}
 
+/// Time that a run may take, unless one is asked to wait longer.
+const MOST_RUN: Duration = Duration::from_secs(60);
+
 /// Whether correct cases are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timing {
@@ -72,6 +78,11 @@ pub struct Runner<'a> {
     keeper: Timekeeper<'a>,
     tuned: Tuned,
     witness: Rc<dyn Witness>,
+    forecasts: Forecasts,
+    /// Time that a run may take; what is foretold to take longer is skipped.
+    max_run: Duration,
+    /// Device time of the run that was verified last.
+    last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one has to bring its clock up.
     warm: bool,
 }
@@ -173,6 +184,9 @@ impl<'a> Runner<'a> {
             keeper,
             tuned: Tuned::none(),
             witness: Rc::new(Nobody),
+            forecasts: Forecasts::default(),
+            max_run: MOST_RUN,
+            last_run: None,
             warm: false,
         })
     }
@@ -206,6 +220,11 @@ impl<'a> Runner<'a> {
     pub(crate) fn prove(&mut self) -> Result<(), String> {
         self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache)?);
         Ok(())
+    }
+
+    /// Lets a run take so long.
+    pub fn wait_for_runs_of(&mut self, max_run: Duration) {
+        self.max_run = max_run;
     }
 
     /// Lets `witness` know what is on the device.
@@ -285,7 +304,7 @@ impl<'a> Runner<'a> {
             observer.begin(&name);
             self.witness.on_device(&name);
             let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
-            let entry = self.enter(&mut desk, chosen, prepare);
+            let entry = self.enter(&mut desk, &chosen, prepare);
             // What has its outcome is told at once: whatever happens to the others, it is not lost.
             if let State::Ended(outcome) = &entry.state {
                 observer.end(&Case { outcome: outcome.clone(), ..entry.case.clone() });
@@ -307,25 +326,33 @@ impl<'a> Runner<'a> {
     fn enter(
         &mut self,
         desk: &mut Desk<'_>,
-        chosen: Chosen,
+        chosen: &Chosen,
         prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> Result<State<Recorded>, VulkanError>,
     ) -> Entry {
-        let planned = self.plan(&chosen, desk.problem.as_ref());
+        let planned = self.plan(chosen, desk.problem.as_ref());
         let (group, index) = (desk.group, self.device.info.index);
         let mut case = Case::new(group, chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
         let note = planned.as_ref().ok().and_then(|program| program.note);
-        case.notes = note.map(String::from).into_iter().chain(chosen.notes).chain(desk.problem.warnings()).collect();
+        case.notes =
+            note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(desk.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
         let state = match planned {
             Err(reason) => State::Ended(Outcome::Skipped { reason }),
             Ok(_) if self.keeper.interrupted() => State::Ended(Outcome::Interrupted),
-            Ok(program) => match desk.load(&mut self.workbench, self.witness.as_ref()) {
-                Ok(loaded) => {
-                    prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&self.reason(&error)))
-                }
-                Err(error) => State::failed(&error),
+            Ok(program) => match self.too_long(chosen, desk.problem.as_ref()) {
+                Some(reason) => State::Ended(Outcome::Skipped { reason }),
+                None => match desk.load(&mut self.workbench, self.witness.as_ref()) {
+                    Ok(loaded) => {
+                        prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&self.reason(&error)))
+                    }
+                    Err(error) => State::failed(&error),
+                },
             },
         };
+        if let Some(time) = self.last_run.take() {
+            let kind = (chosen.algorithm.name, chosen.variant.name, chosen.spec.dtype);
+            self.forecasts.note(kind, desk.problem.work(), time);
+        }
         Entry { case, state }
     }
 
@@ -338,6 +365,7 @@ impl<'a> Runner<'a> {
         sampling: &Sampling,
     ) -> Result<State<Recorded>, VulkanError> {
         let verified = self.workbench.verify(loaded, program)?;
+        self.last_run = Some(verified.time);
         let mut phases = verified.phases;
         phases.device = verified.time;
         let verification = match verified.check {

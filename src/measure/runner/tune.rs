@@ -11,7 +11,7 @@ use crate::measure::timekeeper::State;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::Sampling;
 use crate::tuning::search::{Found, Fruitless, Refusal, Search};
-use crate::tuning::tuned;
+use crate::tuning::tuned::{self, Chosen};
 use crate::vulkan::VulkanError;
 use std::fmt;
 use std::time::Duration;
@@ -180,6 +180,10 @@ impl<'a> Hunt<'a> {
         // The reason that keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
+        let chosen = Chosen { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
+        if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
+            return Err(Fruitless::Unsupported(reason));
+        }
         runner.wake_canary();
         let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(runner.reason(&error)))?;
         let space = algorithm.tiles(tunable, &spec, &info);

@@ -1,6 +1,7 @@
 //! Workers: this program as another process that does all work on a device, so that a driver that crashes or hangs takes
 //! one case with it. The process that started it plans, prints and writes.
 
+mod drivers;
 mod process;
 mod protocol;
 mod remote;

@@ -1,16 +1,15 @@
 //! A worker as its parent sees it: a process, a pipe to it, a pipe from it, and how it ended.
 
 use super::SUBCOMMAND;
+use super::drivers::{self, DRIVER_FILES, DeadDriver, Sorted};
 use super::protocol::{self, Order, Report};
 use crate::basis::error::Error;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
-use crate::vulkan::Validation;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -33,7 +32,14 @@ pub(crate) struct Workers<'a> {
     pub(super) idle: RefCell<Option<Process>>,
     /// What the validation layer said in all processes.
     pub(super) messages: RefCell<Vec<String>>,
+    /// The manifests of the drivers to load, where one of the system's crashes.
+    drivers: Option<OsString>,
+    /// Those that crash.
+    pub(crate) dead: Vec<DeadDriver>,
 }
+
+/// A worker with the devices that it sees, or why it cannot load Vulkan.
+pub(super) type Started = (Process, Result<Vec<DeviceInfo>, String>);
 
 /// A worker.
 pub(super) struct Process {
@@ -89,10 +95,23 @@ impl<'a> Workers<'a> {
     /// # Errors
     /// When it cannot be started, or cannot load Vulkan, or dies of a driver.
     pub(crate) fn open(setup: &'a Setup) -> Result<(Self, Vec<DeviceInfo>), Error> {
-        let (process, devices) = Process::start(setup, &AtomicBool::new(false))
-            .map_err(|ended| Error::Failure(format!("a driver crashed while its devices were listed: {ended}")))?;
-        let devices = devices.map_err(Error::Failure)?;
-        Ok((Self { setup, idle: RefCell::new(Some(process)), messages: RefCell::default() }, devices))
+        let workers = |process, drivers, dead| {
+            let (idle, messages) = (RefCell::new(Some(process)), RefCell::default());
+            Self { setup, idle, messages, drivers, dead }
+        };
+        match Process::start(setup, None, &AtomicBool::new(false)) {
+            Ok((process, devices)) => Ok((workers(process, None, vec![]), devices.map_err(Error::Failure)?)),
+            Err(ended) if ended.how == How::Refused => Err(Error::Failure(ended.to_string())),
+            Err(ended) => {
+                let Sorted { process, devices, alive, dead } = drivers::sort(setup, &ended).map_err(Error::Failure)?;
+                Ok((workers(process, Some(alive), dead), devices))
+            }
+        }
+    }
+
+    /// A new worker that sees the same drivers, with the devices that it sees.
+    pub(super) fn start(&self, interrupted: &AtomicBool) -> Result<Started, Ended> {
+        Process::start(self.setup, self.drivers.as_deref(), interrupted)
     }
 
     /// What the validation layer said so far.
@@ -103,32 +122,21 @@ impl<'a> Workers<'a> {
 
 impl Process {
     /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan.
-    pub(super) fn start(
-        setup: &Setup,
-        interrupted: &AtomicBool,
-    ) -> Result<(Self, Result<Vec<DeviceInfo>, String>), Ended> {
+    pub(super) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
         let refused = |e| Ended::refused(format!("cannot start this program again: {e}"));
-        let mut process = Self::spawn(setup).map_err(refused)?;
+        let mut process = Self::spawn(setup, drivers).map_err(refused)?;
         match process.receive(interrupted)? {
             Report::Devices(devices) => Ok((process, devices)),
             _ => Err(Ended::refused("the worker is another program".into())),
         }
     }
 
-    fn spawn(setup: &Setup) -> std::io::Result<Self> {
+    fn spawn(setup: &Setup, drivers: Option<&OsStr>) -> std::io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(SUBCOMMAND);
-        if setup.validation == Validation::On {
-            command.arg("--validation");
+        command.arg(SUBCOMMAND).args(setup.arguments());
+        for name in DRIVER_FILES {
+            command.envs(drivers.map(|drivers| (name, drivers)));
         }
-        let path = |name: &str, path: &Path| {
-            let mut option = OsString::from(name);
-            option.push(path.as_os_str());
-            option
-        };
-        command.args(setup.loader.iter().map(|loader| path("--loader=", loader)));
-        command.args(setup.cache_dir.iter().map(|folder| path("--cache-dir=", folder)));
-        command.arg(format!("--timeout={}ms", setup.timeout.as_millis()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (sender, reports) = mpsc::channel();

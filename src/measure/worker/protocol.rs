@@ -66,12 +66,12 @@ pub(super) enum Report {
 /// The result of an order.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Done {
-    /// All cases ended; the best time of the canary.
-    Run(Option<Nanos>),
+    /// All cases ended.
+    Run,
     /// The sides of a duel.
-    Duel([Case; 2]),
+    Duel(Box<[Case; 2]>),
     /// One side.
-    Alone(Case),
+    Alone(Box<Case>),
     /// The result of a search.
     Tune(Result<Option<Found>, Fruitless>),
     /// Times.

@@ -3,14 +3,12 @@
 use super::process::{Ended, How, Process, Workers};
 use super::protocol::{Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
 use crate::algorithms::tile::Tile;
-use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{Executor, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
-use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling, VariantChoice};
 use crate::record::{Case, Death, Outcome};
 use crate::tuning::search::{Found, Fruitless, Refusal};
@@ -103,13 +101,13 @@ impl<'a> Remote<'a> {
 
     /// A new worker that sees the same device.
     fn start(&self) -> Result<Process, Ended> {
-        let (process, devices) = Process::start(self.workers.setup, self.interrupted)?;
+        let (process, devices) = self.workers.start(self.interrupted)?;
         let devices = devices.map_err(Ended::refused)?;
         let same = |other: &DeviceInfo| (&other.uuid, &other.name) == (&self.device.uuid, &self.device.name);
-        match devices.get(self.device.index).is_some_and(same) {
-            true => Ok(process),
-            false => Err(Ended::refused(format!("device '{}' is gone", self.device.name))),
+        if !devices.get(self.device.index).is_some_and(same) {
+            return Err(Ended::refused(format!("device '{}' is gone", self.device.name)));
         }
+        Ok(process)
     }
 
     /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer.
@@ -139,15 +137,10 @@ impl<'a> Remote<'a> {
     }
 
     /// Runs the cases of `run` until the end, or a death. Those that ended go to `cases`.
-    fn pass(
-        &mut self,
-        run: &PlannedRun,
-        observer: &mut dyn Observer,
-        cases: &mut Vec<Case>,
-    ) -> Result<Option<Nanos>, Stopped> {
+    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Stopped> {
         let groups = run.groups.iter().map(SentGroup::from).collect();
         let order = Order::Run { groups, sampling: run.sampling };
-        let done = self.ask(&order, &mut |report| {
+        self.ask(&order, &mut |report| {
             match report {
                 Report::Begin(id) => observer.begin(id),
                 Report::End(case) => {
@@ -158,25 +151,17 @@ impl<'a> Remote<'a> {
             }
             None
         })?;
-        match done {
-            Done::Run(best) => Ok(best),
-            _ => Ok(None),
-        }
+        Ok(())
     }
 
-    /// Runs the cases of `run`, with a new worker for those behind each death; returns the best time of the canary.
-    fn pass_all(
-        &mut self,
-        run: &PlannedRun,
-        observer: &mut dyn Observer,
-        cases: &mut Vec<Case>,
-    ) -> (Option<Nanos>, Vec<Suspect>) {
+    /// Runs the cases of `run`, with a new worker for those behind each death.
+    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<Suspect> {
         let mut left = run.clone();
         let mut suspects: Vec<Suspect> = vec![];
         let mut deaths_of_nothing = 0;
         while !left.groups.is_empty() {
             let Stopped { on_device, ended } = match self.pass(&left, observer, cases) {
-                Ok(best) => return (best, suspects),
+                Ok(()) => return suspects,
                 Err(stopped) => stopped,
             };
             let ended_ones: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
@@ -191,7 +176,7 @@ impl<'a> Remote<'a> {
                 break;
             }
         }
-        (None, suspects)
+        suspects
     }
 
     /// Gives the cases of `run` up after a death that was none's.
@@ -278,7 +263,7 @@ impl<'a> Remote<'a> {
     fn alone(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling) -> Case {
         let order = Order::Alone { group: group.into(), entrant: entrant.into(), sampling: *sampling };
         match self.ask(&order, &mut |_| None) {
-            Ok(Done::Alone(case)) => case,
+            Ok(Done::Alone(case)) => *case,
             Ok(_) => self.dead(group, entrant, &Ended::refused("the worker is another program".into())),
             Err(stopped) => self.dead(group, entrant, &stopped.ended),
         }
@@ -307,7 +292,7 @@ impl Executor for Remote<'_> {
         let mut run = run.clone();
         run.groups.retain(|group| group.on.suits(self.device.kind));
         let mut cases = vec![];
-        let (best, suspects) = self.pass_all(&run, observer, &mut cases);
+        let suspects = self.pass_all(&run, observer, &mut cases);
         for suspect in &suspects {
             if let Some(case) = self.retry(&run, suspect) {
                 observer.end(&case);
@@ -316,9 +301,6 @@ impl Executor for Remote<'_> {
         }
         let order = self.ids(&run);
         cases.sort_by_key(|case| order.iter().position(|id| *id == case.id));
-        for case in &mut cases {
-            warn_of_clock(best, &mut case.outcome);
-        }
         cases
     }
 
@@ -378,7 +360,7 @@ impl Executor for Remote<'_> {
             Some(Order::Decided(decided(&rounds)))
         });
         let Stopped { on_device, ended } = match answer {
-            Ok(Done::Duel(cases)) => return (cases, rounds),
+            Ok(Done::Duel(cases)) => return (*cases, rounds),
             Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
             Err(stopped) => stopped,
         };

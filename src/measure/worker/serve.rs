@@ -8,11 +8,10 @@ use crate::measure::runner::{Observer, Runner, Timing, Witness};
 use crate::measure::session::Setup;
 use crate::plan::{PlannedRun, Sampling};
 use crate::record::Case;
-use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError};
+use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -28,8 +27,6 @@ const ORPHANED: Duration = Duration::from_secs(1);
 
 /// Whether the run was interrupted.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// When it was.
-static INTERRUPTED_AT: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Does what the process at the other end of standard input orders, until that is closed.
 ///
@@ -92,17 +89,16 @@ fn read_orders(sender: &Sender<Order>) {
 
 fn interrupt() {
     INTERRUPTED.store(true, Ordering::Relaxed);
-    if let Ok(mut at) = INTERRUPTED_AT.lock() {
-        at.get_or_insert_with(Instant::now);
-    }
 }
 
-/// Reports a call that does not return: after `timeout`, or what it took before times [`PATIENCE`].
+/// Reports a call that does not return in time.
 fn watch(timeout: Duration) {
     std::thread::spawn(move || {
+        let mut vigil = Vigil::new(timeout, Instant::now());
         loop {
             std::thread::sleep(LOOK);
-            if let Some(reason) = vulkan::waiting().and_then(|wait| overdue(&wait, timeout)) {
+            let interrupted = INTERRUPTED.load(Ordering::Relaxed);
+            if let Some(reason) = vigil.look(vulkan::waiting(), interrupted, Instant::now()) {
                 report(&Report::Hung(reason));
                 return;
             }
@@ -110,19 +106,42 @@ fn watch(timeout: Duration) {
     });
 }
 
-/// That a call takes too long, if it does.
-fn overdue(wait: &vulkan::Wait, timeout: Duration) -> Option<String> {
-    let expected = wait.expected.unwrap_or_default();
-    let interrupted = INTERRUPTED_AT.lock().ok().and_then(|at| *at);
-    let limit = match interrupted {
-        Some(at) => {
-            let (times, least) = LAST_PATIENCE;
-            (expected * times).max(at.saturating_duration_since(wait.begun) + least)
+/// A vigil over the call that the worker is in.
+struct Vigil {
+    timeout: Duration,
+    looked: Instant,
+    begun: Option<Instant>,
+    /// Time that the call was seen to take, and the part of it since the run was interrupted.
+    waited: Duration,
+    interrupted: Duration,
+}
+
+impl Vigil {
+    fn new(timeout: Duration, now: Instant) -> Self {
+        Self { timeout, looked: now, begun: None, waited: Duration::ZERO, interrupted: Duration::ZERO }
+    }
+
+    /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before.
+    fn look(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
+        // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
+        let passed = now.saturating_duration_since(self.looked).min(2 * LOOK);
+        self.looked = now;
+        if self.begun != wait.map(|wait| wait.begun) {
+            (self.begun, self.waited, self.interrupted) = (wait.map(|wait| wait.begun), Duration::ZERO, Duration::ZERO);
         }
-        None => (expected * PATIENCE).max(timeout),
-    };
-    let waited = wait.begun.elapsed();
-    (waited >= limit).then(|| format!("{} has not returned after {:.1} s", wait.call, waited.as_secs_f64()))
+        let wait = wait?;
+        let passed = passed.min(now.saturating_duration_since(wait.begun));
+        self.waited += passed;
+        self.interrupted += if interrupted { passed } else { Duration::ZERO };
+        let expected = wait.expected.unwrap_or_default();
+        let over = if interrupted {
+            let (times, least) = LAST_PATIENCE;
+            self.waited >= expected * times && self.interrupted >= least
+        } else {
+            self.waited >= (expected * PATIENCE).max(self.timeout)
+        };
+        over.then(|| format!("{} has not returned after {:.1} s", wait.call, self.waited.as_secs_f64()))
+    }
 }
 
 /// Writes a report. One that nobody reads is lost, and the end of the orders follows.
@@ -161,7 +180,7 @@ impl Worker<'_> {
             Order::Duel { group, entrants, sampling } => duel(runner, &group, *entrants, &sampling, &self.orders)?,
             Order::Alone { group, entrant, sampling } => {
                 let group = group.group()?;
-                Done::Alone(runner.alone(&group, &entrant.entrant(&group)?, &sampling))
+                Done::Alone(Box::new(runner.alone(&group, &entrant.entrant(&group)?, &sampling)))
             }
             Order::Tune(question) => Done::Tune(tune(runner, *question)?),
             Order::HostSide => Done::HostSide(runner.host_side()),
@@ -178,6 +197,7 @@ impl Worker<'_> {
         let text = |error: VulkanError| error.to_string();
         let device = Device::open(&self.instance, physical).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
+        runner.wait_for_runs_of(self.setup.max_run);
         runner.watched_by(Rc::new(Teller::default()));
         if canary {
             runner.prove()?;
@@ -189,7 +209,7 @@ impl Worker<'_> {
 fn run(runner: &mut Runner<'_>, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
     let groups = groups.iter().map(SentGroup::group).collect::<Result<_, _>>()?;
     runner.run(&PlannedRun { devices: vec![], groups, sampling, published: vec![] }, &mut Teller::default());
-    Ok(Done::Run(runner.best_canary()))
+    Ok(Done::Run)
 }
 
 fn duel(
@@ -208,7 +228,7 @@ fn duel(
         // Without an answer there is nobody to go on for.
         !matches!(orders.recv(), Ok(Order::Decided(false)))
     });
-    Ok(Done::Duel(cases))
+    Ok(Done::Duel(Box::new(cases)))
 }
 
 fn tune(
@@ -254,5 +274,59 @@ impl Observer for Teller {
 
     fn end(&mut self, case: &Case) {
         report(&Report::End(Box::new(case.clone())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds until a call that takes for ever is given up; every `gap` seconds the process is stopped for a minute.
+    fn given_up(expected: Option<u64>, interrupted_after: f64, gap: Option<u64>) -> f64 {
+        let begun = Instant::now();
+        let wait = Wait { call: "vkWaitForFences", begun, expected: expected.map(Duration::from_secs) };
+        let mut vigil = Vigil::new(Duration::from_secs(30), begun);
+        let (mut looks, mut now) = (0, begun);
+        loop {
+            looks += 1;
+            now += LOOK;
+            let seconds = f64::from(looks) * LOOK.as_secs_f64();
+            if gap.is_some_and(|gap| looks % (10 * gap as u32) == 0) {
+                now += Duration::from_secs(60);
+            }
+            if let Some(reason) = vigil.look(Some(wait), seconds >= interrupted_after, now) {
+                assert!(reason.starts_with("vkWaitForFences has not returned after "), "{reason}");
+                return seconds;
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_has_the_timeout_or_ten_times_what_it_took_before() {
+        let near = |time: f64, expected: f64| assert!((time - expected).abs() < 0.5, "{time}, not {expected}");
+        near(given_up(None, f64::INFINITY, None), 30.0);
+        near(given_up(Some(2), f64::INFINITY, None), 30.0);
+        near(given_up(Some(5), f64::INFINITY, None), 50.0);
+        // Interrupted, it ends at once unless it is likely to end soon.
+        near(given_up(None, 3.0, None), 4.0);
+        near(given_up(Some(5), 3.0, None), 10.0);
+    }
+
+    #[test]
+    fn the_time_that_a_process_is_stopped_does_not_count() {
+        let time = given_up(None, f64::INFINITY, Some(5));
+        assert!((29.0..31.0).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn each_call_has_its_own_time() {
+        let begun = Instant::now();
+        let mut vigil = Vigil::new(Duration::from_secs(1), begun);
+        for look in 1..100 {
+            let now = begun + look * LOOK;
+            let wait = Wait { call: "vkQueueSubmit", begun: begun + (look / 5) * 5 * LOOK, expected: None };
+            assert_eq!(vigil.look(Some(wait), false, now), None, "{look}");
+        }
+        assert_eq!(vigil.look(None, false, begun + Duration::from_secs(60)), None);
     }
 }

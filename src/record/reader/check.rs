@@ -28,30 +28,7 @@ pub(super) struct Problem {
 
 /// Checks `record` and makes its summaries those of its samples. Returns notes.
 pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
-    let whole = |message: String| Problem { case: None, message };
-    let mut indices = HashSet::new();
-    for device in &record.devices {
-        if !indices.insert(device.index) {
-            return Err(whole(format!(
-                "two devices have the index {}; records of several runs cannot be joined by hand",
-                device.index
-            )));
-        }
-    }
-    let totals = [("wall_time", record.wall_time), ("device_time", record.device_time)];
-    if let Some((name, time)) = totals.into_iter().find(|(_, time)| !believable(*time)) {
-        return Err(whole(format!("`{name}` is {} ns, which no run takes", time.0)));
-    }
-    for peak in &record.peaks {
-        if let Some(figure) = peak.figures.iter().find(|figure| !(figure.best > 0.0 && figure.median > 0.0)) {
-            return Err(whole(format!(
-                "`peaks`: a limit of '{}' is {} at best and {} in the median, which no device has",
-                printable(&peak.device),
-                figure.best,
-                figure.median
-            )));
-        }
-    }
+    let indices = check_whole(record).map_err(|message| Problem { case: None, message })?;
     let mut ids = HashSet::with_capacity(record.cases.len());
     let (mut mended, mut verified) = (vec![], 0);
     let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
@@ -96,6 +73,34 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
         notes.push(format!("{verified} cases were verified only: they have no samples, so no time"));
     }
     Ok(notes)
+}
+
+/// Checks what is not of a case; returns the indices of the devices.
+fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
+    let mut indices = HashSet::new();
+    for device in &record.devices {
+        if !indices.insert(device.index) {
+            return Err(format!(
+                "two devices have the index {}; records of several runs cannot be joined by hand",
+                device.index
+            ));
+        }
+    }
+    let totals = [("wall_time", record.wall_time), ("device_time", record.device_time)];
+    if let Some((name, time)) = totals.into_iter().find(|(_, time)| !believable(*time)) {
+        return Err(format!("`{name}` is {} ns, which no run takes", time.0));
+    }
+    for peak in &record.peaks {
+        if let Some(figure) = peak.figures.iter().find(|figure| figure.best <= 0.0 || figure.median <= 0.0) {
+            return Err(format!(
+                "`peaks`: a limit of '{}' is {} at best and {} in the median, which no device has",
+                printable(&peak.device),
+                figure.best,
+                figure.median
+            ));
+        }
+    }
+    Ok(indices)
 }
 
 enum Finding {
@@ -164,7 +169,7 @@ fn check_size(size: &CaseSize) -> Result<(), String> {
 /// Refuses a residual or a tolerance below zero.
 fn check_figures(verification: &Verification) -> Result<(), String> {
     let residual = verification.residual.unwrap_or_default();
-    match [residual, verification.tolerance].into_iter().find(|figure| !(*figure >= 0.0)) {
+    match [residual, verification.tolerance].into_iter().find(|figure| *figure < 0.0) {
         Some(figure) => Err(format!("its answer has a residual or a tolerance of {figure}, below zero")),
         None => Ok(()),
     }
