@@ -181,7 +181,8 @@ fn published_figures_are_times_of_what_their_table_measures() {
     // What the source is called stays text.
     let hostile = std::fs::read_to_string(&path).expect("there").replace("many", "64");
     std::fs::write(&path, hostile.replace("'a post'", "\"\\u001b[31m\\u202e\\ufeff\"")).expect("written");
-    let output = expect_exit(gpukern(&["bench", "--config", shown, "--max-time", "20ms", "--no-peak"]).args(["-s", "64"]), 0);
+    let output =
+        expect_exit(gpukern(&["bench", "--config", shown, "--max-time", "20ms", "--no-peak"]).args(["-s", "64"]), 0);
     assert!(stdout(&output).contains("[1] \\u{1b}[31m\\u{202e}\\u{feff}, a card"), "{}", stdout(&output));
     // Whatever is typed measures something else, and the figures stay what they are.
     table("naive = { 64 = 1.0 }");

@@ -53,12 +53,7 @@ impl dyn Executor + '_ {
 
     /// Runs the cases of `run` group by group, the first in any case and others until `most` host time went by; those that
     /// were left out are missing.
-    fn run_for(
-        &mut self,
-        run: PlannedRun,
-        most: Duration,
-        observer: &mut dyn Observer,
-    ) -> (Vec<Case>, Vec<Missing>) {
+    fn run_for(&mut self, run: PlannedRun, most: Duration, observer: &mut dyn Observer) -> (Vec<Case>, Vec<Missing>) {
         let begun = Instant::now();
         let (mut cases, mut missing): (Vec<Case>, _) = (vec![], vec![]);
         for group in run.groups {
