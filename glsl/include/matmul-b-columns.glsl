@@ -18,13 +18,13 @@ uint start_of_b(uint at, uint first_column) {
     return at % PARCELS_DOWN * PIECE * N + (B_ALIGNED != 0 ? min(column, N - 4) : column);
 }
 
-// Parcel `at` of the slab from row k on, which is at `from`; zero beyond K. Sums of what is beyond N are not stored.
-PARCEL_OF_B parcel_of_b(uint at, uint from, uint k, uint first_column) {
+// Parcel `at` of the slab from row k on, which is at `from`; zero from row `end` on. Sums of what is beyond N are not stored.
+PARCEL_OF_B parcel_of_b(uint at, uint from, uint k, uint end, uint first_column) {
     uint first = k + at % PARCELS_DOWN * PIECE, column = first_column + at / PARCELS_DOWN * 4;
     Parcel parcel;
     [[unroll]] for (uint row = 0; row < PIECE; ++row, from += N) {
         // Rows of A that start at multiples of 16 bytes have whole pieces, and so have columns of B.
-        bool inside = first + (A_ALIGNED != 0 ? 0 : row) < K && (PARCELS % LANES == 0 || at < PARCELS);
+        bool inside = first + (A_ALIGNED != 0 ? 0 : row) < end && (PARCELS % LANES == 0 || at < PARCELS);
         parcel.rows[row] = 0;
         if (B_ALIGNED != 0) {
             if (inside) parcel.rows[row] = Quads(B).at[from / 4];

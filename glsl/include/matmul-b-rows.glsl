@@ -9,13 +9,13 @@ uint start_of_b(uint at, uint first_column) {
     return at / PIECES_IN_ROW_B * N + (B_ALIGNED != 0 ? min(column, N - PIECE) : column);
 }
 
-// Parcel `at` of the slab from row k on, which is at `from`; zero beyond K. Sums of what is beyond N are not stored.
-PARCEL_OF_B parcel_of_b(uint at, uint from, uint k, uint first_column) {
+// Parcel `at` of the slab from row k on, which is at `from`; zero from row `end` on. Sums of what is beyond N are not stored.
+PARCEL_OF_B parcel_of_b(uint at, uint from, uint k, uint end, uint first_column) {
     uint row = k + at / PIECES_IN_ROW_B, column = first_column + at % PIECES_IN_ROW_B * PIECE;
-    if (B_ALIGNED != 0) return row < K ? Pieces(B).at[from / PIECE] : uvec4(0);
+    if (B_ALIGNED != 0) return row < end ? Pieces(B).at[from / PIECE] : uvec4(0);
     uvec4 piece = uvec4(0);
     [[unroll]] for (uint i = 0; i < PIECE; ++i) {
-        if (row < K && column + i < N) piece[i * BITS / 32] |= uint(B.at[from + i]) << (i * BITS % 32);
+        if (row < end && column + i < N) piece[i * BITS / 32] |= uint(B.at[from + i]) << (i * BITS % 32);
     }
     return piece;
 }

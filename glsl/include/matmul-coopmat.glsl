@@ -12,12 +12,12 @@ layout(constant_id = 2) const uint B_ALIGNED = 0;  // those of B; of bytes, at m
 const uint SLABS = SLAB_A + SLAB_B;
 shared uvec4 tiles[SLABS > STAGED_C ? SLABS : STAGED_C];  // a slab of A, then one of B
 
-// PIECE components of A from `from` on, the first of which is in column k; zero beyond K.
-uvec4 piece_of_a(uint from, uint k) {
-    if (A_ALIGNED != 0) return k < K ? Pieces(A).at[from / PIECE] : uvec4(0);
+// PIECE components of A from `from` on, the first of which is in column k; zero from column `end` on.
+uvec4 piece_of_a(uint from, uint k, uint end) {
+    if (A_ALIGNED != 0) return k < end ? Pieces(A).at[from / PIECE] : uvec4(0);
     uvec4 piece = uvec4(0);
     [[unroll]] for (uint i = 0; i < PIECE; ++i) {
-        if (k + i < K) piece[i * BITS / 32] |= uint(A.at[from + i]) << (i * BITS % 32);
+        if (k + i < end) piece[i * BITS / 32] |= uint(A.at[from + i]) << (i * BITS % 32);
     }
     return piece;
 }
@@ -40,15 +40,15 @@ const uint MEANWHILE = 1;
 
 // Macros that follow take arrays whose length is a specialization constant, which GLSL passes to no function.
 
-// Reads this invocation's pieces and parcels of the slab from column, or row, `k` on into next_a and next_b. Those of
-// the first slab are at from_a in A and from_b in B; the block's first column of B is `first_column`, and the
+// Reads this invocation's pieces and parcels of the slab from column, or row, `k` on into next_a and next_b, zero from `end`
+// on. Those of K's first slab are at from_a in A and from_b in B; the block's first column of B is `first_column`, and the
 // invocation is number `lane` of the work-group.
-#define FETCH(next_a, next_b, k, from_a, from_b, first_column, lane)                                        \
+#define FETCH(next_a, next_b, k, end, from_a, from_b, first_column, lane)                                   \
     [[unroll]] for (uint i = 0; i < PIECES_OF_A; ++i) {                                                     \
-        next_a[i] = piece_of_a(from_a[i] + (k), (k) + (i * LANES + lane) % PIECES_IN_ROW_A * PIECE);        \
+        next_a[i] = piece_of_a(from_a[i] + (k), (k) + (i * LANES + lane) % PIECES_IN_ROW_A * PIECE, end);   \
     }                                                                                                       \
     [[unroll]] for (uint i = 0; i < PARCELS_OF_B; ++i) {                                                    \
-        next_b[i] = parcel_of_b(i * LANES + lane, from_b[i] + (k) * N, k, first_column);                    \
+        next_b[i] = parcel_of_b(i * LANES + lane, from_b[i] + (k) * N, k, end, first_column);               \
     }
 
 // Loads the ROWS matrices of a slab from its column `k` on of a warp tile whose first row in the block is `warp_row`.
@@ -68,7 +68,7 @@ const uint MEANWHILE = 1;
 
 void main() {
     uint lane = gl_LocalInvocationID.x;
-    uint first_row = (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
+    uint first_row = (STRIP * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
     uint first_column = gl_WorkGroupID.y * BN;
     if (first_row >= M) return;  // uniform in the group: the last strip may be narrower
 
@@ -101,8 +101,9 @@ void main() {
         last_b[c] = coopmat<IN, gl_ScopeSubgroup, TK, TN, gl_MatrixUseB>(IN(0));
     }
 
-    FETCH(next_a, next_b, 0, from_a, from_b, first_column, lane)
-    for (uint k = 0; k < K; k += BK) {
+    uint end = END_K;
+    FETCH(next_a, next_b, FIRST_K, end, from_a, from_b, first_column, lane)
+    for (uint k = FIRST_K; k < end; k += BK) {
         barrier();
         [[unroll]] for (uint i = 0; i < PIECES_OF_A; ++i) {
             uint at = i * LANES + lane;
@@ -112,7 +113,7 @@ void main() {
         MULTIPLY(sums, last_a, last_b, 0, MEANWHILE)
         barrier();
         MULTIPLY(sums, last_a, last_b, MEANWHILE, COLUMNS)
-        FETCH(next_a, next_b, k + BK, from_a, from_b, first_column, lane)
+        FETCH(next_a, next_b, k + BK, end, from_a, from_b, first_column, lane)
 
         [[unroll]] for (uint i = 0; i < BK - TK; i += TK) {
             // Not last_a and last_b: matrices that live both in this loop and across it took an H100's driver

@@ -13,29 +13,30 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer R
 layout(constant_id = 1) const uint A_ALIGNED = 0;  // K is a multiple of 4
 layout(constant_id = 2) const uint B_ALIGNED = 0;  // N is a multiple of 4, which C shares with B
 
-// A[row][k..k + 4], with k a multiple of 4.
-vec4 quad_of_a(uint row, uint k) {
+// A[row][k..k + 4], with k a multiple of 4; zero from column `end` on.
+vec4 quad_of_a(uint row, uint k, uint end) {
     uint from = min(row, M - 1) * K;
-    if (A_ALIGNED != 0) return k < K ? OperandQuads(A).at[from / 4 + k / 4] : vec4(0);
+    if (A_ALIGNED != 0) return k < end ? OperandQuads(A).at[from / 4 + k / 4] : vec4(0);
     vec4 quad;
-    quad.x = k + 0 < K ? A.at[from + k + 0] : 0;
-    quad.y = k + 1 < K ? A.at[from + k + 1] : 0;
-    quad.z = k + 2 < K ? A.at[from + k + 2] : 0;
-    quad.w = k + 3 < K ? A.at[from + k + 3] : 0;
+    quad.x = k + 0 < end ? A.at[from + k + 0] : 0;
+    quad.y = k + 1 < end ? A.at[from + k + 1] : 0;
+    quad.z = k + 2 < end ? A.at[from + k + 2] : 0;
+    quad.w = k + 3 < end ? A.at[from + k + 3] : 0;
     return quad;
 }
 
-// B[k][column..column + 4], with column a multiple of 4.
-vec4 quad_of_b(uint k, uint column) {
-    if (B_ALIGNED != 0) return k < K ? OperandQuads(B).at[k * (N / 4) + min(column, N - 4) / 4] : vec4(0);
+// B[k][column..column + 4], with column a multiple of 4; zero from row `end` on.
+vec4 quad_of_b(uint k, uint column, uint end) {
+    if (B_ALIGNED != 0) return k < end ? OperandQuads(B).at[k * (N / 4) + min(column, N - 4) / 4] : vec4(0);
     uvec4 at = k * N + min(column + uvec4(0, 1, 2, 3), uvec4(N - 1));
-    return k < K ? vec4(B.at[at.x], B.at[at.y], B.at[at.z], B.at[at.w]) : vec4(0);
+    return k < end ? vec4(B.at[at.x], B.at[at.y], B.at[at.z], B.at[at.w]) : vec4(0);
 }
 
-// C[row][column..column + 4] = quad where inside of C, with column a multiple of 4.
-void store_quad(uint row, uint column, vec4 quad) {
+// C[row][column..column + 4] = quad where inside of C, with column a multiple of 4. C begins at element `first`, a multiple
+// of 4.
+void store_quad(uint row, uint column, vec4 quad, uint first) {
     if (row >= M || column >= N) return;
-    uint to = row * N + column;
+    uint to = first + row * N + column;
     if (B_ALIGNED != 0) {
         ResultQuads(C).at[to / 4] = quad;
         return;

@@ -10,7 +10,7 @@
 //   warp                   the number of the sub-group in its work-group, which says where in `tiles` it may write
 //
 // The including kernel has `tiles` in shared memory, at least STAGED_C pieces, in which sub-group `warp` has TM rows of
-// STRIDE_C pieces from warp·TM·STRIDE_C on; and M, N, C, and what matmul-warps.glsl names. It overwrites `tiles`.
+// STRIDE_C pieces from warp·TM·STRIDE_C on; and M, N, C, FIRST_OF_C, and what matmul-warps.glsl names. It overwrites `tiles`.
 #define STORE_WARP_TILE(sums, first_row, first_column, warp)                                                \
     {                                                                                                       \
         barrier();                                                                                          \
@@ -30,12 +30,12 @@
                 if (at >= TM * PIECES_IN_ROW_C || row >= M || column >= N) continue;                        \
                 uvec4 piece = tiles[staging + at / PIECES_IN_ROW_C * STRIDE_C + at % PIECES_IN_ROW_C];      \
                 if (C_ALIGNED != 0) {                                                                       \
-                    ResultPieces(C).at[(row * N + column) / OUT_PIECE] = piece;                             \
+                    ResultPieces(C).at[(FIRST_OF_C + row * N + column) / OUT_PIECE] = piece;                \
                     continue;                                                                               \
                 }                                                                                           \
                 [[unroll]] for (uint j = 0; j < OUT_PIECE; ++j) {                                           \
                     uint bits = piece[j * OUT_BITS / 32] >> j * OUT_BITS % 32;                              \
-                    if (column + j < N) ResultBits(C).at[row * N + column + j] = OUT_RAW(bits);             \
+                    if (column + j < N) ResultBits(C).at[FIRST_OF_C + row * N + column + j] = OUT_RAW(bits); \
                 }                                                                                           \
             }                                                                                               \
             subgroupBarrier();                                                                              \

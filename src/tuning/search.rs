@@ -110,7 +110,9 @@ impl From<Refusal> for Fruitless {
 
 /// Doublings and halvings from one tile to another.
 fn distance(a: Tile, b: Tile) -> u32 {
-    let extents = |Tile { bm, bn, bk, wm, wn, tm, tn }: Tile| [bm, bn, bk, wm, wn, tm, tn].map(|e| e.max(1).ilog2());
+    let extents = |Tile { bm, bn, bk, wm, wn, tm, tn, k_parts }: Tile| {
+        [bm, bn, bk, wm, wn, tm, tn, k_parts].map(|extent| extent.max(1).ilog2())
+    };
     extents(a).into_iter().zip(extents(b)).map(|(a, b)| a.abs_diff(b)).sum()
 }
 

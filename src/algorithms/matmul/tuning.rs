@@ -102,7 +102,16 @@ impl Tunable {
                 };
                 let lanes = pairs(&LANES).filter(affordable);
                 let tiles = lanes.flat_map(|[tm, tn]| {
-                    warps([tm, tn]).into_iter().filter(fits).map(move |[wm, wn]| Tile { bm, bn, bk, wm, wn, tm, tn })
+                    warps([tm, tn]).into_iter().filter(fits).map(move |[wm, wn]| Tile {
+                        bm,
+                        bn,
+                        bk,
+                        wm,
+                        wn,
+                        tm,
+                        tn,
+                        k_parts: 1,
+                    })
                 });
                 tiles.collect()
             }
@@ -112,12 +121,12 @@ impl Tunable {
                 let most = if accumulator == Accumulator::Narrow { 128 * 128 } else { 64 * 128 };
                 let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
                 let part = matrix_shape(dtype, accumulator, device);
-                warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n }).collect()
+                warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n, k_parts: 1 }).collect()
             }
             // Of this division we choose only the number of invocations: as many warps as these.
             BlockDivision::Block(_) => {
                 let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
-                warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }).collect()
+                warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1 }).collect()
             }
         }
     }
@@ -157,6 +166,7 @@ mod tests {
     use crate::basis::units::Bytes;
     use crate::device::capability::{self, tests::software_device};
     use crate::device::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
+    use crate::kernel::program::Dispatch;
 
     fn gpu() -> DeviceInfo {
         let mut device = capability::tests::gpu();
@@ -217,7 +227,8 @@ mod tests {
                     assert_eq!(tunable.legal(&tile, &case(1024), &device), Ok(()), "{} {dtype}", tunable.variant);
                 }
                 for n in [1, 128, 512, 1024, 2048, 8192] {
-                    let built_in = tunable.built_in(&case(n), &device);
+                    // How many parts of K there are is a matter of the size.
+                    let built_in = tunable.built_in(&case(n), &device).over(1);
                     assert!(matrices || space.contains(&built_in), "{} {n}: {built_in}", tunable.variant);
                 }
             }
@@ -286,7 +297,7 @@ mod tests {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
             let matrices = tunable.choice.division.needs_matrices();
             let tile = if matrices {
-                Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16 }
+                Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16, k_parts: 1 }
             } else {
                 Tile::flat([32, 64, 8], [4, 8])
             };
@@ -312,7 +323,9 @@ mod tests {
                 for tile in tunable.space(&case, &device) {
                     let program =
                         variant.program(&CaseSpec { tile: Some(tile), ..case }, &device).expect("it is legal");
-                    let dispatch = program.dispatches().last().expect("a dispatch");
+                    // A second pass over parts has shared memory of its own.
+                    let product = |dispatch: &&Dispatch| !dispatch.shader.label().contains("sum-parts");
+                    let dispatch = program.dispatches().filter(product).last().expect("a product");
                     let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
                     let counted = tunable.choice.division.shared_bytes(&tile, dtype);
                     assert_eq!(counted, taken, "{} {dtype}: {tile}", tunable.variant);

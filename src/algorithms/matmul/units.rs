@@ -1,14 +1,15 @@
 //! Products on matrix units.
 
 use super::Dims;
-use super::tile::{BlockDivision, Choice, Tile, block_shape, by_columns, matrix_shape, piece};
+use super::parts::{self, in_groups, number};
+use super::tile::{BlockDivision, Choice, Tile, block_shape, by_columns, matrix_shape, piece, stored};
 use super::variants::{block_of, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::device::capability::{Accumulator, DeviceInfo};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Roundoff of an f16.
@@ -69,12 +70,12 @@ const NARROW: &[Tile] = &[
 
 /// A tile of matrices of 16×16, which a [`Choice`] replaces by the device's.
 const fn matrices([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2]) -> Tile {
-    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }
+    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1 }
 }
 
 /// The program of `coopmat`.
 pub(super) fn staged(
-    shader: &'static Shader,
+    shaders: &[&'static Shader],
     accumulator: Accumulator,
     case: &CaseSpec,
     device: &DeviceInfo,
@@ -85,11 +86,18 @@ pub(super) fn staged(
     let shape = matrix_shape(case.dtype, accumulator, device);
     let piece = piece(case.dtype);
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
-    let dispatch = block_of(shader, tile, invocations, dims, device)
-        .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
-        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(if by_columns(case.dtype) { 4 } else { piece })));
-    let dispatch = in_matrices(dispatch, choice.division, tile, case, device);
-    Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
+    let product = |shader| {
+        let dispatch = block_of(shader, tile, invocations, dims, device)
+            .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
+            .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(if by_columns(case.dtype) { 4 } else { piece })));
+        Program::single(in_matrices(dispatch, choice.division, tile, case, device))
+    };
+    parts::program(shaders, tile, case, device, product).allowing(allowance(
+        accumulator,
+        case.dtype,
+        dims,
+        u64::from(shape.k),
+    ))
 }
 
 /// Adds what kernels share in which each sub-group has cooperative matrices: how the block is cut up, and the grid.
@@ -111,8 +119,8 @@ fn in_matrices(
         .constant("TM", shape.m)
         .constant("TN", shape.n)
         .constant("TK", shape.k)
-        .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(piece(case.dtype.of_product()))))
-        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(piece(stored(case.dtype, &tile)))))
+        .loops(parts::slabs(tile, dims.k))
         .matrix(shape)
 }
 
@@ -234,18 +242,6 @@ impl Operand {
     }
 }
 
-/// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
-fn number(value: u64) -> Value {
-    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
-}
-
-/// The grid of `count` work-groups in one dimension, folded.
-fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
-    let groups = count.max(1);
-    let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
-    [groups.min(ROW_OF_GROUPS), y, z]
-}
-
 /// A and B of a product whose extents are padded to whole slabs and blocks: buffers 0 and 1, and of the scratch from 3 on
 /// their largest magnitudes, then their halves.
 fn operands(dims: Dims, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
@@ -282,9 +278,11 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
     let (c, sums) = (BufferId(2), BufferId(9));
     let [left, right] = operands(dims, tile, padded_k, padded_n);
-    let chunk = chunk_of(dims.k, u64::from(tile.bk));
+    let part = parts::slabs(tile, dims.k) * u64::from(tile.bk);
+    let chunk = chunk_of(dims.k.min(part), u64::from(tile.bk));
     // One chunk needs no memory between chunks; a buffer has an element at least.
-    let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * padded_n };
+    let sums_of_all = || strips(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn);
+    let between = if dims.k.min(part) <= chunk { 1 } else { sums_of_all() };
     let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
     let mut program = Program {
         scratch: vec![
@@ -313,23 +311,26 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ("PIECES_OF_K", number(padded_k / PIECE)),
         ("PIECES_OF_N", number(padded_n / PIECE)),
     ];
-    let product = Dispatch::new(shaders[2], &arguments)
-        .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
-        .constant("BM", tile.bm)
-        .constant("BN", tile.bn)
-        .constant("BK", tile.bk)
-        .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
-    let product = in_matrices(product, SPLIT.division, tile, case, device);
+    let product = |shader| {
+        let product = Dispatch::new(shader, &arguments)
+            .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
+            .constant("BM", tile.bm)
+            .constant("BN", tile.bn)
+            .constant("BK", tile.bk)
+            .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
+        in_matrices(product, SPLIT.division, tile, case, device)
+    };
     let operands = [&left, &right];
     program.steps.extend(operands.map(|operand| Step::Fill { buffer: operand.largest, word: 0 }));
     program.steps.extend(operands.map(|operand| Step::Dispatch(operand.search(shaders[0], device))));
     program.steps.extend(operands.map(|operand| Step::Dispatch(operand.halve(shaders[1], device))));
-    program.steps.push(Step::Dispatch(product));
-    program
+    let preparing = program;
+    parts::program(&shaders[2..], tile, case, device, |shader| {
+        let mut program = preparing;
+        program.steps.push(Step::Dispatch(product(shader)));
+        program
+    })
 }
-
-/// Work-groups along x of a grid of one dimension that is folded.
-const ROW_OF_GROUPS: u64 = 1 << 15;
 
 /// The error that sums in f16 may have beyond that of sums in f32, where the device multiplies `k` rows at a time.
 ///

@@ -1,0 +1,5 @@
+// `coopmat` over parts of K: see matmul-parts.glsl.
+#version 460
+#pragma dtypes f16 bf16 i8
+#define IN_PARTS
+#include "matmul-coopmat.glsl"
