@@ -27,6 +27,7 @@ pub use algorithms::{
 };
 pub use basis::dtype::{DType, HostArray};
 pub use basis::error::Exit;
+pub use basis::layout::Layout;
 pub use basis::size::Size;
 pub use basis::units::Work;
 pub use commands::cli::Cli;

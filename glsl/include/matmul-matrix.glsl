@@ -65,6 +65,9 @@ layout(push_constant, scalar) uniform Arguments {
     Operand B;  // K×N
     Result C;   // M×N
     uint M, N, K;
+#if defined(IN_PARTS)
+    uint PARTS;
+#endif
 };
 
 // The block of C that a work-group computes, and how it is cut up.

@@ -35,6 +35,9 @@ layout(push_constant, scalar) uniform Arguments {
     Result C;
     uint M, N;
     uint PIECES_OF_K, PIECES_OF_N;  // the padded extents in pieces of 8
+#if defined(IN_PARTS)
+    uint PARTS;
+#endif
 };
 #define SLABS_OF_K (PIECES_OF_K / PIECES_IN_ROW_A)
 #include "matmul-parts.glsl"

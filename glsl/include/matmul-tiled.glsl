@@ -37,23 +37,62 @@ const uint WARPS_ACROSS = BN / WN;
 const uint QUADS_OF_A = BM * BK / 4 / LANES;
 const uint QUADS_OF_B = BK * BN / 4 / LANES;
 const uint STRIDE_A = BM / 4 + 1;
+#if defined(LAYOUT_NT)
+const uint STRIDE_B = BN / 4 + 1;
+#else
 const uint STRIDE_B = BN / 4;
+#endif
 
-shared vec4 tile_a[BK * STRIDE_A];  // transposed
+shared vec4 tile_a[BK * STRIDE_A];  // a row for each k
 shared vec4 tile_b[BK * STRIDE_B];
 
-// Reads this invocation's quads of the slab from column, or row, `k` on into next_a and next_b, zero from `end` on. The block
-// begins at (first_row, first_column) of C, and the invocation is number `lane` of the work-group. A macro, for GLSL passes no arrays
-// whose length is a specialization constant.
-#define FETCH(next_a, next_b, k, end, first_row, first_column, lane)                                        \
-    [[unroll]] for (uint i = 0; i < QUADS_OF_A; ++i) {                                                      \
+// Reads this invocation's quads of a slab, from k on, of an operand x into next: those of `edge` rows along K from row
+// `first` of `extent` on, or of `edge` columns; and writes them to a tile. The invocation is number `lane` of the
+// work-group. Macros, for GLSL passes no arrays whose length is a specialization constant.
+#define FETCH_ALONG(next, quads, x, first, extent, edge, k, aligned, lane)                                  \
+    [[unroll]] for (uint i = 0; i < quads; ++i) {                                                           \
         uint at = i * LANES + lane;                                                                         \
-        next_a[i] = quad_of_a(first_row + at / 2 % BM, (k) + (at / (2 * BM) * 2 + at % 2) * 4, end);        \
-    }                                                                                                       \
-    [[unroll]] for (uint i = 0; i < QUADS_OF_B; ++i) {                                                      \
-        uint at = i * LANES + lane;                                                                         \
-        next_b[i] = quad_of_b((k) + at / STRIDE_B, first_column + at % STRIDE_B * 4, end);                  \
+        next[i] = quad_along(x, (first) + at / 2 % edge, extent, (k) + (at / (2 * edge) * 2 + at % 2) * 4,  \
+                             aligned);                                                                      \
     }
+#define KEEP_ALONG(tile, stride, next, quads, edge, lane)                                                   \
+    [[unroll]] for (uint i = 0; i < quads; ++i) {                                                           \
+        uint at = i * LANES + lane;                                                                         \
+        uint row = at / 2 % edge, to = (at / (2 * edge) * 2 + at % 2) * 4 * stride + row / 4;               \
+        tile[to][row % 4] = next[i].x;                                                                      \
+        tile[to + stride][row % 4] = next[i].y;                                                             \
+        tile[to + 2 * stride][row % 4] = next[i].z;                                                         \
+        tile[to + 3 * stride][row % 4] = next[i].w;                                                         \
+    }
+#define FETCH_ACROSS(next, quads, x, first, extent, edge, k, aligned, lane)                                 \
+    [[unroll]] for (uint i = 0; i < quads; ++i) {                                                           \
+        uint at = i * LANES + lane;                                                                         \
+        next[i] = quad_across(x, (k) + at / (edge / 4), (first) + at % (edge / 4) * 4, extent, aligned);    \
+    }
+#define KEEP_ACROSS(tile, stride, next, quads, edge, lane)                                                  \
+    [[unroll]] for (uint i = 0; i < quads; ++i) {                                                           \
+        uint at = i * LANES + lane;                                                                         \
+        tile[stride == edge / 4 ? at : at / (edge / 4) * stride + at % (edge / 4)] = next[i];                \
+    }
+
+#if defined(LAYOUT_TN)
+#define FETCH_A FETCH_ACROSS
+#define KEEP_A KEEP_ACROSS
+#else
+#define FETCH_A FETCH_ALONG
+#define KEEP_A KEEP_ALONG
+#endif
+#if defined(LAYOUT_NT)
+#define FETCH_B FETCH_ALONG
+#define KEEP_B KEEP_ALONG
+#else
+#define FETCH_B FETCH_ACROSS
+#define KEEP_B KEEP_ACROSS
+#endif
+// Both operands' quads of the slab from k on, for the block that begins at (first_row, first_column) of C.
+#define FETCH(next_a, next_b, k, first_row, first_column, lane)                                             \
+    FETCH_A(next_a, QUADS_OF_A, A, first_row, M, BM, k, A_ALIGNED != 0, lane)                               \
+    FETCH_B(next_b, QUADS_OF_B, B, first_column, N, BN, k, B_ALIGNED != 0, lane)
 
 void main() {
     uint lane = gl_LocalInvocationID.x;
@@ -76,20 +115,13 @@ void main() {
     vec4 next_a[QUADS_OF_A], next_b[QUADS_OF_B];
 
     uint end = END_K;
-    FETCH(next_a, next_b, FIRST_K, end, first_row, first_column, lane)
+    FETCH(next_a, next_b, FIRST_K, first_row, first_column, lane)
     for (uint k = FIRST_K; k < end; k += BK) {
         barrier();
-        [[unroll]] for (uint i = 0; i < QUADS_OF_A; ++i) {
-            uint at = i * LANES + lane;
-            uint row = at / 2 % BM, to = (at / (2 * BM) * 2 + at % 2) * 4 * STRIDE_A + row / 4;
-            tile_a[to][row % 4] = next_a[i].x;
-            tile_a[to + STRIDE_A][row % 4] = next_a[i].y;
-            tile_a[to + 2 * STRIDE_A][row % 4] = next_a[i].z;
-            tile_a[to + 3 * STRIDE_A][row % 4] = next_a[i].w;
-        }
-        [[unroll]] for (uint i = 0; i < QUADS_OF_B; ++i) tile_b[i * LANES + lane] = next_b[i];
+        KEEP_A(tile_a, STRIDE_A, next_a, QUADS_OF_A, BM, lane)
+        KEEP_B(tile_b, STRIDE_B, next_b, QUADS_OF_B, BN, lane)
         barrier();
-        FETCH(next_a, next_b, k + BK, end, first_row, first_column, lane)
+        FETCH(next_a, next_b, NEXT_K(k + BK, end), first_row, first_column, lane)
 
         [[unroll]] for (uint i = 0; i < BK; ++i) {
             vec4 a[TM / 4], b[TN / 4];

@@ -3,7 +3,7 @@
 //
 // Mapping: a work-group has ACROSS quads of C and DOWN invocations for each, of which the first adds up parts 0, DOWN,
 // 2·DOWN, …, the second 1, DOWN + 1, …, and so on; then halves of them are added to one another. So the order of a sum
-// depends on the constants alone, and many loads are on their way at once.
+// depends on the constants and arguments alone, and many loads are on their way at once.
 #version 460
 #extension GL_EXT_control_flow_attributes : require
 #pragma dtypes f32 f16 bf16 i8
@@ -17,7 +17,6 @@
 #endif
 
 layout(local_size_x_id = 0) in;  // ACROSS·DOWN
-layout(constant_id = 1) const uint PARTS = 2;
 layout(constant_id = 2) const uint DOWN = 1;  // a power of two
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Parts { QUAD at[]; };
@@ -26,6 +25,7 @@ layout(push_constant, scalar) uniform Arguments {
     Parts SUMS;
     Result C;
     uint COUNT;  // elements of C
+    uint PARTS;
 };
 
 const uint ACROSS = gl_WorkGroupSize.x / DOWN;

@@ -15,6 +15,7 @@ mod product;
 
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
+use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
@@ -64,6 +65,8 @@ pub struct Algorithm {
     pub iterative: bool,
     /// Kinds of input data, the default first.
     pub inputs: &'static [Input],
+    /// Layouts of its operands, the default first; that alone where there is nothing to transpose.
+    pub layouts: &'static [Layout],
     /// The implementations, in the order that lists show them.
     pub variants: &'static [Variant],
     /// The variants whose tile can be searched for, the one that is searched by default first.
@@ -149,6 +152,8 @@ pub struct CaseSpec {
     pub size: Size,
     /// The element type that its kernels are compiled for.
     pub dtype: DType,
+    /// The layout of the operands that its kernels are compiled for.
+    pub layout: Layout,
     /// The kind of input data.
     pub input: Input,
     /// Seed of the input data.
@@ -220,7 +225,8 @@ impl CaseSpec {
     #[must_use]
     pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
         let (input, stop) = (algorithm.inputs[0], StopRule::default());
-        Self { size, dtype, input, seed: 1, subgroup_size: None, stop, tile: None }
+        let layout = algorithm.layouts[0];
+        Self { size, dtype, layout, input, seed: 1, subgroup_size: None, stop, tile: None }
     }
 
     /// The sub-group size that a program for this case uses.
@@ -347,16 +353,16 @@ impl Algorithm {
 }
 
 impl Variant {
-    /// Whether its kernels are compiled for `dtype`.
+    /// Whether its kernels are compiled for `dtype`, in the layout that goes without saying.
     #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
-        self.shaders(dtype).is_some()
+        self.shaders(dtype, Layout::default()).is_some()
     }
 
-    /// Its kernels compiled for `dtype`.
+    /// Its kernels compiled for `dtype` and `layout`.
     #[must_use]
-    pub fn shaders(&self, dtype: DType) -> Option<Vec<&'static Shader>> {
-        self.kernels.iter().map(|name| Shader::find(name, dtype)).collect()
+    pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
+        self.kernels.iter().map(|name| Shader::find_for(name, dtype, layout)).collect()
     }
 
     /// The operation that it is a form of, and the name of the form.
@@ -383,7 +389,12 @@ impl Variant {
     /// # Errors
     /// Why it cannot run there.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
-        let shaders = self.shaders(case.dtype).ok_or_else(|| format!("has no {} kernel", case.dtype))?;
+        let CaseSpec { dtype, layout, .. } = *case;
+        let missing = || match self.supports(dtype) {
+            true => format!("has no {dtype} kernel for layout {layout}, only for {}", Layout::default()),
+            false => format!("has no {dtype} kernel"),
+        };
+        let shaders = self.shaders(dtype, layout).ok_or_else(missing)?;
         let program = (self.program)(&shaders, case, device);
         program.unsupported(device).map_or(Ok(program), Err)
     }
@@ -436,7 +447,7 @@ mod tests {
                     let problem = (algorithm.problem)(&case).expect("a sensible size");
                     let program = variant.program(&case, &device);
                     let matrices = variant
-                        .shaders(dtype)
+                        .shaders(dtype, Layout::Nn)
                         .is_some_and(|shaders| shaders.iter().any(|shader| shader.declares("CooperativeMatrixKHR")));
                     if let (Err(reason), true) = (&program, matrices) {
                         assert!(reason.starts_with("needs feature"), "{reason}");

@@ -3,6 +3,7 @@
 pub(crate) mod destination;
 pub(crate) mod dtype;
 pub(crate) mod error;
+pub(crate) mod layout;
 pub(crate) mod markup;
 pub(crate) mod metric;
 pub(crate) mod printable;

@@ -133,6 +133,7 @@ impl<'a> Match<'a> {
             variant: pair.iter().map(|variant| variant.name.to_string()).collect(),
             size: vec![args.size.clone()],
             dtype: args.dtype.iter().cloned().collect(),
+            layout: args.layout.iter().cloned().collect(),
             input: args.input.clone(),
             device: args.device.iter().cloned().collect(),
             seed: args.seed,
@@ -395,7 +396,7 @@ fn contestant(record: Record, label: &str, name: &str) -> Result<Contestant, Err
 
 /// The kernel that a file of the user's takes the place of.
 fn only_kernel(variant: &'static Variant, group: &CaseGroup) -> Result<&'static Shader, Error> {
-    let shaders = variant.shaders(group.spec.dtype).unwrap_or_default();
+    let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
     match shaders[..] {
         [kernel] => Ok(kernel),
         _ => Err(Error::Usage(format!(

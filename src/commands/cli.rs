@@ -281,6 +281,10 @@ pub struct TuneArgs {
     #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
     pub dtype: Vec<String>,
 
+    /// Layouts of the operands: nn, nt, tn [default: nn].
+    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
+    pub layout: Vec<String>,
+
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
         long,
@@ -324,6 +328,10 @@ pub struct VerifyArgs {
     /// Element types [default: all].
     #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
     pub dtype: Vec<String>,
+
+    /// matmul: layouts of the operands, nn, nt, tn [default: all].
+    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
+    pub layout: Vec<String>,
 
     /// Kind of input data [default: every kind].
     #[arg(long, value_name = "KIND")]
@@ -383,8 +391,8 @@ pub struct ReportArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
-        Self { algorithm, variant, size, dtype, input, device, seed, subgroup_size, ..Self::default() }
+        let VerifyArgs { algorithm, variant, size, dtype, layout, input, device, subgroup_size, seed } = args;
+        Self { algorithm, variant, size, dtype, layout, input, device, seed, subgroup_size, ..Self::default() }
     }
 }
 
@@ -469,6 +477,10 @@ pub struct AbArgs {
     /// The element type: f32, f64, f16, bf16, i32 or i8 [default: the first of these that a chosen variant has].
     #[arg(long, short = 't', value_name = "TYPE")]
     pub dtype: Option<String>,
+
+    /// matmul: the layout of the operands, nn, nt or tn [default: nn].
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<String>,
 
     /// Kind of input data; `gpukern list` names those of each algorithm.
     #[arg(long, value_name = "KIND")]

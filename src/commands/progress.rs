@@ -72,7 +72,7 @@ impl Observer for Progress {
 
 /// One line for all cases of a variant and type that share a reason: a sweep of hundreds says it once.
 fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
-    let variant = |id: &CaseId| (id.algorithm, id.variant.clone(), id.dtype);
+    let variant = |id: &CaseId| (id.algorithm, id.variant.clone(), id.dtype, id.layout);
     let mut lines: Vec<(&CaseId, &str, usize)> = vec![];
     for (id, reason) in skipped {
         match lines.iter_mut().find(|(first, why, _)| why == reason && variant(first) == variant(id)) {
@@ -96,8 +96,8 @@ mod tests {
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
         let case = |variant: &str, dtype, extents: &str, reason: &str| {
             let (variant, extents) = (variant.into(), extents.into());
-            let id =
-                CaseId { algorithm: "matmul", variant, dtype, extents, input: None, subgroup_size: None, stop: None };
+            let (algorithm, layout, input) = ("matmul", None, None);
+            let id = CaseId { algorithm, variant, dtype, extents, layout, input, subgroup_size: None, stop: None };
             (id, reason.to_string())
         };
         let skipped = [

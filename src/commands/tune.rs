@@ -2,7 +2,7 @@
 
 use super::{Answer, beside, interrupt};
 use crate::algorithms::matmul::Tunable;
-use crate::algorithms::{self, Algorithm};
+use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Nanos, Work, rounded};
@@ -187,7 +187,7 @@ impl Tuning {
 
 /// The algorithm and the problems to search.
 fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
-    let TuneArgs { algorithm: name, mut variant, size, dtype, device, seed, .. } = args;
+    let TuneArgs { algorithm: name, mut variant, size, dtype, layout, device, seed, .. } = args;
     let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
     let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let Some(first) = known.first() else {
@@ -198,7 +198,9 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     } else if variant == ["all"] {
         variant = known.iter().map(ToString::to_string).collect();
     }
-    let selection = Selection { algorithm: vec![name], variant, size, dtype, device, seed, ..Selection::default() };
+    let algorithms = vec![name];
+    let selection =
+        Selection { algorithm: algorithms, variant, size, dtype, layout, device, seed, ..Selection::default() };
     let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| variant.name).find(|name| !known.contains(name));
@@ -236,7 +238,8 @@ fn searches<'a>(
     device: &DeviceInfo,
 ) -> impl Iterator<Item = (&'a CaseGroup, &'static Tunable)> {
     run.groups_on(device.kind).flat_map(move |group| {
-        let variants = group.variants.iter().filter(|variant| variant.supports(group.spec.dtype));
+        let CaseSpec { dtype, layout, .. } = group.spec;
+        let variants = group.variants.iter().filter(move |variant| variant.shaders(dtype, layout).is_some());
         variants.filter_map(move |variant| Some((group, algorithm.tunable(variant)?)))
     })
 }
@@ -257,6 +260,7 @@ fn results(
         algorithm: algorithm.name.into(),
         variant: tunable.variant.into(),
         dtype: group.spec.dtype,
+        layout: group.spec.layout,
         sizes: tuned::class(group.spec.size),
         tile: None,
         gflops: 0.0,

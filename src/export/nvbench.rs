@@ -39,7 +39,7 @@ struct State {
     skip_reason: Option<String>,
 }
 
-const AXES: [&str; 5] = ["Variant", "T", "Size", "Input", "Subgroup"];
+const AXES: [&str; 6] = ["Variant", "T", "Layout", "Size", "Input", "Subgroup"];
 
 /// A state for each case; those without a time are skipped, with the reason.
 ///
@@ -95,9 +95,11 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
 }
 
 /// The values of a case along [`AXES`].
-fn values(case: &Case) -> [String; 5] {
+fn values(case: &Case) -> [String; 6] {
     let subgroup = case.subgroup_size.map_or_else(|| "default".into(), |width| width.to_string());
-    [case.variant.clone(), case.dtype.to_string(), case.size.to_string(), case.input.to_string(), subgroup]
+    let kind = [case.variant.clone(), case.dtype.to_string(), case.layout.to_string()];
+    let [variant, dtype, layout] = kind;
+    [variant, dtype, layout, case.size.to_string(), case.input.to_string(), subgroup]
 }
 
 fn axes(cases: &[&Case]) -> Vec<Value> {

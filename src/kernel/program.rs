@@ -31,6 +31,8 @@ pub struct Program {
     pub scratch: Vec<BufferSpec>,
     /// The arithmetic that it computes in, where that is not of the element type.
     pub computes: Option<Computes>,
+    /// Why it does not solve the case on any device, where it does not.
+    pub refusal: Option<String>,
 }
 
 /// Arithmetic in another type than that of the elements.
@@ -410,6 +412,12 @@ impl Program {
         Self { steps: vec![Step::Dispatch(dispatch)], ..Self::default() }
     }
 
+    /// No program: the variant does not solve cases of this shape.
+    #[must_use]
+    pub fn refused(reason: String) -> Self {
+        Self { refusal: Some(reason), ..Self::default() }
+    }
+
     /// Sets the error allowed beyond the tolerance of the problem.
     #[must_use]
     pub fn allowing(mut self, allowance: f64) -> Self {
@@ -478,7 +486,7 @@ impl Program {
     #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
-        device.unusable().or_else(|| self.too_long()).or_else(unsupported)
+        device.unusable().or_else(|| self.refusal.clone()).or_else(|| self.too_long()).or_else(unsupported)
     }
 
     /// Why a buffer of its own is too long, if one has more elements than 32 bits can count: padding makes it longer

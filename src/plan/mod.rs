@@ -8,6 +8,7 @@ use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
+use crate::basis::layout::Layout;
 use crate::basis::size::{Size, Sweep};
 use crate::device::capability::DeviceKind;
 use crate::host;
@@ -132,6 +133,8 @@ pub struct CaseId {
     pub dtype: DType,
     /// The size written out in full: `1024x1024x1024`.
     pub extents: String,
+    /// The layout of the operands, where it is not the default.
+    pub layout: Option<Layout>,
     /// The kind of input, where it is not the default.
     pub input: Option<Input>,
     /// The sub-group size that is required.
@@ -143,8 +146,11 @@ pub struct CaseId {
 impl fmt::Display for CaseId {
     /// `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, variant, dtype, extents, input, subgroup_size, stop } = self;
+        let Self { algorithm, variant, dtype, extents, layout, input, subgroup_size, stop } = self;
         let mut id = format!("{algorithm}/{variant}/{dtype}/{extents}");
+        if let Some(layout) = layout {
+            id = format!("{id}/{layout}");
+        }
         if let Some(input) = input {
             id = format!("{id}/{input}");
         }
@@ -180,6 +186,7 @@ impl CaseGroup {
             variant: variant.into(),
             dtype: spec.dtype,
             extents: (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents()),
+            layout: spec.layout.unusual(),
             input: (spec.input != algorithm.inputs[0]).then_some(spec.input),
             subgroup_size: spec.subgroup_size,
             stop: (algorithm.iterative && spec.stop != StopRule::default()).then_some(spec.stop),
@@ -358,6 +365,7 @@ struct Axes {
     /// Whether no variant was named: then those that lack an element type are left out of it.
     any_variant: bool,
     dtypes: Vec<DType>,
+    layouts: Vec<Layout>,
     inputs: Vec<Input>,
     /// Whether no kind of input was named: then those other than the default are for cheap problems that make sense.
     any_input: bool,
@@ -383,6 +391,7 @@ impl Axes {
         Ok(Self {
             algorithm,
             dtypes: chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)?,
+            layouts: chosen_layouts(algorithm, &selection.layout, purpose)?,
             inputs: chosen_inputs(algorithm, selection.input.as_deref(), purpose)?,
             sizes: chosen_sizes(algorithm, &selection.size, purpose)?,
             subgroup_sizes: chosen_subgroups(&selection.subgroup_size)?,
@@ -398,11 +407,13 @@ impl Axes {
 
     /// The problems: the product of the axes except the variants, each with the devices that it is for.
     fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
-        let types = self.dtypes.iter().flat_map(|dtype| self.inputs.iter().map(move |input| (*dtype, *input)));
-        let sized = types.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
+        let types = self.dtypes.iter().flat_map(|dtype| self.layouts.iter().map(move |layout| (*dtype, *layout)));
+        let kinds = types.flat_map(|kind| self.inputs.iter().map(move |input| (kind, *input)));
+        let sized = kinds.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
         let required = sized.flat_map(|(kind, size)| self.subgroup_sizes.iter().map(move |width| (kind, size, *width)));
-        required.map(|((dtype, input), (size, on), subgroup_size)| {
-            (CaseSpec { size, dtype, input, seed: self.seed, subgroup_size, stop: self.stop, tile: None }, on)
+        required.map(|(((dtype, layout), input), (size, on), subgroup_size)| {
+            let Self { seed, stop, .. } = *self;
+            (CaseSpec { size, dtype, layout, input, seed, subgroup_size, stop, tile: None }, on)
         })
     }
 
@@ -412,15 +423,16 @@ impl Axes {
         for (spec, on) in self.problems() {
             if self.makes_sense(&spec)? {
                 let Self { algorithm, pick, on_host, .. } = *self;
-                groups.push(CaseGroup { algorithm, spec, variants: self.variants_for(spec.dtype), on, pick, on_host });
+                groups.push(CaseGroup { algorithm, spec, variants: self.variants_for(&spec), on, pick, on_host });
             }
         }
         Ok(groups)
     }
 
-    /// The variants for a type. Who asks for all means those that have it; who names one learns that it has not.
-    fn variants_for(&self, dtype: DType) -> Vec<&'static Variant> {
-        let has = |variant: &&Variant| !self.any_variant || variant.supports(dtype);
+    /// The variants for a type and layout. Who asks for all means those that have it; who names one learns that it has
+    /// not.
+    fn variants_for(&self, spec: &CaseSpec) -> Vec<&'static Variant> {
+        let has = |variant: &&Variant| !self.any_variant || variant.shaders(spec.dtype, spec.layout).is_some();
         self.variants.iter().copied().filter(has).collect()
     }
 
@@ -602,6 +614,23 @@ fn chosen_dtypes(
             Err(format!("no chosen variant of {} has dtype {dtype}; available: {}", algorithm.name, known.join(", ")))
         }
         None => Ok(dtypes),
+    }
+}
+
+fn chosen_layouts(algorithm: &Algorithm, names: &[String], purpose: Purpose) -> Result<Vec<Layout>, String> {
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.layouts[..1].to_vec(),
+            Purpose::Verify => algorithm.layouts.to_vec(),
+        });
+    }
+    let layouts = unique(names.iter().map(|name| name.parse::<Layout>()), |a, b| a == b)?;
+    match layouts.iter().find(|layout| !algorithm.layouts.contains(layout)) {
+        Some(layout) => {
+            let known: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
+            Err(format!("{} has no layout {layout}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(layouts),
     }
 }
 

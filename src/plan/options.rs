@@ -34,6 +34,11 @@ pub struct Selection {
     #[serde(deserialize_with = "one_or_many")]
     pub dtype: Vec<String>,
 
+    /// matmul: layouts of the operands: nn (A stored M×K, B K×N), nt (B stored N×K), tn (A stored K×M) [default: nn].
+    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
+    #[serde(deserialize_with = "one_or_many")]
+    pub layout: Vec<String>,
+
     /// Kind of input data, such as uniform ([0,1), as in the posts), signed ([-1,1)) or hilbert; `gpukern list` names
     /// those of each algorithm, its default first.
     #[arg(long, value_name = "KIND")]
@@ -143,6 +148,7 @@ impl Selection {
             variant: list(self.variant, config.variant),
             size: list(self.size, config.size),
             dtype: list(self.dtype, config.dtype),
+            layout: list(self.layout, config.layout),
             input: self.input.or(config.input),
             device: list(self.device, config.device),
             seed: self.seed.or(config.seed),
@@ -169,6 +175,7 @@ impl Selection {
             ("variant", &self.variant),
             ("size", &self.size),
             ("dtype", &self.dtype),
+            ("layout", &self.layout),
             ("device", &self.device),
             ("subgroup-size", &self.subgroup_size),
         ];
@@ -321,6 +328,7 @@ mod tests {
             variant: list(&["naive", "v2"]),
             size: list(&["64..128", "1000x70x130"]),
             dtype: list(&["f32", "f16"]),
+            layout: list(&["nn", "nt"]),
             input: text("signed"),
             device: list(&["0", "llvm pipe"]),
             seed: Some(7),

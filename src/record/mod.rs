@@ -9,6 +9,7 @@ pub(crate) mod schema;
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Check, CheckMethod, Form, Problem, StopRule, Variant};
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::units::{Nanos, Work};
 use crate::device::capability::DeviceInfo;
@@ -82,6 +83,9 @@ pub struct Case {
     pub variant: String,
     /// Element type.
     pub dtype: DType,
+    /// Layout of the operands; absent where neither is stored transposed.
+    #[serde(default, skip_serializing_if = "Layout::is_default")]
+    pub layout: Layout,
     /// Size as it was asked for: `1024`.
     #[cfg_attr(test, schemars(with = "String"))]
     pub size: CaseSize,
@@ -427,6 +431,13 @@ impl Case {
         self.subgroup_size.map_or_else(|| self.size.to_string(), |width| format!("{} @{width}", self.size))
     }
 
+    /// What the cases of a table have in common, as its heading: `matmul f32 nt, uniform input`.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        let layout = self.layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
+        format!("{} {}{layout}, {} input", self.algorithm, self.dtype, self.input)
+    }
+
     /// Its variant, if this program has it.
     #[must_use]
     pub fn registered(&self) -> Option<&'static Variant> {
@@ -443,7 +454,7 @@ impl Case {
     /// nor device matter.
     #[must_use]
     pub fn same_problem(&self, other: &Self) -> bool {
-        let problem = |case: &Self| (case.dtype, case.input, case.seed, case.stop);
+        let problem = |case: &Self| (case.dtype, case.layout, case.input, case.seed, case.stop);
         self.algorithm == other.algorithm && problem(self) == problem(other) && self.size.same(&other.size)
     }
 
@@ -477,6 +488,7 @@ impl Case {
             algorithm: group.algorithm.name.into(),
             variant: variant.into(),
             dtype: group.spec.dtype,
+            layout: group.spec.layout,
             size: group.spec.size.into(),
             input: group.spec.input,
             seed: group.spec.seed,

@@ -11,7 +11,8 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn text(trial: &Trial) -> String {
     let case = &trial.a.case;
-    let mut out = format!("{} {} {}, {} input\n", case.algorithm, case.dtype, case.row(), case.input);
+    let layout = case.layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
+    let mut out = format!("{} {}{layout} {}, {} input\n", case.algorithm, case.dtype, case.row(), case.input);
     let _ = writeln!(out, "{}", verdict(trial));
     let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
     let unit = medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value);

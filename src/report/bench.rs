@@ -52,7 +52,7 @@ fn hosts<'a>(record: &'a Record, section: &Section<'_>) -> Vec<&'a Case> {
     let is_host = |case: &Case| record.devices.iter().any(|d| d.index == case.device && d.kind == DeviceKind::Host);
     let first = section.cases[0];
     let same = |case: &&Case| {
-        (&case.algorithm, case.dtype, case.input) == (&first.algorithm, first.dtype, first.input)
+        case.heading() == first.heading()
             && section.device.kind != DeviceKind::Host
             && is_host(case)
             && case.measured().is_some()
@@ -164,7 +164,7 @@ fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Se
             out.push('\n');
         }
         let device = section.device;
-        let _ = writeln!(out, "{} {}, {} input", case.algorithm, case.dtype, case.input);
+        let _ = writeln!(out, "{}", case.heading());
         let _ = writeln!(out, "device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
         body(&section, &mut out);
     }
@@ -174,10 +174,7 @@ fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Se
 fn sections(record: &Record) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = vec![];
     for case in &record.cases {
-        let same = |other: &Case| {
-            (other.device, &other.algorithm, other.dtype, other.input)
-                == (case.device, &case.algorithm, case.dtype, case.input)
-        };
+        let same = |other: &Case| (other.device, other.heading()) == (case.device, case.heading());
         match sections.iter_mut().find(|section| same(section.cases[0])) {
             Some(section) => section.cases.push(case),
             None => {
@@ -285,6 +282,7 @@ pub(crate) mod tests {
     use crate::algorithms::CheckMethod;
     use crate::algorithms::input::Input;
     use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
     use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::method::CacheState;
@@ -298,6 +296,7 @@ pub(crate) mod tests {
             algorithm: "matmul".into(),
             variant: variant.into(),
             dtype: DType::F32,
+            layout: Layout::Nn,
             size: "64".into(),
             input: Input::Uniform,
             seed: 1,

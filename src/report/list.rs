@@ -2,6 +2,7 @@
 
 use crate::algorithms::{Algorithm, Sweeps, Variant};
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::device::capability::{Requirement, requirement};
 use std::fmt::Write;
 
@@ -32,6 +33,11 @@ pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
             let _ = writeln!(out, "    shows    {}", variant.summary);
             let _ = writeln!(out, "    from     {}", variant.source);
             let _ = writeln!(out, "    dtypes   {}", dtypes.join(", "));
+            if algorithm.layouts.len() > 1 {
+                let has = |layout: &&Layout| DType::ALL.iter().any(|d| variant.shaders(*d, **layout).is_some());
+                let layouts: Vec<_> = algorithm.layouts.iter().filter(has).map(|layout| layout.name()).collect();
+                let _ = writeln!(out, "    layouts  {}", layouts.join(", "));
+            }
             let _ = writeln!(out, "    needs    {}", needs(variant));
         }
     }
@@ -41,7 +47,7 @@ pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
 /// What the variant needs of a device, for any element type and for particular ones.
 fn needs(variant: &Variant) -> String {
     let of = |dtype| -> Vec<&'static str> {
-        let shaders = variant.shaders(dtype).unwrap_or_default();
+        let shaders = variant.shaders(dtype, Layout::default()).unwrap_or_default();
         let mut names = vec![];
         for name in shaders.iter().flat_map(|shader| shader.interface.capabilities.iter()) {
             let need = match requirement(name) {

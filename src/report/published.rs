@@ -3,6 +3,7 @@
 use super::bench::status;
 use super::table;
 use crate::algorithms::Variant;
+use crate::basis::layout::Layout;
 use crate::basis::units::{Nanos, significant};
 use crate::plan::options::{Contains, Published};
 use crate::plan::{Figures, PlannedRun, VariantChoice};
@@ -61,7 +62,9 @@ fn millis(time: Nanos) -> String {
 
 /// What was published of the case, as printed there.
 fn figure(figures: &Figures, case: &Case) -> String {
-    let same = case.algorithm == figures.algorithm.name && case.dtype == figures.dtype;
+    // Nobody published a product of operands that are stored transposed.
+    let kind = (&*case.algorithm, case.dtype, case.layout);
+    let same = kind == (figures.algorithm.name, figures.dtype, Layout::Nn);
     let found = case.size.known().filter(|_| same).and_then(|size| figures.of(&case.variant, size));
     found.map_or_else(|| "–".into(), |time| time.to_string())
 }
@@ -108,6 +111,7 @@ mod tests {
         let others = [
             Case { algorithm: "lu".into(), ..case.clone() },
             Case { dtype: crate::basis::dtype::DType::F64, ..case.clone() },
+            Case { layout: Layout::Nt, ..case.clone() },
             Case { size: "65".into(), ..case.clone() },
             Case { variant: "local".into(), ..case },
         ];

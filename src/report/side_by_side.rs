@@ -15,10 +15,9 @@ pub(crate) fn text(record: &Record) -> String {
     for device in devices() {
         let _ = writeln!(out, "  [{}] {} ({})", device.index, device.name, device.kind);
     }
-    let kind = |case: &Case| format!("{} {}, {} input", case.algorithm, case.dtype, case.input);
-    let kinds: Vec<_> = record.cases.iter().map(kind).collect();
+    let kinds: Vec<_> = record.cases.iter().map(Case::heading).collect();
     for title in distinct(kinds.iter().map(String::as_str)) {
-        let cases = record.cases.iter().filter(|case| kind(case) == title);
+        let cases = record.cases.iter().filter(|case| case.heading() == title);
         let cases: Vec<_> = cases.filter(|case| devices().any(|device| device.index == case.device)).collect();
         let columns = devices().map(|device| format!("[{}]", device.index));
         let headings = ["size", "variant", ""].map(String::from).into_iter().chain(columns);

@@ -10,11 +10,13 @@ pub(crate) fn table(record: &Record) -> String {
     let mut out = String::new();
     for device in &record.devices {
         let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
-        let mut table = table::new(["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "worst / allowed"]);
+        let mut table =
+            table::new(["algorithm", "variant", "dtype", "layout", "passed", "skipped", "wrong", "worst / allowed"]);
         let mut rows: Vec<(&Case, Tally)> = vec![];
         for case in record.cases.iter().filter(|case| case.device == device.index) {
             let same = |other: &Case| {
-                (&other.algorithm, &other.variant, other.dtype) == (&case.algorithm, &case.variant, case.dtype)
+                let kind = (&other.algorithm, &other.variant, other.dtype, other.layout);
+                kind == (&case.algorithm, &case.variant, case.dtype, case.layout)
             };
             let row = rows.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
                 rows.push((case, Tally::default()));
@@ -27,12 +29,13 @@ pub(crate) fn table(record: &Record) -> String {
                 case.algorithm.clone(),
                 case.variant.clone(),
                 case.dtype.to_string(),
+                case.layout.to_string(),
                 tally.passed.to_string(),
                 tally.skipped.to_string(),
                 tally.wrong.to_string(),
                 tally.closest.map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share)),
             ];
-            table.add_row(table::row(cells, 3));
+            table.add_row(table::row(cells, 4));
         }
         out.push_str(&table::text(&table));
     }

@@ -6,6 +6,7 @@ use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
@@ -77,6 +78,9 @@ pub struct Kept {
     pub algorithm: String,
     pub variant: String,
     pub dtype: DType,
+    /// The layout of the operands; none where it is the default.
+    #[serde(default, skip_serializing_if = "Layout::is_default")]
+    pub layout: Layout,
     /// The class of sizes, as [`class`] names it.
     pub sizes: String,
     /// The best tile; none for a variant that was only measured.
@@ -101,6 +105,9 @@ pub struct Kept {
     pub gpukern: String,
 }
 
+/// What a result is of: model, algorithm, element type, layout, class of sizes, variant.
+type Key<'a> = (&'a Model, &'a str, &'a str, &'a str, &'a str, &'a str);
+
 impl Kept {
     /// The day on which it was found.
     #[must_use]
@@ -109,8 +116,8 @@ impl Kept {
     }
 
     /// The key of a result: of two with the same key, the later replaces the earlier.
-    fn key(&self) -> (&Model, &str, &str, &str, &str) {
-        (&self.model, &self.algorithm, self.dtype.name(), &self.sizes, &self.variant)
+    fn key(&self) -> Key<'_> {
+        (&self.model, &self.algorithm, self.dtype.name(), self.layout.name(), &self.sizes, &self.variant)
     }
 }
 
@@ -226,8 +233,8 @@ impl Tuned {
         algorithm: &'a Algorithm,
         spec: &CaseSpec,
     ) -> impl Iterator<Item = &'a Kept> {
-        let (model, sizes, dtype) = (Model::of(device), class(spec.size), spec.dtype);
-        let holds = move |kept: &&Kept| kept.model == model && kept.dtype == dtype && kept.sizes == sizes;
+        let (model, sizes, kind) = (Model::of(device), class(spec.size), (spec.dtype, spec.layout));
+        let holds = move |kept: &&Kept| kept.model == model && (kept.dtype, kept.layout) == kind && kept.sizes == sizes;
         self.results.iter().filter(|kept| kept.algorithm == algorithm.name).filter(holds)
     }
 
@@ -242,7 +249,8 @@ impl Tuned {
     ) -> Option<(Tile, &Kept)> {
         let mut results = self.results.iter();
         let (model, sizes) = (Model::of(device), class(spec.size));
-        let found = results.find(|kept| kept.key() == (&model, algorithm.name, spec.dtype.name(), &sizes, variant))?;
+        let (dtype, layout) = (spec.dtype.name(), spec.layout.name());
+        let found = results.find(|kept| kept.key() == (&model, algorithm.name, dtype, layout, &sizes, variant))?;
         Some((found.tile?, found))
     }
 }
@@ -381,6 +389,7 @@ mod tests {
             algorithm: "matmul".into(),
             variant: variant.into(),
             dtype: DType::F32,
+            layout: Layout::Nn,
             sizes: sizes.into(),
             tile,
             gflops,

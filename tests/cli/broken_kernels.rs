@@ -1,8 +1,8 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
 use gpukern::{
-    CacheFolder, Case, DType, Device, Instance, Observer, Outcome, PlannedRun, Purpose, Runner, Selection, Shader,
-    Timing, Validation, find_algorithm,
+    CacheFolder, Case, DType, Device, Instance, Layout, Observer, Outcome, PlannedRun, Purpose, Runner, Selection,
+    Shader, Timing, Validation, find_algorithm,
 };
 use std::sync::atomic::AtomicBool;
 
@@ -64,7 +64,7 @@ fn every_variation_is_caught(
 
     // The software device has no matrix units to break kernels on.
     let variants = find_algorithm(algorithm).expect("it is registered").variants.iter().filter(|variant| {
-        let shaders = variant.shaders(DType::F32).unwrap_or_default();
+        let shaders = variant.shaders(DType::F32, Layout::Nn).unwrap_or_default();
         let matrices = |shader: &&Shader| shader.declares("CooperativeMatrixKHR");
         variant.kernels.iter().any(|kernel| wanted(variant.name, kernel))
             && !shaders.is_empty()

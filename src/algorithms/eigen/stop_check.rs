@@ -9,6 +9,7 @@ use super::streaming::{Quads, over_parts, scratch};
 use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
@@ -25,6 +26,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     verify_size: AWKWARD_VECTORS,
     iterative: false,
     inputs: &[Input::Converged, Input::Uniform, Input::Boundary, Input::Wrap],
+    layouts: &[Layout::Nn],
     variants: &[
         Variant {
             name: "global",

@@ -10,6 +10,7 @@ mod variants;
 use super::input::Input;
 use super::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
@@ -32,6 +33,7 @@ pub(crate) static LU: Algorithm = Algorithm {
         Input::Wilkinson,
         Input::IllScaled,
     ],
+    layouts: &[Layout::Nn],
     variants: variants::VARIANTS,
     tunable: &[],
     favourites: None,

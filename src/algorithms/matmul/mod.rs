@@ -1,4 +1,4 @@
-//! Matrix product C = A·B, row major: A is M×K, B is K×N, C is M×N.
+//! Matrix product C = A·B, row major: A is M×K, B is K×N, C is M×N; one of A and B may be stored transposed.
 //!
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
@@ -13,6 +13,7 @@ use super::dims::Dims;
 use super::input::{Input, generator, random};
 use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Oracle, Problem, Sweeps};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
@@ -33,6 +34,7 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     },
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
+    layouts: &Layout::ALL,
     variants: variants::VARIANTS,
     tunable: tuning::TUNABLE,
     favourites: Some(tuning::favourites),
@@ -115,7 +117,13 @@ impl Problem for Matmul {
     }
 
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        Box::new(oracle::Expected::new(self.dims, &self.case, &inputs[0], &inputs[1]))
+        let Dims { m, k, .. } = self.dims;
+        let [a, b] = [&inputs[0], &inputs[1]];
+        Box::new(match self.case.layout {
+            Layout::Nn => oracle::Expected::new(self.dims, &self.case, a, b),
+            Layout::Nt => oracle::Expected::new(self.dims, &self.case, a, &b.transposed(k as usize)),
+            Layout::Tn => oracle::Expected::new(self.dims, &self.case, &a.transposed(m as usize), b),
+        })
     }
 }
 

@@ -8,6 +8,8 @@ use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
 
+/// The argument that says how many parts there are. No constant: for another number nothing need be compiled.
+const PARTS: &str = "PARTS";
 /// Buffers of a product: A, B and C.
 const OPERANDS: usize = 3;
 /// Invocations of a work-group of the second pass.
@@ -39,11 +41,16 @@ pub(super) fn program(
     let dtype = stored(case.dtype, &tile);
     program.scratch.push(BufferSpec { name: "sums of parts", role: Role::Scratch, dtype, len });
     if let Some(Step::Dispatch(last)) = program.steps.pop() {
-        let product = last.argument("C", Value::Buffer(sums)).constant("PARTS", tile.k_parts);
+        let product = last.argument("C", Value::Buffer(sums)).argument(PARTS, Value::U32(tile.k_parts));
         program.steps.push(Step::Dispatch(product));
     }
     program.steps.push(Step::Dispatch(added_up(sum, sums, count, tile.k_parts, device)));
     program
+}
+
+/// The argument that kernels for parts take beyond those of others: a number, which [`program`] then sets.
+pub(super) fn argument(shader: &'static Shader) -> Option<(&'static str, Value)> {
+    shader.interface.arguments.iter().any(|argument| argument.name == PARTS).then_some((PARTS, Value::U32(1)))
 }
 
 /// Slabs of the longest part.
@@ -57,11 +64,10 @@ fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, dev
     let group = SUMMING.min(device.limits.group_invocations);
     let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min(u64::from(parts / 2).max(1));
     let down = 1 << wanted.ilog2();
-    let arguments = [("SUMS", Value::Buffer(sums)), ("C", Value::Buffer(BufferId(2))), ("COUNT", number(count))];
+    let arguments = [("SUMS", Value::Buffer(sums)), ("C", Value::Buffer(BufferId(2))), ("COUNT", number(count)), (PARTS, Value::U32(parts))];
     Dispatch::new(shader, &arguments)
         .group_size([group, 1, 1])
         .groups(in_groups(quads.div_ceil(u64::from(group / down)), device))
-        .constant("PARTS", parts)
         .constant("DOWN", down)
         .loops(u64::from(parts.div_ceil(down) + down))
 }

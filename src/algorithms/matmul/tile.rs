@@ -3,6 +3,7 @@
 use super::Dims;
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
 use serde::{Deserialize, Serialize};
@@ -179,24 +180,33 @@ impl BlockDivision {
         }
     }
 
-    /// Shared memory of a work-group, for elements of `dtype`.
-    pub(super) fn shared_bytes(self, tile: &Tile, dtype: DType) -> Bytes {
+    /// Shared memory of a work-group, for the elements and the layout of a case.
+    pub(super) fn shared_bytes(self, tile: &Tile, case: &CaseSpec) -> Bytes {
+        let CaseSpec { dtype, layout, .. } = *case;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp
         // in its place.
-        let slabs = |dtype: DType| {
-            let [rows_of_b, length_of_b] = if by_columns(dtype) { [bn, bk] } else { [bk, bn] };
-            bm * (bk * dtype.bytes() + 16) + rows_of_b * (length_of_b * dtype.bytes() + 16)
+        let slab = |rows: u64, length: u64, dtype: DType| rows * (length * dtype.bytes() + 16);
+        let along = |edge, dtype| slab(edge, bk, dtype);
+        let across = |edge, dtype| slab(bk, edge, dtype);
+        let slabs = || {
+            let a = if layout == Layout::Tn && !transposes(dtype) { across(bm, dtype) } else { along(bm, dtype) };
+            let b = if layout == Layout::Nt || transposes(dtype) { along(bn, dtype) } else { across(bn, dtype) };
+            a + b
         };
         let staged = || {
             let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
             (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
         };
         Bytes(match self {
-            // A slab of A, padded by a quad as in `tiled`, and one of B.
-            Self::Columns | Self::Quads | Self::Warps => dtype.bytes().max(4) * bk * (bm + 4 + bn),
-            Self::Matrices(_) => slabs(dtype).max(staged()),
-            Self::Halves => (2 * slabs(DType::F16)).max(staged()),
+            // A slab of A, padded by a quad as in `tiled`, and one of B, padded where it is transposed.
+            Self::Columns | Self::Quads | Self::Warps => {
+                let padding = if layout == Layout::Nt { 4 } else { 0 };
+                dtype.bytes().max(4) * bk * (bm + 4 + bn + padding)
+            }
+            Self::Matrices(_) => slabs().max(staged()),
+            // The halves are of layout nn, whatever that of the operands.
+            Self::Halves => (2 * (along(bm, DType::F16) + across(bn, DType::F16))).max(staged()),
             Self::Block(_) => 0,
         })
     }
@@ -256,11 +266,17 @@ impl BlockDivision {
                     (shape.n, tn, "parts are the device's matrices, with as many columns"),
                     (tn, shape.n, "parts are the device's matrices, with as many columns"),
                     (shape.k, bk, "a slab consists of the device's matrices"),
-                    (piece, bk, "rows of A are moved 16 bytes at a time"),
-                    (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
+                    (piece, bk, "rows of a slab are moved 16 bytes at a time"),
                 ])?;
-                // What is moved by columns may leave some invocations idle.
-                if !by_columns(dtype) {
+                // What is transposed on its way may leave some invocations idle. Halves are of layout nn.
+                let layout = if self == Self::Halves { Layout::Nn } else { case.layout };
+                if layout != Layout::Tn || !transposes(dtype) {
+                    all_divide(&[
+                        (piece, bm, "rows of A are moved 16 bytes at a time"),
+                        (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
+                    ])?;
+                }
+                if layout == Layout::Nt || !transposes(dtype) {
                     all_divide(&[
                         (piece, bn, "rows of B are moved 16 bytes at a time"),
                         (invocations, bk * bn / piece, "the invocations must divide the pieces of a slab of B"),
@@ -281,7 +297,7 @@ impl BlockDivision {
                 limits.group_invocations
             ));
         }
-        let shared = self.shared_bytes(tile, case.dtype);
+        let shared = self.shared_bytes(tile, case);
         if shared > limits.shared_memory {
             return Err(format!("needs {shared} of shared memory; the device has {}", limits.shared_memory));
         }
@@ -289,8 +305,9 @@ impl BlockDivision {
     }
 }
 
-/// Whether `coopmat` keeps B by columns in shared memory: see `matmul-b-columns.glsl`.
-pub(super) fn by_columns(dtype: DType) -> bool {
+/// Whether `coopmat` transposes an operand whose rows lie across K on its way to shared memory: see
+/// `matmul-parcels.glsl`.
+pub(super) fn transposes(dtype: DType) -> bool {
     dtype == DType::I8
 }
 
@@ -484,7 +501,7 @@ mod tests {
         let legal = |tile: Tile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
         assert_eq!(legal(LARGE, &device), Ok(()));
         assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
-        assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, DType::F32), Bytes(16 * (132 + 128) * 4));
+        assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, &case(1)), Bytes(16 * (132 + 128) * 4));
         let error = |tile: Tile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
         let message = error(Tile { wm: 48, ..LARGE }, &device);
         assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");

@@ -262,7 +262,7 @@ mod tests {
         assert!(!small.is_empty() && small.len() < large.len(), "{} of {}", small.len(), large.len());
         let [invocations, shared] = [
             small.iter().map(|tile| u64::from(BlockDivision::Warps.invocations(tile, 32))).max(),
-            small.iter().map(|tile| BlockDivision::Warps.shared_bytes(tile, DType::F32).0).max(),
+            small.iter().map(|tile| BlockDivision::Warps.shared_bytes(tile, &case(1024)).0).max(),
         ];
         assert!(invocations <= Some(128) && shared <= Some(16 << 10), "{invocations:?} {shared:?}");
     }
@@ -327,7 +327,7 @@ mod tests {
                     let product = |dispatch: &&Dispatch| !dispatch.shader.label().contains("sum-parts");
                     let dispatch = program.dispatches().filter(product).last().expect("a product");
                     let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
-                    let counted = tunable.choice.division.shared_bytes(&tile, dtype);
+                    let counted = tunable.choice.division.shared_bytes(&tile, &case);
                     assert_eq!(counted, taken, "{} {dtype}: {tile}", tunable.variant);
                 }
             }

@@ -2,10 +2,11 @@
 
 use super::Dims;
 use super::parts::{self, in_groups, number};
-use super::tile::{BlockDivision, Choice, Tile, block_shape, by_columns, matrix_shape, piece, stored};
-use super::variants::{block_of, strips};
+use super::tile::{BlockDivision, Choice, Tile, block_shape, matrix_shape, piece, stored, transposes};
+use super::variants::{block_of, row_lengths, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
@@ -84,20 +85,21 @@ pub(super) fn staged(
     let dims = Dims::from(case.size);
     let tile = choice.for_case(case, device);
     let shape = matrix_shape(case.dtype, accumulator, device);
-    let piece = piece(case.dtype);
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
+    let [a, b] = row_lengths(case);
+    // Along K, and across it.
+    let aligned = |length: u64, along: bool| {
+        let multiple = if along || !transposes(case.dtype) { piece(case.dtype) } else { 4 };
+        u32::from(length.is_multiple_of(multiple))
+    };
     let product = |shader| {
         let dispatch = block_of(shader, tile, invocations, dims, device)
-            .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
-            .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(if by_columns(case.dtype) { 4 } else { piece })));
+            .constant("A_ALIGNED", aligned(a, case.layout != Layout::Tn))
+            .constant("B_ALIGNED", aligned(b, case.layout == Layout::Nt));
         Program::single(in_matrices(dispatch, choice.division, tile, case, device))
     };
-    parts::program(shaders, tile, case, device, product).allowing(allowance(
-        accumulator,
-        case.dtype,
-        dims,
-        u64::from(shape.k),
-    ))
+    let allowance = allowance(accumulator, case.dtype, dims, u64::from(shape.k));
+    parts::program(shaders, tile, case, device, product).allowing(allowance)
 }
 
 /// Adds what kernels share in which each sub-group has cooperative matrices: how the block is cut up, and the grid.
@@ -139,7 +141,8 @@ pub(super) fn whole(
     let inside = dims.m.is_multiple_of(u64::from(tile.bm))
         && dims.n.is_multiple_of(u64::from(tile.bn))
         && dims.k.is_multiple_of(u64::from(tile.bk));
-    let aligned = dims.k.is_multiple_of(piece) && dims.n.is_multiple_of(piece);
+    let [a, b] = row_lengths(case);
+    let aligned = [a, b, dims.n].iter().all(|length| length.is_multiple_of(piece));
     let dispatch = block_of(shader, tile, invocations, dims, device)
         .groups(strips(tile, dims, device))
         .subgroups_of(case.subgroup_size(device))
@@ -191,6 +194,8 @@ struct Operand {
     low: BufferId,
     rows: u64,
     columns: u64,
+    /// Whether its columns are stored one behind the other.
+    transposed: bool,
     /// Extents of its halves: whole slabs along K, whole blocks along N.
     padded_rows: u64,
     padded_columns: u64,
@@ -237,6 +242,7 @@ impl Operand {
         ];
         Dispatch::new(shader, &arguments)
             .constant("ALIGNED", u32::from(self.columns.is_multiple_of(4)))
+            .constant("TRANSPOSED", u32::from(self.transposed))
             .group_size([PREPARING, 1, 1])
             .groups(in_groups(pieces.div_ceil(u64::from(PREPARING)), device))
     }
@@ -244,7 +250,8 @@ impl Operand {
 
 /// A and B of a product whose extents are padded to whole slabs and blocks: buffers 0 and 1, and of the scratch from 3 on
 /// their largest magnitudes, then their halves.
-fn operands(dims: Dims, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
+fn operands(case: &CaseSpec, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
+    let dims = Dims::from(case.size);
     let left = Operand {
         matrix: BufferId(0),
         largest: BufferId(3),
@@ -252,6 +259,7 @@ fn operands(dims: Dims, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2
         low: BufferId(6),
         rows: dims.m,
         columns: dims.k,
+        transposed: case.layout == Layout::Tn,
         padded_rows: dims.m,
         padded_columns: padded_k,
         panel_columns: u64::from(tile.bk),
@@ -263,6 +271,7 @@ fn operands(dims: Dims, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2
         low: BufferId(8),
         rows: dims.k,
         columns: dims.n,
+        transposed: case.layout == Layout::Nt,
         padded_rows: padded_k,
         padded_columns: padded_n,
         panel_columns: padded_n,
@@ -277,7 +286,7 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let padded_k = dims.k.next_multiple_of(u64::from(tile.bk));
     let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
     let (c, sums) = (BufferId(2), BufferId(9));
-    let [left, right] = operands(dims, tile, padded_k, padded_n);
+    let [left, right] = operands(case, tile, padded_k, padded_n);
     let part = parts::slabs(tile, dims.k) * u64::from(tile.bk);
     let chunk = chunk_of(dims.k.min(part), u64::from(tile.bk));
     // One chunk needs no memory between chunks; a buffer has an element at least.
@@ -312,6 +321,7 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ("PIECES_OF_N", number(padded_n / PIECE)),
     ];
     let product = |shader| {
+        let arguments: Vec<_> = arguments.into_iter().chain(parts::argument(shader)).collect();
         let product = Dispatch::new(shader, &arguments)
             .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
             .constant("BM", tile.bm)
@@ -358,7 +368,7 @@ mod tests {
     fn a_product_whose_padded_operands_cannot_be_counted_is_refused() {
         let case = |size| CaseSpec::new(&MATMUL, size, DType::F32);
         let split = MATMUL.variant("split").expect("it is in the table");
-        let shaders = split.shaders(DType::F32).expect("it has f32");
+        let shaders = split.shaders(DType::F32, Layout::Nn).expect("it has f32");
         let device = software_device();
         for (size, long) in [
             (Size::Three(40_000, 107_374, 1024), Some("sums of chunks")),

@@ -3,6 +3,7 @@
 use super::tile::{BlockDivision, Choice, Tile};
 use super::{Dims, parts, units};
 use crate::algorithms::{CaseSpec, Measures, Variant};
+use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value, fold};
 use crate::kernel::shaders::Shader;
@@ -119,7 +120,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
-            let dispatch = in_quads(lanes_of(shaders[0], tile, dims, device), dims).constant("TN", tile.tn);
+            let dispatch = in_quads(lanes_of(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
+            let dispatch = dispatch.constant("C_ALIGNED", in_fours(dims.n));
             Program::single(dispatch.loops(iterations(dims, tile)))
         },
     },
@@ -132,8 +134,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/tiled", "matmul/tiled-parts", "matmul/sum-parts"],
         program: |shaders, case, device| {
             let tile = TILED.for_case(case, device);
-            let product = |shader| Program::single(tiled(shader, tile, Dims::from(case.size), device));
-            parts::program(shaders, tile, case, device, product)
+            parts::program(shaders, tile, case, device, |shader| Program::single(tiled(shader, tile, case, device)))
         },
     },
     Variant {
@@ -207,7 +208,7 @@ pub(super) static VARIANTS: &[Variant] = &[
                 .constant("ROWS", rows)
                 .constant("QUADS", quads)
                 .loops(dims.k.div_ceil(4));
-            Program::single(in_quads(dispatch, dims))
+            Program::single(in_quads(dispatch, case))
         },
     },
 ];
@@ -262,8 +263,10 @@ fn iterations(dims: Dims, tile: Tile) -> u64 {
 }
 
 /// The dispatch of `tiled` with this tile, which a search for the best one varies.
-fn tiled(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
-    in_quads(lanes_of(shader, tile, dims, device), dims)
+fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    let dims = Dims::from(case.size);
+    in_quads(lanes_of(shader, tile, dims, device), case)
+        .constant("C_ALIGNED", in_fours(dims.n))
         .constant("WM", tile.wm)
         .constant("WN", tile.wn)
         .constant("TN", tile.tn)
@@ -283,10 +286,24 @@ pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
 }
 
 /// Tells a kernel which operands it can access four elements at a time: see `matmul-quads.glsl`.
-fn in_quads(dispatch: Dispatch, dims: Dims) -> Dispatch {
-    dispatch
-        .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(4)))
-        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(4)))
+fn in_quads(dispatch: Dispatch, case: &CaseSpec) -> Dispatch {
+    let [a, b] = row_lengths(case).map(in_fours);
+    dispatch.constant("A_ALIGNED", a).constant("B_ALIGNED", b)
+}
+
+/// Whether rows of so many elements are whole quads, as a constant.
+fn in_fours(length: u64) -> u32 {
+    u32::from(length.is_multiple_of(4))
+}
+
+/// The lengths of the rows of A and of B as they are stored.
+pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
+    let Dims { m, n, k } = Dims::from(case.size);
+    match case.layout {
+        Layout::Nn => [k, n],
+        Layout::Nt => [k, k],
+        Layout::Tn => [m, n],
+    }
 }
 
 /// A dispatch in which each work-group computes a block of C, with the constants that every tiled kernel has.
@@ -353,7 +370,8 @@ impl Grid {
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
         let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
         let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
-        Dispatch::new(shader, &arguments.into_iter().chain(views).collect::<Vec<_>>()).groups([
+        let arguments = arguments.into_iter().chain(views).chain(parts::argument(shader));
+        Dispatch::new(shader, &arguments.collect::<Vec<_>>()).groups([
             self.across.div_ceil(u64::from(width)),
             y,
             z,
@@ -395,8 +413,8 @@ mod tests {
         let shader = Shader::find("matmul/tiled", DType::F32).expect("it is in glsl/matmul");
         let tile = TILED.software[0];
         for m in [1, 64, 65, 512, 513, 100_000, 10_000_000] {
-            let dims = Dims { m, n: 200, k: 8 };
-            let [strip, across, strips] = tiled(shader, tile, dims, &device).groups;
+            let case = CaseSpec::new(&MATMUL, Size::Three(m, 200, 8), DType::F32);
+            let [strip, across, strips] = tiled(shader, tile, &case, &device).groups;
             let rows = m.div_ceil(u64::from(tile.bm));
             assert_eq!(across, 4);
             assert!(strip * strips >= rows && strip * strips - rows < strips, "{m}: {strips} strips of {strip}");
@@ -434,9 +452,9 @@ mod tests {
         for table in [&TILE_2D, &TILED] {
             for tile in table.gpu.iter().chain(table.software) {
                 assert_eq!(table.division.legal(tile, &case, &device), Ok(()), "{tile:?}");
-                let dispatch = tiled(shader, *tile, Dims { m: 1, n: 1, k: 1 }, &device);
+                let dispatch = tiled(shader, *tile, &case, &device);
                 let shared = Bytes(shader.shared_bytes(&dispatch.constants));
-                assert_eq!(shared, table.division.shared_bytes(tile, DType::F32), "{tile:?}");
+                assert_eq!(shared, table.division.shared_bytes(tile, &case), "{tile:?}");
             }
         }
         // The warps of a GPU's tiles are its sub-groups.

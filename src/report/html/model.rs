@@ -61,8 +61,7 @@ impl<'a> ChartGroup<'a> {
             for case in source.cases() {
                 let same = |group: &Self| {
                     let first = group.first;
-                    (&first.algorithm, first.dtype, first.input, first.chain.is_some())
-                        == (&case.algorithm, case.dtype, case.input, case.chain.is_some())
+                    (first.heading(), first.chain.is_some()) == (case.heading(), case.chain.is_some())
                 };
                 let group = groups.iter().position(same).unwrap_or_else(|| {
                     groups.push(Self { first: case, cases: vec![vec![]; sources.len()] });
@@ -75,7 +74,7 @@ impl<'a> ChartGroup<'a> {
     }
 
     pub(super) fn title(&self) -> String {
-        format!("{} {}, {} input", self.first.algorithm, self.first.dtype, self.first.input)
+        self.first.heading()
     }
 
     fn everything(&self) -> impl Iterator<Item = &'a Case> + Clone {
