@@ -144,6 +144,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "WHAT")]
     pub baseline: Option<BaselineChoice>,
 
+    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
+    #[arg(long)]
+    pub explain: bool,
+
     /// Do not hold cases against the limits of the device.
     #[arg(long)]
     pub no_peak: bool,

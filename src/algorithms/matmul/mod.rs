@@ -2,6 +2,8 @@
 //!
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
+mod auto;
+mod model;
 mod oracle;
 mod parts;
 mod tile;
@@ -18,6 +20,7 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
+pub(crate) use auto::{Candidate, candidates};
 pub(crate) use tile::Tile;
 pub(crate) use tuning::Tunable;
 

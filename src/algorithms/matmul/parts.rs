@@ -64,7 +64,12 @@ fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, dev
     let group = SUMMING.min(device.limits.group_invocations);
     let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min(u64::from(parts / 2).max(1));
     let down = 1 << wanted.ilog2();
-    let arguments = [("SUMS", Value::Buffer(sums)), ("C", Value::Buffer(BufferId(2))), ("COUNT", number(count)), (PARTS, Value::U32(parts))];
+    let arguments = [
+        ("SUMS", Value::Buffer(sums)),
+        ("C", Value::Buffer(BufferId(2))),
+        ("COUNT", number(count)),
+        (PARTS, Value::U32(parts)),
+    ];
     Dispatch::new(shader, &arguments)
         .group_size([group, 1, 1])
         .groups(in_groups(quads.div_ceil(u64::from(group / down)), device))

@@ -24,7 +24,7 @@ pub(super) static TUNABLE: &[Tunable] = &[
 pub struct Tunable {
     /// The variant.
     pub variant: &'static str,
-    choice: &'static Choice,
+    pub(super) choice: &'static Choice,
 }
 
 /// Rows and columns of a block.

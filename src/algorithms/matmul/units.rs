@@ -2,7 +2,7 @@
 
 use super::Dims;
 use super::parts::{self, in_groups, number};
-use super::tile::{BlockDivision, Choice, Tile, block_shape, matrix_shape, piece, stored, transposes};
+use super::tile::{BlockDivision, Choice, Tile, block_shape, matrix_shape, piece, stored};
 use super::variants::{block_of, row_lengths, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
@@ -41,6 +41,16 @@ const WIDE: &[Tile] = &[
     matrices([64, 128, 32], [32, 32]),
     matrices([64, 64, 32], [32, 32]),
     matrices([32, 32, 32], [16, 16]),
+    matrices([16, 128, 64], [16, 32]),
+    matrices([32, 128, 64], [32, 32]),
+    matrices([32, 64, 64], [16, 32]),
+    matrices([64, 128, 64], [32, 64]),
+    matrices([64, 256, 32], [32, 64]),
+    matrices([128, 16, 64], [32, 16]),
+    matrices([128, 32, 64], [32, 32]),
+    matrices([128, 64, 64], [64, 32]),
+    matrices([64, 64, 64], [32, 32]),
+    matrices([128, 128, 64], [64, 64]),
 ];
 
 /// Tiles of `coopmat` for bytes. Half as much to fetch leaves room for blocks of half the size, of which a core holds
@@ -74,6 +84,11 @@ const fn matrices([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2]) -> Tile {
     Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1 }
 }
 
+/// The largest power of two of which `length` is a multiple, at most the elements of a piece.
+fn step(length: u64, dtype: DType) -> u32 {
+    1 << length.trailing_zeros().min(piece(dtype).ilog2())
+}
+
 /// The program of `coopmat`.
 pub(super) fn staged(
     shaders: &[&'static Shader],
@@ -86,16 +101,9 @@ pub(super) fn staged(
     let tile = choice.for_case(case, device);
     let shape = matrix_shape(case.dtype, accumulator, device);
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
-    let [a, b] = row_lengths(case);
-    // Along K, and across it.
-    let aligned = |length: u64, along: bool| {
-        let multiple = if along || !transposes(case.dtype) { piece(case.dtype) } else { 4 };
-        u32::from(length.is_multiple_of(multiple))
-    };
+    let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
     let product = |shader| {
-        let dispatch = block_of(shader, tile, invocations, dims, device)
-            .constant("A_ALIGNED", aligned(a, case.layout != Layout::Tn))
-            .constant("B_ALIGNED", aligned(b, case.layout == Layout::Nt));
+        let dispatch = block_of(shader, tile, invocations, dims, device).constant("A_STEP", a).constant("B_STEP", b);
         Program::single(in_matrices(dispatch, choice.division, tile, case, device))
     };
     let allowance = allowance(accumulator, case.dtype, dims, u64::from(shape.k));
@@ -121,7 +129,7 @@ fn in_matrices(
         .constant("TM", shape.m)
         .constant("TN", shape.n)
         .constant("TK", shape.k)
-        .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(piece(stored(case.dtype, &tile)))))
+        .constant("C_STEP", step(dims.n, stored(case.dtype, &tile)))
         .loops(parts::slabs(tile, dims.k))
         .matrix(shape)
 }

@@ -244,6 +244,15 @@ pub(super) static TILED: Choice = Choice {
         Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
         Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
         Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 128, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 16, bn: 128, bk: 32, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 64, bn: 128, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 64, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 32, bk: 16, wm: 64, wn: 16, tm: 8, tn: 4, k_parts: 1 },
+        Tile { bm: 256, bn: 32, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 16, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
     ],
     software: &[
         Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16, k_parts: 1 },
@@ -371,11 +380,7 @@ impl Grid {
         let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
         let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
         let arguments = arguments.into_iter().chain(views).chain(parts::argument(shader));
-        Dispatch::new(shader, &arguments.collect::<Vec<_>>()).groups([
-            self.across.div_ceil(u64::from(width)),
-            y,
-            z,
-        ])
+        Dispatch::new(shader, &arguments.collect::<Vec<_>>()).groups([self.across.div_ceil(u64::from(width)), y, z])
     }
 }
 
