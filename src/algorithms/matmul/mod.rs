@@ -3,6 +3,7 @@
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
 mod auto;
+mod gemv;
 mod model;
 mod oracle;
 mod parts;

@@ -1,7 +1,7 @@
 //! The variants of matmul. To add one, write a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
 use super::tile::{BlockDivision, Choice, Tile};
-use super::{Dims, parts, units};
+use super::{Dims, gemv, parts, units};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
@@ -210,6 +210,24 @@ pub(super) static VARIANTS: &[Variant] = &[
                 .loops(dims.k.div_ceil(4));
             Program::single(in_quads(dispatch, case))
         },
+    },
+    Variant {
+        name: "gemv",
+        aliases: &[],
+        summary: "at most 8 rows or columns of C: the other operand read once, 16 bytes at a time, K in parts",
+        source: "ours; see docs/matmul.md",
+        measures: Measures::Problem,
+        kernels: &["matmul/gemv-along", "matmul/gemv-across"],
+        program: |shaders, case, device| gemv::program(shaders, false, case, device),
+    },
+    Variant {
+        name: "gemv-texel",
+        aliases: &[],
+        summary: "the same for software devices: operands through texel views",
+        source: "measured on llvmpipe; see docs/matmul.md",
+        measures: Measures::Problem,
+        kernels: &["matmul/gemv-texel-along", "matmul/gemv-texel-across"],
+        program: |shaders, case, device| gemv::program(shaders, true, case, device),
     },
 ];
 
