@@ -157,7 +157,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
     pub tuned: Option<PathBuf>,
 
-    /// Take the built-in tiles, and the built-in rule for `--variant auto`.
+    /// Take the built-in tiles, and the model's choice for `--variant auto`.
     #[arg(long)]
     pub no_tuned: bool,
 
@@ -280,6 +280,10 @@ pub struct TuneArgs {
     /// Sizes [default: those of `bench`].
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
     pub size: Vec<String>,
+
+    /// Search the shapes of a model of yours: a file with one MxNxK a line, comments from # on.
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    pub shapes: Option<PathBuf>,
 
     /// Element types [default: f32].
     #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]

@@ -1,45 +1,60 @@
-//! `bench --explain`: the ways that `auto` chooses from, with predicted and measured times.
+//! `bench --explain`: what `auto` chooses from, with predicted and measured times.
 
-use super::{Answer, interrupt};
+use super::{Answer, beside, interrupt};
+use crate::algorithms::Candidate;
 use crate::basis::error::{Error, Exit};
-use crate::measure::runner::Timing;
+use crate::commands::progress::Progress;
+use crate::device::capability::DeviceInfo;
+use crate::measure::runner::{Observer, Timing};
 use crate::measure::session::{Session, Setup};
-use crate::plan::Plan;
+use crate::plan::{CaseGroup, Plan, VariantChoice};
+use crate::report::explain as report;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
+/// Candidates that are shown: those that should be the fastest, and the best of every variant.
+const SHOWN: usize = 12;
+
+/// Times the candidates of `auto` for every problem of a plan.
 pub(super) fn run(plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
+    let automatic = |group: &&CaseGroup| group.pick == VariantChoice::Auto;
+    if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
+        return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
+    }
     let session = Session::open(setup)?;
     let interrupted = interrupt::listen()?;
-    let mut output = String::new();
+    let mut answer = Answer { output: String::new(), notes: String::new(), exit: Exit::Success };
     for run in &plan.runs {
         for physical in session.select_usable(&run.devices)? {
+            let groups: Vec<_> = run.groups_on(physical.info.kind).filter(automatic).collect();
+            let mut progress = Progress::new(groups.len());
+            progress.device(&physical.info);
             let mut runner = session.runner(physical, Timing::Sample, interrupted)?;
-            for group in run.groups_on(physical.info.kind) {
-                let mut candidates = crate::algorithms::matmul::candidates(&group.spec, &physical.info);
-                if let Ok(n) = std::env::var("MM_QUICK") {
-                    let f: f64 = n.parse().unwrap_or(4.0);
-                    let best = candidates.first().map_or(0.0, |c| c.predicted.0);
-                    candidates.retain(|c| c.predicted.0 < f * best + 5000.0);
-                    candidates.truncate(40);
+            for group in groups {
+                let candidates = shown(group, &physical.info);
+                match runner.explain(group, &candidates) {
+                    Ok(times) => answer.output.push_str(&report::text(&physical.info, group, &candidates, &times)),
+                    Err(reason) => {
+                        let _ = writeln!(answer.notes, "skipped   {} {}: {reason}", group.spec.size, group.spec.dtype);
+                    }
                 }
-                let times = runner.explain(group, &candidates);
-                for (candidate, time) in candidates.iter().zip(times) {
-                    let tile = candidate.tile.map_or_else(|| "-".into(), String::from);
-                    let line = match time {
-                        Ok(time) => format!(
-                            "{} {} {} {} {:.0} {:.0}",
-                            group.spec.size, group.spec.dtype, candidate.variant, tile, candidate.predicted.0, time.0
-                        ),
-                        Err(why) => format!(
-                            "{} {} {} {} {:.0} error {why}",
-                            group.spec.size, group.spec.dtype, candidate.variant, tile, candidate.predicted.0
-                        ),
-                    };
-                    println!("{line}");
-                    let _ = writeln!(output, "{line}");
-                }
+                progress.advance();
             }
+            progress.finish();
         }
     }
-    Ok(Answer { output: String::new(), notes: String::new(), exit: Exit::Success })
+    if interrupted.load(Ordering::Relaxed) {
+        answer.exit = Exit::Interrupted;
+    }
+    answer.exit = beside(answer.exit, session.check_validation(), &mut answer.notes);
+    Ok(answer)
+}
+
+/// The candidates to time, what should be fastest first.
+fn shown(group: &CaseGroup, device: &DeviceInfo) -> Vec<Candidate> {
+    let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.spec, device));
+    let first_of_variant =
+        |index: usize, own: &Candidate| !candidates[..index].iter().any(|c| c.variant == own.variant);
+    let chosen = candidates.iter().enumerate().filter(|(index, own)| *index < SHOWN || first_of_variant(*index, own));
+    chosen.map(|(_, candidate)| *candidate).collect()
 }

@@ -36,7 +36,7 @@ pub(crate) static LU: Algorithm = Algorithm {
     layouts: &[Layout::Nn],
     variants: variants::VARIANTS,
     tunable: &[],
-    favourites: None,
+    candidates: None,
     problem: |case| Ok(Box::new(Lu::new(case)?)),
 };
 

@@ -1,101 +1,177 @@
-//! What `--variant auto` chooses from: the ways to compute a product, each with the time that it should take.
+//! What `--variant auto` chooses from: the ways to compute a product, each with the time that it should take by the
+//! [model](super::model). Its constants for GPUs were fitted to an H100, those for software devices to two cores of llvmpipe, from what
+//! `gpukern bench matmul -V auto --explain` measured; `gpukern tune` measures where they do not hold.
 
-use super::model::{self, Machine, Pace};
+use super::model::{Machine, Pace, Slab, Stream, predicted, streamed};
 use super::parts::slabs;
-use super::tile::{BlockDivision, Tile};
+use super::tile::{BlockDivision, Choice, Tile};
 use super::tuning::TUNABLE;
 use super::{Dims, MATMUL};
-use crate::algorithms::CaseSpec;
+use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
-/// A way to compute a product.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Candidate {
-    /// The variant.
-    pub(crate) variant: &'static str,
-    /// Its tile, where it has a choice.
-    pub(crate) tile: Option<Tile>,
-    /// What it should take.
-    pub(crate) predicted: Nanos,
+/// The paces of tiled kernels on GPUs: in lanes, with and without warps, and in matrices of 16 bits.
+const IN_WARPS: Pace = Pace { products: 115.0, reads: 20_000.0, fetches: 33.0, wait: 250.0, ends: 300.0 };
+const IN_QUADS: Pace = Pace { products: 80.0, reads: 300.0, fetches: 33.0, wait: 600.0, ends: 300.0 };
+const IN_COLUMNS: Pace = Pace { products: 62.0, reads: 300.0, fetches: 33.0, wait: 600.0, ends: 300.0 };
+const IN_MATRICES: Pace = Pace { products: 2000.0, reads: 250.0, fetches: 40.0, wait: 400.0, ends: 1000.0 };
+const IN_BLOCKS: Pace = Pace { products: 1000.0, reads: 250.0, fetches: 40.0, wait: 500.0, ends: 1000.0 };
+/// On software devices, where all memory is alike and nothing waits.
+const IN_SOFTWARE: Pace = Pace { products: 3.0, reads: 1e9, fetches: 1e9, wait: 0.0, ends: 2000.0 };
+
+/// A variant without a tile: what a work-group computes, rows by columns by the k of a step, and how fast.
+struct Plain {
+    variant: &'static str,
+    block: fn(u32) -> [u32; 3],
+    gpu: Pace,
+    software: Pace,
 }
 
-/// The ways to compute a case on `device`, what should be fastest first. Kernels that compute less accurately than the element type
-/// promises are not among them.
-pub(crate) fn candidates(case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate> {
-    let mut found = vec![];
-    let problem = (MATMUL.problem)(case);
-    let Ok(problem) = problem.as_ref() else { return found };
-    let mut add = |variant: &'static str, tile: Option<Tile>, block: Tile, pace: Pace| {
-        let with_tile = CaseSpec { tile, ..*case };
-        let known = MATMUL.variant(variant);
-        if known.is_ok_and(|known| MATMUL.feasible(known, &with_tile, problem.as_ref(), device).is_ok()) {
-            found.push(Candidate { variant, tile, predicted: model::predicted(&block, pace, case, device) });
-        }
+const fn plain(products: f64, wait: f64, ends: f64) -> Pace {
+    Pace { products, reads: 1e9, fetches: 1e9, wait, ends }
+}
+
+/// Those that are the fastest of some size.
+static PLAIN: &[Plain] = &[
+    Plain { variant: "naive", block: |_| [16, 16, 1], gpu: plain(16.0, 15.0, 500.0), software: plain(0.3, 0.0, 500.0) },
+    Plain {
+        variant: "local",
+        block: |lanes| [1, lanes, lanes],
+        gpu: plain(16.0, 500.0, 500.0),
+        software: plain(0.35, 0.0, 500.0),
+    },
+    Plain {
+        variant: "subgroup",
+        block: |lanes| [1, lanes, lanes],
+        gpu: plain(16.0, 450.0, 500.0),
+        software: plain(0.45, 0.0, 500.0),
+    },
+    Plain {
+        variant: "local-2d",
+        block: |_| [16, 16, 16],
+        gpu: plain(30.0, 600.0, 500.0),
+        software: plain(0.6, 0.0, 2000.0),
+    },
+    Plain {
+        variant: "texel",
+        block: |lanes| if lanes == 8 { [32, 64, 4] } else { [16, 4 * lanes, 4] },
+        gpu: plain(120.0, 500.0, 500.0),
+        software: plain(17.0, 0.0, 4000.0),
+    },
+];
+
+/// The variants for few rows or columns, which read their operands once, on GPUs and on software devices.
+const GEMV: [Stream; 2] =
+    [Stream { share: 0.75, products: 60.0, ends: 2500.0 }, Stream { share: 0.3, products: 4.0, ends: 20_000.0 }];
+
+/// Variants that compute less accurately than the element type promises: for a person to ask for.
+const LESS_ACCURATE: [&str; 3] = ["split", "coopmat-narrow", "coopmat2-narrow"];
+
+/// The ways to compute a case that `device` can run, what should be fastest first; without any, the plainest, whose case then says
+/// why it cannot run. Kernels that compute less accurately than the element type promises are not among them.
+pub(super) fn candidates(case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate> {
+    let runs = |candidate: &Candidate| {
+        let case = CaseSpec { tile: candidate.tile, ..*case };
+        let found = MATMUL.variant(candidate.variant).and_then(|variant| {
+            let problem = (MATMUL.problem)(&case)?;
+            MATMUL.feasible(variant, &case, problem.as_ref(), device)
+        });
+        found.is_ok()
     };
-    let software = device.kind == DeviceKind::Cpu;
-    for tunable in TUNABLE
-        .iter()
-        .filter(|tunable| !["split", "coopmat-narrow", "coopmat2-narrow", "coopmat2"].contains(&tunable.variant))
-    {
-        for tile in tunable.choice.tiles(case.dtype, device) {
-            let division = tunable.choice.division;
-            let rate = match (division, software) {
-                (BlockDivision::Matrices(_), _) => 2200.0,
-                (BlockDivision::Warps, false) => 350.0,
-                (_, false) => 220.0,
-                (_, true) => 4.0,
-            };
-            let pace = Pace {
-                rate,
-                wait: if software { 0.0 } else { 600.0 },
-                ends: if software { 0.0 } else { 1500.0 },
-                resident: 2,
-            };
-            for parts in parts_worth_a_try(&tile, case, device, division) {
-                add(tunable.variant, Some(tile.over(parts)), tile.over(parts), pace);
-            }
-        }
-    }
-    let width = case.subgroup_size(device);
-    for (variant, block, rate, wait) in [
-        ("naive", [16, 16, 1], 30.0, 40.0),
-        ("local", [1, width, width], 30.0, 500.0),
-        ("subgroup", [1, width, width], 30.0, 400.0),
-        ("local-2d", [16, 16, 16], 60.0, 500.0),
-        ("tile-1d", [64, 64, 8], 120.0, 500.0),
-        ("texel", if software { [32, 64, 4] } else { [16, width * 4, 4] }, if software { 35.0 } else { 230.0 }, 500.0),
-    ] {
-        let pace = Pace {
-            rate: if software && variant != "texel" { rate / 100.0 } else { rate },
-            wait: if software { 0.0 } else { wait },
-            ends: if software { 0.0 } else { 1000.0 },
-            resident: if software { 1 } else { 8 },
-        };
-        add(variant, None, Tile::flat(block, [1, 1]), pace);
-    }
+    let mut found: Vec<_> = tiled(case, device).chain(others(case, device)).filter(runs).collect();
     found.sort_by(|a, b| a.predicted.0.total_cmp(&b.predicted.0));
+    if found.is_empty() {
+        found.push(Candidate { variant: "naive", tile: None, predicted: Nanos(0.0) });
+    }
     found
 }
 
-/// Numbers of parts of K that may be best for a tile: one, and those that give each core one work-group, two or four.
-fn parts_worth_a_try(tile: &Tile, case: &CaseSpec, device: &DeviceInfo, division: BlockDivision) -> Vec<u32> {
+/// The variants with tiles, each with every tile of its table over the numbers of parts that are worth a try.
+fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Candidate> {
+    let accurate = TUNABLE.iter().filter(|tunable| !LESS_ACCURATE.contains(&tunable.variant));
+    accurate.flat_map(move |tunable| {
+        let tiles = ways(tunable.choice, case, device);
+        tiles.into_iter().map(|tile| {
+            let predicted = time(tunable.choice.division, &tile, case, device);
+            Candidate { variant: tunable.variant, tile: Some(tile), predicted }
+        })
+    })
+}
+
+/// The variants without.
+fn others(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Candidate> {
+    let software = device.kind == DeviceKind::Cpu;
+    let lanes = case.subgroup_size(device);
+    let plain = PLAIN.iter().map(move |plain| {
+        let block = (plain.block)(lanes);
+        let pace = if software { plain.software } else { plain.gpu };
+        let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, device);
+        let predicted = predicted(&Tile::flat(block, [1, 1]), slab, &pace, case, device);
+        Candidate { variant: plain.variant, tile: None, predicted }
+    });
+    let stream = move |variant| Candidate {
+        variant,
+        tile: None,
+        predicted: streamed(&GEMV[usize::from(software)], case, device),
+    };
+    // Which of the two is for a device is a matter of its kind.
+    plain.chain([stream(if software { "gemv-texel" } else { "gemv" })])
+}
+
+/// The predicted time of a tiled kernel.
+pub(super) fn time(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+    predicted(tile, Slab::of(division, tile, case, device), &pace(division, case, device), case, device)
+}
+
+fn pace(division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Pace {
+    if device.kind == DeviceKind::Cpu {
+        return IN_SOFTWARE;
+    }
+    match division {
+        BlockDivision::Warps => IN_WARPS,
+        BlockDivision::Quads => IN_QUADS,
+        BlockDivision::Columns => IN_COLUMNS,
+        BlockDivision::Matrices(Accumulator::Wide | Accumulator::Narrow) | BlockDivision::Halves => {
+            // Bytes are multiplied twice as fast.
+            let faster = if case.dtype == DType::I8 { 2.0 } else { 1.0 };
+            Pace { products: faster * IN_MATRICES.products, ..IN_MATRICES }
+        }
+        BlockDivision::Block(_) => IN_BLOCKS,
+    }
+}
+
+/// The tiles of a table for a case, each over the numbers of parts that are worth a try.
+pub(super) fn ways(choice: &Choice, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+    let over = |tile: Tile| {
+        parts_worth_a_try(&tile, choice.division, case, device).into_iter().map(move |parts| tile.over(parts))
+    };
+    choice.tiles(case.dtype, device).flat_map(over).collect()
+}
+
+/// Numbers of parts of K that may be best for a tile: one, and those that give each core a work-group, two or four, of two slabs at
+/// least.
+pub(super) fn parts_worth_a_try(
+    tile: &Tile,
+    division: BlockDivision,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Vec<u32> {
     let dims = Dims::from(case.size);
-    let blocks = tile.blocks(dims).iter().product::<u64>();
-    let cores = Machine::of(device).cores;
-    let most = (slabs(*tile, dims.k) / 2).min(1024);
+    let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
+    let most = (slabs(*tile, dims.k) / 2).min(MOST_PARTS);
     let mut parts = vec![1];
     if division.cuts_k() {
         for groups in [1, 2, 4] {
-            let wanted = (groups * cores / blocks) as u32;
-            if u64::from(wanted) <= most && wanted > 1 && !parts.contains(&wanted) {
-                parts.push(wanted);
+            let wanted = groups * Machine::of(device).cores / blocks;
+            if wanted > 1 && wanted <= most && !parts.contains(&(wanted as u32)) {
+                parts.push(wanted as u32);
             }
         }
     }
     parts
 }
 
-#[allow(dead_code)]
-const UNUSED: Option<DType> = None;
+/// More parts of K are more to add up than they save.
+const MOST_PARTS: u64 = 1024;

@@ -21,7 +21,6 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-pub(crate) use auto::{Candidate, candidates};
 pub(crate) use tile::Tile;
 pub(crate) use tuning::Tunable;
 
@@ -41,7 +40,7 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     layouts: &Layout::ALL,
     variants: variants::VARIANTS,
     tunable: tuning::TUNABLE,
-    favourites: Some(tuning::favourites),
+    candidates: Some(auto::candidates),
     problem: |case| Ok(Box::new(Matmul::new(case)?)),
 };
 

@@ -1,10 +1,16 @@
-//! The time that a product should take, predicted from its extents and a few measured constants. Pure functions: `auto`,
-//! and the choice of a tile, compare what they say of the ways there are.
+//! The time that a product should take, predicted from its extents and a few constants that were fitted to measurements. Pure
+//! functions: `auto`, and the choice of a tile, compare what they say of the ways there are.
+//!
+//! The busiest core runs its work-groups in rounds of as many as it holds at once. In a round each slab takes them the time of
+//! their work together, or, when there are too few to fill the wait for memory, that of one and its wait. No product is faster
+//! than its operands arrive: each once from memory, or from the last cache where it stays there, and each block of them as
+//! often as it is read. A second pass over parts of K comes on top.
 
 use super::Dims;
 use super::parts;
-use super::tile::{Tile, stored};
+use super::tile::{BlockDivision, Tile, stored};
 use crate::algorithms::CaseSpec;
+use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 
@@ -12,8 +18,11 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 pub(super) struct Machine {
     /// Cores: streaming multiprocessors, compute units.
     pub(super) cores: u64,
-    /// A launch that waits for the one before, in ns.
+    /// Work-groups that may wait for memory at the same time on a core.
+    most_held: u64,
+    /// ns of a launch that waits for the one before, and of a second pass beside its bytes.
     launch: f64,
+    second_pass: f64,
     /// Bytes a ns from memory, and from the last cache.
     memory: f64,
     cache: f64,
@@ -22,9 +31,25 @@ pub(super) struct Machine {
 }
 
 /// An H100, for GPUs.
-const GPU: Machine = Machine { cores: 132, launch: 2000.0, memory: 2900.0, cache: 6000.0, cached: 35e6 };
+const GPU: Machine = Machine {
+    cores: 132,
+    most_held: 32,
+    launch: 3000.0,
+    second_pass: 3500.0,
+    memory: 2900.0,
+    cache: 5500.0,
+    cached: 35e6,
+};
 /// Two cores of llvmpipe, for software devices.
-const SOFTWARE: Machine = Machine { cores: 2, launch: 20_000.0, memory: 10.0, cache: 20.0, cached: 30e6 };
+const SOFTWARE: Machine = Machine {
+    cores: 2,
+    most_held: 1,
+    launch: 30_000.0,
+    second_pass: 30_000.0,
+    memory: 10.0,
+    cache: 20.0,
+    cached: 30e6,
+};
 
 impl Machine {
     /// The machine that devices of this one's kind are taken for.
@@ -33,43 +58,123 @@ impl Machine {
     }
 }
 
-/// The pace of a kernel on a machine.
+/// How fast a core runs a kind of kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
-    /// Operations a ns of a core that has work-groups enough.
-    pub(super) rate: f64,
-    /// ns that a slab takes a work-group that has a core to itself, beside its share of that.
+    /// Multiply-adds a ns.
+    pub(super) products: f64,
+    /// Bytes a ns that its lanes, or matrices, read from shared memory.
+    pub(super) reads: f64,
+    /// Bytes a ns that it fetches from global memory to stage them.
+    pub(super) fetches: f64,
+    /// ns that a work-group waits in each slab, beside its work.
     pub(super) wait: f64,
     /// ns before its first slab and behind its last.
     pub(super) ends: f64,
-    /// Work-groups that a core holds.
-    pub(super) resident: u64,
 }
 
-/// The predicted time of a product in blocks of `tile`, each a work-group's work at this pace.
-pub(super) fn predicted(tile: &Tile, pace: Pace, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+/// The work of a work-group in a slab.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Slab {
+    /// Multiply-adds.
+    products: f64,
+    /// Bytes read from shared memory, and fetched to it.
+    reads: f64,
+    fetches: f64,
+    /// Work-groups that a core has registers and shared memory for.
+    held: u64,
+}
+
+impl Slab {
+    /// That of a tiled kernel.
+    pub(super) fn of(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Self {
+        let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
+        let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
+        let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
+        let matrices = division.matrices(case.dtype).is_some();
+        let element = if matrices { case.dtype.bytes() as f64 } else { 4.0 };
+        // Lanes read their rows and columns of each k, four at a time; sub-groups their matrices.
+        let (readers, edges, registers) = if matrices {
+            ((bm / wm.max(1)) * (bn / wn.max(1)), wm + wn, wm * wn / 32 + 80)
+        } else {
+            ((bm / tm.max(1)) * (bn / tn.max(1)), (tm + tn) / 4, tm * tn + 2 * (tm + tn) + 40)
+        };
+        let in_registers = (1 << 16) / (invocations * u64::from(registers.min(255))).max(1);
+        let in_shared = (200 << 10) / division.shared_bytes(tile, case).0.max(1);
+        Self {
+            products: rows * columns * depth,
+            reads: f64::from(readers * edges) * depth * element,
+            fetches: (rows + columns) * depth * case.dtype.bytes() as f64,
+            held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, Machine::of(device).most_held),
+        }
+    }
+
+    /// That of a kernel without a tile, whose work-groups compute `block`, rows by columns by the k of a step.
+    pub(super) fn plain(block: [u32; 3], invocations: u32, device: &DeviceInfo) -> Self {
+        let products = block.map(f64::from).into_iter().product();
+        let held = u64::from(1024 / invocations.max(1)).clamp(1, Machine::of(device).most_held);
+        Self { products, reads: 0.0, fetches: 0.0, held }
+    }
+
+    /// ns that it takes a core.
+    fn work(&self, pace: &Pace) -> f64 {
+        self.products / pace.products + self.reads / pace.reads + self.fetches / pace.fetches
+    }
+}
+
+/// Bytes of the operands and of C.
+fn moved(dims: Dims, dtype: DType) -> f64 {
+    let Dims { m, n, k } = dims;
+    (m * k + k * n) as f64 * dtype.bytes() as f64 + (m * n) as f64 * dtype.of_product().bytes() as f64
+}
+
+/// The predicted time of a product in blocks of `tile`, each of a work-group that goes through its slabs at this pace.
+pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let machine = Machine::of(device);
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
     let [across, down] = tile.blocks(dims);
-    let groups = across * down * u64::from(tile.k_parts);
+    let busiest = (across * down * u64::from(tile.k_parts)).div_ceil(machine.cores);
     let slabs = parts::slabs(*tile, k) as f64;
-    let work = 2.0 * f64::from(tile.bm) * f64::from(tile.bn) * f64::from(tile.bk) / pace.rate;
-    // The busiest core runs its groups in rounds of as many as it holds.
-    let busiest = groups.div_ceil(machine.cores);
+    let work = slab.work(pace);
     let round = |held: u64| slabs * (work * held as f64).max(work + pace.wait) + pace.ends;
-    let rest = busiest % pace.resident;
-    let rounds = (busiest / pace.resident) as f64 * round(pace.resident) + if rest > 0 { round(rest) } else { 0.0 };
-    // Each operand once from memory, or from the cache where it stays there; each block of it from the cache.
-    let element = case.dtype.bytes() as f64;
-    let operands = (m * k + k * n) as f64 * element + (m * n * case.dtype.of_product().bytes()) as f64;
-    let once = operands / if operands <= machine.cached { machine.cache } else { machine.memory };
-    let often = (across * m * k + down * k * n) as f64 * element / machine.cache;
-    let product = machine.launch + rounds.max(once).max(often);
+    let rest = match busiest % slab.held {
+        0 => 0.0,
+        some => round(some),
+    };
+    let rounds = (busiest / slab.held) as f64 * round(slab.held) + rest;
+    let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
+    let product = machine.launch + rounds.max(once(dims, case.dtype, machine)).max(often);
     if tile.k_parts == 1 {
         return Nanos(product);
     }
-    let sums = u64::from(tile.k_parts) * m * n * stored(case.dtype, tile).bytes();
-    let second = machine.launch + pace.ends + 2.0 * sums as f64 / machine.cache;
-    Nanos(product + second)
+    // Written and read.
+    let sums = 2.0 * (u64::from(tile.k_parts) * m * n * stored(case.dtype, tile).bytes()) as f64;
+    let bandwidth = if sums / 2.0 <= machine.cached { machine.cache } else { machine.memory };
+    Nanos(product + machine.second_pass + sums / bandwidth)
+}
+
+/// ns in which every operand arrives once.
+fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
+    let bytes = moved(dims, dtype);
+    bytes / if bytes <= machine.cached { machine.cache } else { machine.memory }
+}
+
+/// A kernel that reads its operands once and waits for nothing else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stream {
+    /// The share of the bandwidth that it reaches.
+    pub(super) share: f64,
+    /// Multiply-adds a ns of a core.
+    pub(super) products: f64,
+    /// ns before its first load and behind its last.
+    pub(super) ends: f64,
+}
+
+/// The predicted time of such a product.
+pub(super) fn streamed(stream: &Stream, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+    let machine = Machine::of(device);
+    let dims = Dims::from(case.size);
+    let arithmetic = (dims.m * dims.n) as f64 * dims.k as f64 / (stream.products * machine.cores as f64);
+    Nanos(machine.launch + stream.ends + (once(dims, case.dtype, machine) / stream.share).max(arithmetic))
 }

@@ -1,6 +1,6 @@
 //! How a register-tiled product is cut up, and which cut a device gets for a size.
 
-use super::Dims;
+use super::{Dims, auto};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
@@ -211,6 +211,11 @@ impl BlockDivision {
         })
     }
 
+    /// Whether the model knows its pace well enough to choose a tile by.
+    fn is_modelled(self) -> bool {
+        matches!(self, Self::Warps | Self::Matrices(Accumulator::Wide))
+    }
+
     /// Whether its kernel can cut K into parts.
     pub(super) fn cuts_k(self) -> bool {
         matches!(self, Self::Warps | Self::Matrices(_) | Self::Halves)
@@ -382,22 +387,28 @@ impl Choice {
         tiles.iter().map(move |tile| part.map_or(*tile, |part| Tile { tm: part.m, tn: part.n, ..*tile }))
     }
 
-    /// The largest tile within the device's limits whose work-groups keep the cores busy: until the busiest core is
-    /// done, no more than a quarter of all cores' time is idle. Without such a tile the smallest; where none is within
-    /// the limits, the last, which the check of the program then refuses. On an H100 this rule finds the blocks that a
-    /// search found at 512, 1024, 2048 and 4096.
+    /// The tile that should be the fastest by the [model](super::model), of those within the device's limits, where that knows the
+    /// kernel's pace. Elsewhere the largest whose work-groups keep the cores busy: until the busiest core is done, no more than a
+    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left. Where none
+    /// is within the limits, the last, which the check of the program then refuses.
     pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        let [gpu, software] = CORES;
-        let cores = if device.kind == DeviceKind::Cpu { software } else { gpu };
+        let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
+        if self.division.is_modelled() && device.kind != DeviceKind::Cpu {
+            let ways = auto::ways(self, case, device);
+            let time = |tile: &Tile| auto::time(self.division, tile, case, device).0;
+            let best = ways.iter().copied().filter(legal).min_by(|a, b| time(a).total_cmp(&time(b)));
+            return best.unwrap_or(ways[ways.len() - 1]);
+        }
+        let cores = CORES[usize::from(device.kind == DeviceKind::Cpu)];
         let dims = Dims::from(case.size);
         let busy = |tile: &Tile| {
             let blocks = tile.blocks(dims).iter().product::<u64>();
             4 * blocks >= 3 * blocks.div_ceil(cores) * cores
         };
         let tiles: Vec<Tile> = self.tiles(case.dtype, device).collect();
-        let fitting = || tiles.iter().filter(|tile| self.division.legal(tile, case, device).is_ok());
+        let fitting = || tiles.iter().filter(|tile| legal(tile));
         let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
-        let blocks = tile.blocks(dims).iter().product::<u64>();
+        let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
         let parts = (cores / blocks).min(tile.slabs(dims.k) / 4).max(1);
         if self.division.cuts_k() { tile.over(parts as u32) } else { tile }
     }

@@ -1,11 +1,11 @@
-//! What a search for the best tile of a variant goes through, and which variant is best without one.
+//! What a search for the best tile of a variant goes through.
 
+use super::MATMUL;
+use super::auto::parts_worth_a_try;
 use super::tile::{BlockDivision, Choice, Tile, matrix_shape};
 use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
-use super::{Dims, MATMUL};
 use crate::algorithms::CaseSpec;
-use crate::basis::dtype::DType;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
 /// The variants with tiles to search for, the one that is searched by default first.
@@ -36,7 +36,7 @@ const LANES: [u32; 4] = [4, 8, 16, 32];
 /// Rows and columns of a sub-group's matrices.
 const WARPS: [u32; 6] = [16, 32, 48, 64, 96, 128];
 /// A block that is longer than this times its width reads too much for what it computes.
-const MOST_OBLONG: u32 = 4;
+const MOST_OBLONG: u32 = 8;
 
 impl Tunable {
     /// The tile that the variant takes without a search.
@@ -67,10 +67,14 @@ impl Tunable {
             let case = CaseSpec { tile: Some(*tile), ..*case };
             problem.as_ref().is_ok_and(|problem| MATMUL.feasible(variant, &case, problem.as_ref(), device).is_ok())
         };
-        let mut space: Vec<Tile> = self.choice.tiles(case.dtype, device).filter(runs).collect();
+        let over = |tile: Tile| {
+            let parts = parts_worth_a_try(&tile, self.choice.division, case, device);
+            parts.into_iter().map(move |parts| tile.over(parts))
+        };
+        let mut space: Vec<Tile> = self.choice.tiles(case.dtype, device).flat_map(over).filter(runs).collect();
         for [bm, bn] in pairs(&BLOCKS).filter(|[bm, bn]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn))) {
             for bk in SLABS {
-                for tile in self.parts(case, device, [bm, bn, bk]) {
+                for tile in self.parts(case, device, [bm, bn, bk]).into_iter().flat_map(over) {
                     if !space.contains(&tile) && runs(&tile) {
                         space.push(tile);
                     }
@@ -137,31 +141,11 @@ fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
     extents.iter().flat_map(move |a| extents.iter().map(move |b| [*a, *b]))
 }
 
-/// Multiply-adds up to which a GPU gets a kernel of many small work-groups: larger tiles leave most cores idle, and
-/// each slab waits for memory. On one H100 `subgroup` was the fastest of the small kernels up to 256³.
-const FEW_MULTIPLY_ADDS: u64 = 1 << 24;
-
-/// The rule of `--variant auto`: the best variant for a case that nothing was measured for, then those to fall back on
-/// where the device, or the element type, lacks it. Where they were measured, the fastest of them is taken. `split` is
-/// not among them: whether its arithmetic will do is for a person to say, and so it is for sums in 16 bits.
-pub(super) fn favourites(case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
-    let Dims { m, n, k } = Dims::from(case.size);
-    let few = m.saturating_mul(n).saturating_mul(k) <= FEW_MULTIPLY_ADDS;
-    match (device.kind, case.dtype) {
-        (DeviceKind::Cpu, DType::F32) => &["texel", "tiled", "vectorised", "tile-2d", "local-2d", "naive"],
-        (DeviceKind::Cpu, _) => &["tile-2d", "local-2d", "naive"],
-        (_, dtype) if few && !matches!(dtype, DType::F16 | DType::Bf16 | DType::I8) => {
-            &["subgroup", "local-2d", "tiled", "vectorised", "tile-2d", "naive"]
-        }
-        (_, DType::F16 | DType::Bf16 | DType::I8) => &["coopmat", "coopmat2", "tile-2d", "local-2d", "naive"],
-        (_, DType::F32) => &["tiled", "vectorised", "tile-2d", "local-2d", "naive"],
-        _ => &["tile-2d", "local-2d", "naive"],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::matmul::Dims;
+    use crate::basis::dtype::DType;
     use crate::basis::size::{Size, Sweep};
     use crate::basis::units::Bytes;
     use crate::device::capability::{self, tests::software_device};
@@ -330,19 +314,6 @@ mod tests {
                     let counted = tunable.choice.division.shared_bytes(&tile, &case);
                     assert_eq!(counted, taken, "{} {dtype}: {tile}", tunable.variant);
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn every_favourite_is_a_variant_and_the_last_has_every_type() {
-        for device in [software_device(), gpu()] {
-            for (n, dtype) in [64, 2048].into_iter().flat_map(|n| MATMUL.dtypes().map(move |dtype| (n, dtype))) {
-                let case = CaseSpec { dtype, ..case(n) };
-                let names = favourites(&case, &device);
-                assert!(names.iter().all(|name| MATMUL.variant(name).is_ok()), "{names:?}");
-                let first = names.iter().find(|name| MATMUL.variant(name).is_ok_and(|v| v.supports(dtype)));
-                assert!(first.is_some(), "{dtype}");
             }
         }
     }

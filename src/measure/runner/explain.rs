@@ -1,57 +1,73 @@
-//! Times the ways that `auto` chooses from on one problem.
+//! Times what `auto` chooses from on one problem.
 
 use super::Runner;
-use crate::algorithms::CaseSpec;
-use crate::algorithms::matmul::Candidate;
+use crate::algorithms::{Candidate, CaseSpec, Problem};
 use crate::basis::units::Nanos;
+use crate::kernel::program::Program;
+use crate::measure::timekeeper::Timed;
+use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
+use std::time::Duration;
+
+/// Host time for the samples of a candidate.
+const SAMPLING: Duration = Duration::from_millis(100);
 
 impl Runner<'_> {
-    /// The times of `candidates` on the problem of `group`, each after its answer was found right; or why it has none.
-    pub(crate) fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Vec<Result<Nanos, String>> {
-        let quick = std::env::var_os("MM_QUICK").is_some();
-        let problem = match (group.algorithm.problem)(&group.spec) {
-            Ok(problem) => problem,
-            Err(reason) => return candidates.iter().map(|_| Err(reason.clone())).collect(),
-        };
+    /// The median times of `candidates` on the problem of `group`, or why one has none: a wrong answer is not timed.
+    ///
+    /// # Errors
+    /// Why the problem cannot be loaded.
+    pub(crate) fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+    ) -> Result<Vec<Result<Nanos, String>>, String> {
+        let problem = (group.algorithm.problem)(&group.spec)?;
         self.wake_canary();
-        let loaded = match self.workbench.load(problem.as_ref()) {
-            Ok(loaded) => loaded,
-            Err(error) => return candidates.iter().map(|_| Err(error.to_string())).collect(),
-        };
-        let mut time = |candidate: &Candidate| -> Result<Nanos, String> {
-            let variant = group.algorithm.variant(candidate.variant)?;
-            let spec = CaseSpec { tile: candidate.tile, ..group.spec };
-            let program = group.algorithm.feasible(variant, &spec, problem.as_ref(), &self.device.info)?;
-            let sampling = Sampling::default();
-            let first = if quick {
-                let one = self.workbench.sampler_of_one(&loaded, &program).map_err(|e| e.to_string())?;
-                let _ = one.sample();
-                one.sample().map_err(|e| e.to_string())?.1
-            } else {
-                let verified = self.workbench.verify(&loaded, &program).map_err(|e| e.to_string())?;
-                let check = verified.check?;
-                if !check.passes() {
-                    return Err(format!("wrong: {}", check.worst));
-                }
-                verified.time
-            };
-            let mut recorded = self.recorded(&loaded, &program, first, &sampling).map_err(|e| e.to_string())?;
-            use crate::measure::timekeeper::Timed;
-            let mut times = vec![];
-            if quick {
-                let n = if first.0 > 3e6 { 1 } else { 3 };
-                for _ in 0..n {
-                    times.push(recorded.sample()?.0.device.0);
-                }
-                times.sort_by(f64::total_cmp);
-                return Ok(Nanos(times[times.len() / 2]));
-            }
-            let heat = self.keeper.heat(&mut recorded, None)?.unwrap_or(first);
-            let mut recorded = self.recorded(&loaded, &program, heat, &sampling).map_err(|e| e.to_string())?;
-            let until = self.keeper.time().now() + std::time::Duration::from_millis(100);
-            Ok(self.keeper.race(&mut recorded, heat, None, until)?.unwrap_or(heat))
-        };
-        candidates.iter().map(|candidate| time(candidate)).collect()
+        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| error.to_string())?;
+        // All are compiled and verified before the first is timed: a device that waits for the host drops its clock.
+        let programs: Vec<_> =
+            candidates.iter().map(|own| self.verified(group, problem.as_ref(), &loaded, own)).collect();
+        let times = programs.into_iter().map(|verified| {
+            let (program, first) = verified?;
+            self.time_briefly(&loaded, &program, first)
+        });
+        Ok(times.collect())
+    }
+
+    /// The program of a candidate and the time of its first run, if its answer is right.
+    fn verified(
+        &mut self,
+        group: &CaseGroup,
+        problem: &dyn Problem,
+        loaded: &LoadedProblem,
+        candidate: &Candidate,
+    ) -> Result<(Program, Nanos), String> {
+        if self.keeper.interrupted() {
+            return Err("interrupted".into());
+        }
+        let variant = group.algorithm.variant(candidate.variant)?;
+        let spec = CaseSpec { tile: candidate.tile, ..group.spec };
+        let program = group.algorithm.feasible(variant, &spec, problem, &self.device.info)?;
+        let verified = self.workbench.verify(loaded, &program).map_err(|error| error.to_string())?;
+        match verified.check? {
+            check if check.passes() => Ok((program, verified.time)),
+            check => Err(format!("its answer is wrong: {}", check.worst)),
+        }
+    }
+
+    /// The median of a few samples, taken once the clock is up.
+    fn time_briefly(&mut self, loaded: &LoadedProblem, program: &Program, first: Nanos) -> Result<Nanos, String> {
+        if self.keeper.interrupted() {
+            return Err("interrupted".into());
+        }
+        let sampling = Sampling::default();
+        let mut recorded = self.recorded(loaded, program, first, &sampling).map_err(|error| error.to_string())?;
+        let heat = self.keeper.heat(&mut recorded, None)?.unwrap_or(first);
+        // The first run may have included compilation.
+        let mut recorded = self.recorded(loaded, program, heat, &sampling).map_err(|error| error.to_string())?;
+        recorded.sample()?;
+        let until = self.keeper.time().now().saturating_add(SAMPLING);
+        Ok(self.keeper.race(&mut recorded, heat, None, until)?.unwrap_or(heat))
     }
 }
