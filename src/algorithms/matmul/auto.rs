@@ -19,7 +19,7 @@ const IN_COLUMNS: Pace = Pace { products: 62.0, reads: 300.0, fetches: 33.0, wai
 const IN_MATRICES: Pace = Pace { products: 2000.0, reads: 250.0, fetches: 40.0, wait: 400.0, ends: 1000.0 };
 const IN_BLOCKS: Pace = Pace { products: 1000.0, reads: 250.0, fetches: 40.0, wait: 500.0, ends: 1000.0 };
 /// On software devices, where all memory is alike and nothing waits.
-const IN_SOFTWARE: Pace = Pace { products: 3.0, reads: 1e9, fetches: 1e9, wait: 0.0, ends: 2000.0 };
+const IN_SOFTWARE: Pace = Pace { products: 0.9, reads: 1e9, fetches: 1e9, wait: 0.0, ends: 10_000.0 };
 
 /// A variant without a tile: what a work-group computes, rows by columns by the k of a step, and how fast.
 struct Plain {
@@ -35,30 +35,35 @@ const fn plain(products: f64, wait: f64, ends: f64) -> Pace {
 
 /// Those that are the fastest of some size.
 static PLAIN: &[Plain] = &[
-    Plain { variant: "naive", block: |_| [16, 16, 1], gpu: plain(16.0, 15.0, 500.0), software: plain(0.3, 0.0, 500.0) },
+    Plain {
+        variant: "naive",
+        block: |_| [16, 16, 1],
+        gpu: plain(16.0, 15.0, 500.0),
+        software: plain(0.3, 0.0, 1000.0),
+    },
     Plain {
         variant: "local",
         block: |lanes| [1, lanes, lanes],
         gpu: plain(16.0, 500.0, 500.0),
-        software: plain(0.35, 0.0, 500.0),
+        software: plain(0.07, 0.0, 1000.0),
     },
     Plain {
         variant: "subgroup",
         block: |lanes| [1, lanes, lanes],
         gpu: plain(16.0, 450.0, 500.0),
-        software: plain(0.45, 0.0, 500.0),
+        software: plain(0.1, 0.0, 1000.0),
     },
     Plain {
         variant: "local-2d",
         block: |_| [16, 16, 16],
         gpu: plain(30.0, 600.0, 500.0),
-        software: plain(0.6, 0.0, 2000.0),
+        software: plain(0.3, 0.0, 5000.0),
     },
     Plain {
         variant: "texel",
         block: |lanes| if lanes == 8 { [32, 64, 4] } else { [16, 4 * lanes, 4] },
         gpu: plain(120.0, 500.0, 500.0),
-        software: plain(17.0, 0.0, 4000.0),
+        software: plain(7.5, 0.0, 15_000.0),
     },
 ];
 
@@ -88,13 +93,19 @@ pub(super) fn candidates(case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate>
     found
 }
 
-/// The variants with tiles, each with every tile of its table over the numbers of parts that are worth a try.
+/// The variants with tiles: each tile of the table over the numbers of parts that are worth a try, where the model knows the pace of
+/// the kernel well enough to choose, else the built-in tile.
 fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Candidate> {
     let accurate = TUNABLE.iter().filter(|tunable| !LESS_ACCURATE.contains(&tunable.variant));
     accurate.flat_map(move |tunable| {
-        let tiles = ways(tunable.choice, case, device);
-        tiles.into_iter().map(|tile| {
-            let predicted = time(tunable.choice.division, &tile, case, device);
+        let division = tunable.choice.division;
+        let tiles = if division.is_modelled(device) {
+            ways(tunable.choice, case, device)
+        } else {
+            vec![tunable.choice.built_in(case, device)]
+        };
+        tiles.into_iter().map(move |tile| {
+            let predicted = time(division, &tile, case, device);
             Candidate { variant: tunable.variant, tile: Some(tile), predicted }
         })
     })
@@ -175,3 +186,58 @@ pub(super) fn parts_worth_a_try(
 
 /// More parts of K are more to add up than they save.
 const MOST_PARTS: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::{gpu, software_device};
+
+    fn first(m: u64, n: u64, k: u64, device: &DeviceInfo) -> Candidate {
+        candidates(&CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32), device)[0]
+    }
+
+    #[test]
+    fn every_candidate_is_a_variant_that_runs_and_as_accurate_as_its_type() {
+        for device in [software_device(), gpu()] {
+            for (n, dtype) in [1, 64, 2048].into_iter().flat_map(|n| MATMUL.dtypes().map(move |dtype| (n, dtype))) {
+                let case = CaseSpec::new(&MATMUL, Size::Uniform(n), dtype);
+                let candidates = candidates(&case, &device);
+                assert!(candidates.is_sorted_by(|a, b| a.predicted.0 <= b.predicted.0), "{dtype} {n}");
+                for Candidate { variant, predicted, .. } in candidates {
+                    assert!(!LESS_ACCURATE.contains(&variant), "{variant}");
+                    assert!(MATMUL.variant(variant).is_ok_and(|v| v.supports(dtype)), "{variant} {dtype}");
+                    assert!(predicted.0.is_finite() && predicted.0 > 0.0, "{variant} {dtype} {n}: {predicted:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_tile_of_a_variant_is_its_built_in_one() {
+        for (m, n, k) in [(4096, 4096, 4096), (64, 64, 65_536), (32, 4096, 4096), (1000, 70, 3), (5, 5, 5)] {
+            let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
+            let candidates = candidates(&case, &gpu());
+            let tile = candidates.iter().find(|candidate| candidate.variant == "tiled").and_then(|tiled| tiled.tile);
+            let tiled = TUNABLE.iter().find(|tunable| tunable.variant == "tiled").expect("it has tiles");
+            assert_eq!(tile, Some(tiled.built_in(&case, &gpu())), "{m}×{n}×{k}");
+        }
+    }
+
+    #[test]
+    fn few_blocks_with_a_deep_k_are_cut_into_parts_and_many_are_not() {
+        let parts = |m, n, k| first(m, n, k, &gpu()).tile.map(|tile| tile.k_parts);
+        assert!(parts(64, 64, 65_536) > Some(100) && parts(256, 256, 16_384) > Some(4));
+        assert_eq!((parts(4096, 4096, 4096), parts(8192, 8192, 64)), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn few_rows_or_columns_are_read_at_the_speed_of_memory() {
+        for (m, n) in [(1, 4096), (8, 4096), (4096, 1)] {
+            assert_eq!(first(m, n, 4096, &gpu()).variant, "gemv", "{m}×{n}");
+            assert_eq!(first(m, n, 4096, &software_device()).variant, "gemv-texel", "{m}×{n}");
+        }
+        assert_eq!(first(9, 4096, 4096, &software_device()).variant, "texel");
+        assert_eq!(first(512, 512, 512, &software_device()).variant, "texel");
+    }
+}

@@ -44,7 +44,7 @@ const GPU: Machine = Machine {
 const SOFTWARE: Machine = Machine {
     cores: 2,
     most_held: 1,
-    launch: 30_000.0,
+    launch: 10_000.0,
     second_pass: 30_000.0,
     memory: 10.0,
     cache: 20.0,
@@ -177,4 +177,56 @@ pub(super) fn streamed(stream: &Stream, case: &CaseSpec, device: &DeviceInfo) ->
     let dims = Dims::from(case.size);
     let arithmetic = (dims.m * dims.n) as f64 * dims.k as f64 / (stream.products * machine.cores as f64);
     Nanos(machine.launch + stream.ends + (once(dims, case.dtype, machine) / stream.share).max(arithmetic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::gpu;
+
+    const PACE: Pace = Pace { products: 100.0, reads: 1e9, fetches: 1e9, wait: 500.0, ends: 0.0 };
+    const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
+
+    /// ns that a product of blocks of 100×100 in slabs of 10 takes beside its launches.
+    fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
+        let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
+        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &gpu()) };
+        predicted(&TILE.over(k_parts), slab, &PACE, &case, &gpu()).0 - GPU.launch
+    }
+
+    #[test]
+    fn a_group_alone_waits_in_each_slab_and_those_that_fill_a_core_do_not() {
+        // 100,000 multiply-adds a slab at 100 a ns are 1000 ns.
+        assert_eq!(time(100, 100, 1000, 1, 1), 100.0 * 1500.0);
+        assert_eq!(time(100, 13_200, 1000, 1, 2), 100.0 * 1500.0, "one for each core");
+        assert_eq!(time(200, 13_200, 1000, 1, 2), 100.0 * 2000.0, "two for each core");
+        assert_eq!(time(200, 13_200, 1000, 1, 1), 100.0 * 3000.0, "one after the other");
+    }
+
+    #[test]
+    fn blocks_that_are_cut_off_and_groups_beyond_whole_rounds_cost_as_much_as_others() {
+        assert_eq!(time(1, 1, 1000, 1, 1), time(100, 100, 1000, 1, 1));
+        assert_eq!(time(100, 13_201, 1000, 1, 1), 2.0 * time(100, 13_200, 1000, 1, 1));
+    }
+
+    #[test]
+    fn parts_of_k_divide_the_slabs_and_add_a_second_pass() {
+        let [whole, cut] = [1, 4].map(|parts| time(100, 100, 1000, parts, 1));
+        let second = GPU.second_pass + 2.0 * 4.0 * 4.0 * 1e4 / GPU.cache;
+        assert!((cut - (whole / 4.0 + second)).abs() < 1e-6, "{whole} {cut}");
+    }
+
+    #[test]
+    fn no_product_is_faster_than_its_operands_arrive() {
+        // 4 GiB of A at the speed of memory, though each core has little to do.
+        let fast = Pace { products: 1e9, wait: 0.0, ..PACE };
+        let case = CaseSpec::new(&MATMUL, Size::Three(1 << 15, 1, 1 << 15), DType::F32);
+        let slab = Slab::plain([100, 100, 10], 100, &gpu());
+        let least = (1u64 << 32) as f64 / GPU.memory;
+        assert!(predicted(&TILE, slab, &fast, &case, &gpu()).0 > least);
+        let stream = Stream { share: 1.0, products: 1e9, ends: 0.0 };
+        assert!(streamed(&stream, &case, &gpu()).0 > least);
+    }
 }

@@ -212,8 +212,8 @@ impl BlockDivision {
     }
 
     /// Whether the model knows its pace well enough to choose a tile by.
-    fn is_modelled(self) -> bool {
-        matches!(self, Self::Warps | Self::Matrices(Accumulator::Wide))
+    pub(super) fn is_modelled(self, device: &DeviceInfo) -> bool {
+        device.kind != DeviceKind::Cpu && matches!(self, Self::Warps | Self::Matrices(Accumulator::Wide))
     }
 
     /// Whether its kernel can cut K into parts.
@@ -393,7 +393,7 @@ impl Choice {
     /// is within the limits, the last, which the check of the program then refuses.
     pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
-        if self.division.is_modelled() && device.kind != DeviceKind::Cpu {
+        if self.division.is_modelled(device) {
             let ways = auto::ways(self, case, device);
             let time = |tile: &Tile| auto::time(self.division, tile, case, device).0;
             let best = ways.iter().copied().filter(legal).min_by(|a, b| time(a).total_cmp(&time(b)));
@@ -423,8 +423,9 @@ mod tests {
     use crate::device::capability::tests::software_device;
 
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 };
+    // Of a division that the model does not know.
     const CHOICE: Choice = Choice {
-        division: BlockDivision::Warps,
+        division: BlockDivision::Quads,
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
         software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
         bytes: &[],
