@@ -40,7 +40,7 @@ void main() {
     layout_c = setTensorLayoutStrideNV(layout_c, aligned(N), 1);
 
 #if !defined(LAYOUT_NN)
-    tensorViewNV<2, true, 1, 0> transposed = createTensorViewNV(2, true, 1, 0);
+    tensorViewNV<2, false, 1, 0> transposed = createTensorViewNV(2, false, 1, 0);
 #endif
 
     coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> sums =

@@ -23,8 +23,9 @@ void main() {
     uint k = (gl_WorkGroupID.y * STEPS * DOWN + lane / ACROSS) * UNROLL;
     for (uint step = 0; step < STEPS; ++step, k += DOWN * UNROLL) {
         uvec4 x[UNROLL * OWN], y[PIECES_OF_Y(UNROLL)];
+        uint first_row = min(k, K - 1) * LINES;
         [[unroll]] for (uint j = 0; j < UNROLL; ++j) {
-            uint row = min(k + j, K - 1) * LINES;
+            uint row = first_row + (k + j < K ? j * LINES : 0);
             [[unroll]] for (uint o = 0; o < OWN; ++o) x[j * OWN + o] = READ_X(row + column[o], LINES * K);
         }
         FETCH_Y(y, 0, k, UNROLL)

@@ -71,12 +71,10 @@ impl Cut {
         let depth = 8.max(piece(dtype) as u32);
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
-            (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 4, unroll: 1, own: 1, groups: 8 },
-            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 1, groups: 8 },
-            (_, true) => {
-                let unroll = if vectors.count <= 2 { 2 } else { 1 };
-                Self { lanes: 4 * subgroup, width: 4, unroll, own: 1, groups: 1024 }
-            }
+            (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 8, unroll: 1, own: 1, groups: 8 },
+            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 8, groups: 8 },
+            (_, true) if vectors.count <= 2 => Self { lanes: 4 * subgroup, width: 2, unroll: 4, own: 1, groups: 2048 },
+            (_, true) => Self { lanes: 2 * subgroup, width: 4, unroll: 2, own: 1, groups: 1024 },
             (_, false) => {
                 // A line of 128 bytes, or one element a lane.
                 let width = if elements > 1 { 8 } else { 32 };
@@ -151,4 +149,100 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     let sums_of = if case.dtype.is_integer() { DType::I32 } else { DType::F32 };
     let scratch = vec![scratch("sums of parts", sums_of, between), scratch("arrivals", DType::I32, blocks)];
     Program { scratch, ..Program::single(dispatch) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::{gpu, software_device};
+
+    fn case([m, n, k]: [u64; 3], dtype: DType, layout: Layout) -> CaseSpec {
+        CaseSpec { layout, ..CaseSpec::new(&MATMUL, Size::Three(m, n, k), dtype) }
+    }
+
+    #[test]
+    fn the_operand_that_is_read_once_is_the_larger_and_its_rows_are_where_the_layout_says() {
+        // Whether the matrix is B, whether its rows lie along K, whether the vectors' elements of one k are neighbours.
+        let of = |size, layout| {
+            let Vectors { matrix, along, across_k, .. } =
+                Vectors::of(&case(size, DType::F32, layout)).expect("it is small");
+            (matrix == BufferId(1), along, across_k)
+        };
+        let [row, column] = [[3, 100, 50], [100, 3, 50]];
+        assert_eq!(
+            Layout::ALL.map(|layout| of(row, layout)),
+            [(true, false, false), (true, true, false), (true, false, true)]
+        );
+        assert_eq!(
+            Layout::ALL.map(|layout| of(column, layout)),
+            [(false, true, true), (false, true, false), (false, false, true)]
+        );
+    }
+
+    #[test]
+    fn blocks_and_parts_cover_the_matrix_once() {
+        for (device, texels) in [(gpu(), false), (software_device(), false), (software_device(), true)] {
+            let variant = MATMUL.variant(if texels { "gemv-texel" } else { "gemv" }).expect("it is in the table");
+            let types: &[DType] = if texels { &[DType::F32] } else { &[DType::F32, DType::F16, DType::I8] };
+            let sizes =
+                [[1, 1, 1], [1, 4096, 4096], [8, 33, 70_000], [4096, 7, 4097], [1, 9_000_000, 3], [2, 64, 1 << 20]];
+            for (size, dtype, layout) in sizes
+                .iter()
+                .flat_map(|size| types.iter().flat_map(move |dtype| Layout::ALL.map(|layout| (*size, *dtype, layout))))
+            {
+                let case = case(size, dtype, layout);
+                let shaders = variant.shaders(dtype, layout).expect("it has the type");
+                let program = program(&shaders, texels, &case, &device);
+                let dispatch = program.dispatches().next().expect("one dispatch");
+                let constant = |name: &str| {
+                    let found = dispatch.shader.interface.constants.iter().find(|constant| constant.name == name);
+                    let id = found.map(|constant| constant.id);
+                    let value = dispatch.constants.iter().find(|(own, _)| Some(*own) == id);
+                    value.map(|(_, value)| u64::from(*value))
+                };
+                let arguments = dispatch.argument_block(&[0; 5]);
+                let number = |name: &str| {
+                    let argument = dispatch.shader.interface.arguments.iter().find(|argument| argument.name == name);
+                    let bytes = &arguments[argument?.offset as usize..][..4];
+                    Some(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)))
+                };
+                let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| number(name).expect("an argument"));
+                let lanes = u64::from(dispatch.constants.iter().find(|(id, _)| *id == 0).expect("local_size_x").1);
+                let whole = texels || constant("X_ALIGNED") == Some(1);
+                let width = if whole { piece(dtype) } else { 1 };
+                let unroll = constant("UNROLL").expect("a constant");
+                let (lines_of_block, of_step) = match (constant("ROWS"), constant("ACROSS"), constant("OWN")) {
+                    (Some(rows), ..) => (rows, lanes * width),
+                    (None, Some(across), Some(own)) => (across * own * width, lanes / across * unroll),
+                    _ => panic!("neither kernel"),
+                };
+                let [x, parts, z] = dispatch.groups;
+                assert!(
+                    x * z * lines_of_block >= lines && (x * z - z) * lines_of_block < lines,
+                    "{size:?} {dtype} {layout}"
+                );
+                assert!(parts * steps * of_step >= k && (parts - 1) * steps * of_step < k, "{size:?} {dtype} {layout}");
+                assert_eq!(constant("PARTS"), Some(parts));
+                let blocks = lines.div_ceil(lines_of_block);
+                let sums = blocks * parts * lines_of_block * size[0].min(size[1]);
+                let [partial, arrivals] = [program.scratch[0].len, program.scratch[1].len];
+                assert_eq!(
+                    (partial, arrivals),
+                    (if parts > 1 { sums } else { 1 }, blocks),
+                    "{size:?} {dtype} {layout}"
+                );
+                assert_eq!(program.unsupported(&device), None, "{size:?} {dtype} {layout}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_product_with_many_rows_and_columns_is_refused_with_the_reason() {
+        let variant = MATMUL.variant("gemv").expect("it is in the table");
+        let reason = variant.program(&case([9, 10, 4], DType::F32, Layout::Nn), &gpu()).expect_err("too many");
+        assert_eq!(reason, "is for at most 8 rows or columns of C, which has 9×10");
+        assert!(variant.program(&case([9, 8, 4], DType::F32, Layout::Nn), &gpu()).is_ok());
+    }
 }
