@@ -13,11 +13,11 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
 /// The paces of tiled kernels on GPUs: in lanes, with and without warps, and in matrices of 16 bits.
-const IN_WARPS: Pace = Pace { products: 115.0, reads: 20_000.0, fetches: 33.0, wait: 250.0, ends: 300.0 };
-const IN_QUADS: Pace = Pace { products: 80.0, reads: 300.0, fetches: 33.0, wait: 600.0, ends: 300.0 };
-const IN_COLUMNS: Pace = Pace { products: 62.0, reads: 300.0, fetches: 33.0, wait: 600.0, ends: 300.0 };
-const IN_MATRICES: Pace = Pace { products: 2000.0, reads: 250.0, fetches: 40.0, wait: 400.0, ends: 1000.0 };
-const IN_BLOCKS: Pace = Pace { products: 1000.0, reads: 250.0, fetches: 40.0, wait: 500.0, ends: 1000.0 };
+const IN_WARPS: Pace = Pace { products: 191.0, reads: 1e5, fetches: 59.0, wait: 67.0, ends: 480.0 };
+const IN_QUADS: Pace = Pace { products: 196.0, reads: 175.0, fetches: 39.0, wait: 162.0, ends: 254.0 };
+const IN_COLUMNS: Pace = Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0 };
+const IN_MATRICES: Pace = Pace { products: 2180.0, reads: 680.0, fetches: 69.0, wait: 130.0, ends: 220.0 };
+const IN_BLOCKS: Pace = Pace { products: 870.0, reads: 7800.0, fetches: 305.0, wait: 355.0, ends: 434.0 };
 /// On software devices, where all memory is alike and nothing waits.
 const IN_SOFTWARE: Pace = Pace { products: 0.9, reads: 1e9, fetches: 1e9, wait: 0.0, ends: 10_000.0 };
 
@@ -35,41 +35,36 @@ const fn plain(products: f64, wait: f64, ends: f64) -> Pace {
 
 /// Those that are the fastest of some size.
 static PLAIN: &[Plain] = &[
-    Plain {
-        variant: "naive",
-        block: |_| [16, 16, 1],
-        gpu: plain(16.0, 15.0, 500.0),
-        software: plain(0.3, 0.0, 1000.0),
-    },
+    Plain { variant: "naive", block: |_| [16, 16, 1], gpu: plain(22.6, 1.4, 193.0), software: plain(0.3, 0.0, 1000.0) },
     Plain {
         variant: "local",
         block: |lanes| [1, lanes, lanes],
-        gpu: plain(16.0, 500.0, 500.0),
+        gpu: plain(12.1, 273.0, 140.0),
         software: plain(0.07, 0.0, 1000.0),
     },
     Plain {
         variant: "subgroup",
         block: |lanes| [1, lanes, lanes],
-        gpu: plain(16.0, 450.0, 500.0),
+        gpu: plain(13.9, 289.0, 1013.0),
         software: plain(0.1, 0.0, 1000.0),
     },
     Plain {
         variant: "local-2d",
         block: |_| [16, 16, 16],
-        gpu: plain(30.0, 600.0, 500.0),
+        gpu: plain(26.5, 3.2, 9.9),
         software: plain(0.3, 0.0, 5000.0),
     },
     Plain {
         variant: "texel",
         block: |lanes| if lanes == 8 { [32, 64, 4] } else { [16, 4 * lanes, 4] },
-        gpu: plain(120.0, 500.0, 500.0),
+        gpu: plain(457.0, 259.0, 795.0),
         software: plain(7.5, 0.0, 15_000.0),
     },
 ];
 
 /// The variants for few rows or columns, which read their operands once, on GPUs and on software devices.
 const GEMV: [Stream; 2] =
-    [Stream { share: 0.75, products: 60.0, ends: 2500.0 }, Stream { share: 0.3, products: 4.0, ends: 20_000.0 }];
+    [Stream { share: 0.6, products: 60.0, ends: 2000.0 }, Stream { share: 0.3, products: 4.0, ends: 20_000.0 }];
 
 /// Variants that compute less accurately than the element type promises: for a person to ask for.
 const LESS_ACCURATE: [&str; 3] = ["split", "coopmat-narrow", "coopmat2-narrow"];
@@ -86,12 +81,21 @@ pub(super) fn candidates(case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate>
         found.is_ok()
     };
     let mut found: Vec<_> = tiled(case, device).chain(others(case, device)).filter(runs).collect();
-    found.sort_by(|a, b| a.predicted.0.total_cmp(&b.predicted.0));
+    found.sort_by_key(|candidate| rank(candidate.predicted, candidate.tile));
     if found.is_empty() {
         found.push(Candidate { variant: "naive", tile: None, predicted: Nanos(0.0) });
     }
     found
 }
+
+/// The order of ways: by predicted time. Those that differ by less than the model can tell are alike, and a product in one pass is
+/// then preferred, then what is earlier in its table, where the tiles are that searches found.
+pub(super) fn rank(predicted: Nanos, tile: Option<Tile>) -> (i64, bool) {
+    ((predicted.0.max(1.0).ln() / ALIKE).floor() as i64, tile.is_some_and(|tile| tile.k_parts > 1))
+}
+
+/// The logarithm of the ratio of times that the model cannot tell apart.
+const ALIKE: f64 = 0.02;
 
 /// The variants with tiles: each tile of the table over the numbers of parts that are worth a try, where the model knows the pace of
 /// the kernel well enough to choose, else the built-in tile.
@@ -203,7 +207,7 @@ mod tests {
             for (n, dtype) in [1, 64, 2048].into_iter().flat_map(|n| MATMUL.dtypes().map(move |dtype| (n, dtype))) {
                 let case = CaseSpec::new(&MATMUL, Size::Uniform(n), dtype);
                 let candidates = candidates(&case, &device);
-                assert!(candidates.is_sorted_by(|a, b| a.predicted.0 <= b.predicted.0), "{dtype} {n}");
+                assert!(candidates.is_sorted_by_key(|own| rank(own.predicted, own.tile)), "{dtype} {n}");
                 for Candidate { variant, predicted, .. } in candidates {
                     assert!(!LESS_ACCURATE.contains(&variant), "{variant}");
                     assert!(MATMUL.variant(variant).is_ok_and(|v| v.supports(dtype)), "{variant} {dtype}");

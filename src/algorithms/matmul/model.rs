@@ -34,10 +34,10 @@ pub(super) struct Machine {
 const GPU: Machine = Machine {
     cores: 132,
     most_held: 32,
-    launch: 3000.0,
-    second_pass: 3500.0,
+    launch: 2876.0,
+    second_pass: 4700.0,
     memory: 2900.0,
-    cache: 5500.0,
+    cache: 7100.0,
     cached: 35e6,
 };
 /// Two cores of llvmpipe, for software devices.

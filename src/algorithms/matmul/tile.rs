@@ -395,8 +395,8 @@ impl Choice {
         let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
         if self.division.is_modelled(device) {
             let ways = auto::ways(self, case, device);
-            let time = |tile: &Tile| auto::time(self.division, tile, case, device).0;
-            let best = ways.iter().copied().filter(legal).min_by(|a, b| time(a).total_cmp(&time(b)));
+            let rank = |tile: &Tile| auto::rank(auto::time(self.division, tile, case, device), Some(*tile));
+            let best = ways.iter().copied().filter(legal).min_by_key(rank);
             return best.unwrap_or(ways[ways.len() - 1]);
         }
         let cores = CORES[usize::from(device.kind == DeviceKind::Cpu)];
