@@ -148,11 +148,14 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, d
     if tile.k_parts == 1 {
         return Nanos(product);
     }
-    // Written and read.
-    let sums = 2.0 * (u64::from(tile.k_parts) * m * n * stored(case.dtype, tile).bytes()) as f64;
-    let bandwidth = if sums / 2.0 <= machine.cached { machine.cache } else { machine.memory };
-    Nanos(product + machine.second_pass + sums / bandwidth)
+    let sums = (u64::from(tile.k_parts) * m * n * stored(case.dtype, tile).bytes()) as f64;
+    let bandwidth = if sums <= machine.cached { machine.cache } else { machine.memory };
+    Nanos(product + machine.second_pass + PASSES * sums / bandwidth)
 }
+
+/// Times that a byte of the sums of parts goes to the cache or comes from it: they are written and read. Fitted; the excess
+/// stands for what they drive out.
+const PASSES: f64 = 2.3;
 
 /// ns in which every operand arrives once.
 fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn parts_of_k_divide_the_slabs_and_add_a_second_pass() {
         let [whole, cut] = [1, 4].map(|parts| time(100, 100, 1000, parts, 1));
-        let second = GPU.second_pass + 2.0 * 4.0 * 4.0 * 1e4 / GPU.cache;
+        let second = GPU.second_pass + PASSES * 4.0 * 4.0 * 1e4 / GPU.cache;
         assert!((cut - (whole / 4.0 + second)).abs() < 1e-6, "{whole} {cut}");
     }
 
