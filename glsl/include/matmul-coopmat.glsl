@@ -11,8 +11,9 @@
 #include "matmul-warps.glsl"
 #include "matmul-store.glsl"
 
-layout(constant_id = 1) const uint A_ALIGNED = 0;  // rows of A start at multiples of 16 bytes; parcels', of 4 bytes
-layout(constant_id = 2) const uint B_ALIGNED = 0;  // those of B
+// Rows of A, and of B, start at multiples of so many components, a power of two.
+layout(constant_id = 1) const uint A_STEP = 1;
+layout(constant_id = 2) const uint B_STEP = 1;
 
 const uint SLABS = SLAB_A + SLAB_B;
 shared uvec4 tiles[SLABS > STAGED_C ? SLABS : STAGED_C];  // a slab of A, then one of B
@@ -28,25 +29,25 @@ shared uvec4 tiles[SLABS > STAGED_C ? SLABS : STAGED_C];  // a slab of A, then o
 //
 // START finds where this invocation's pieces of the first slab are, FETCH reads those of the slab from column, or row,
 // `k` on into next, and KEEP writes them to shared memory from `base` on.
-#define START_ALONG(from, count, x, extent, first, in_row, edge, aligned, lane)                             \
+#define START_ALONG(from, count, x, extent, first, in_row, edge, step, lane)                             \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \
         uint at = i * LANES + lane;                                                                         \
         from[i] = min(first + at / in_row, extent - 1) * K + at % in_row * PIECE;                           \
     }
-#define FETCH_ALONG(next, count, x, from, k, extent, first, in_row, edge, aligned, lane)                    \
+#define FETCH_ALONG(next, count, x, from, k, extent, first, in_row, edge, step, lane)                    \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \
-        next[i] = piece_along(x, from[i] + (k), (k) + (i * LANES + lane) % in_row * PIECE, aligned);        \
+        next[i] = piece_along(x, from[i] + (k), (k) + (i * LANES + lane) % in_row * PIECE, step);           \
     }
-#define START_ACROSS(from, count, x, extent, first, in_row, edge, aligned, lane)                            \
+#define START_ACROSS(from, count, x, extent, first, in_row, edge, step, lane)                            \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \
         uint at = i * LANES + lane, column = first + at % in_row * PIECE;                                   \
-        from[i] = at / in_row * extent + (aligned ? min(column, extent - PIECE) : column);                  \
+        from[i] = at / in_row * extent + (step == PIECE ? min(column, extent - PIECE) : column);                  \
     }
-#define FETCH_ACROSS(next, count, x, from, k, extent, first, in_row, edge, aligned, lane)                   \
+#define FETCH_ACROSS(next, count, x, from, k, extent, first, in_row, edge, step, lane)                   \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \
         uint at = i * LANES + lane;                                                                         \
         next[i] = piece_across(x, from[i] + (k) * extent, (k) + at / in_row, first + at % in_row * PIECE, extent,\
-                               aligned);                                                                    \
+                               step);                                                                    \
     }
 #define KEEP_PIECES(base, stride, next, count, in_row, edge, lane)                                          \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \
@@ -106,8 +107,8 @@ const uint MEANWHILE = 1;
 // Reads this invocation's part of both operands' slabs from k on into next_a and next_b. Those of the first slabs are at
 // from_a in A and from_b in B.
 #define FETCH(next_a, next_b, k, from_a, from_b, first_row, first_column, lane)                             \
-    FETCH_A(next_a, MOVES_OF_A, A, from_a, k, M, first_row, PIECES_IN_ROW_A, BM, A_ALIGNED != 0, lane)      \
-    FETCH_B(next_b, MOVES_OF_B, B, from_b, k, N, first_column, PIECES_IN_ROW_B, BN, B_ALIGNED != 0, lane)
+    FETCH_A(next_a, MOVES_OF_A, A, from_a, k, M, first_row, PIECES_IN_ROW_A, BM, A_STEP, lane)      \
+    FETCH_B(next_b, MOVES_OF_B, B, from_b, k, N, first_column, PIECES_IN_ROW_B, BN, B_STEP, lane)
 
 // Loads the ROWS matrices of a slab from its column `k` on of a warp tile whose first row in the block is `warp_row`.
 #if defined(A_BY_COLUMNS)
@@ -146,7 +147,7 @@ const uint MEANWHILE = 1;
 
 void main() {
     uint lane = gl_LocalInvocationID.x;
-    uint first_row = (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
+    uint first_row = (STRIP * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
     uint first_column = gl_WorkGroupID.y * BN;
     if (first_row >= M) return;  // uniform in the group: the last strip may be narrower
 
@@ -160,8 +161,8 @@ void main() {
     }
 
     uint from_a[MOVES_OF_A], from_b[MOVES_OF_B];
-    START_A(from_a, MOVES_OF_A, A, M, first_row, PIECES_IN_ROW_A, BM, A_ALIGNED != 0, lane)
-    START_B(from_b, MOVES_OF_B, B, N, first_column, PIECES_IN_ROW_B, BN, B_ALIGNED != 0, lane)
+    START_A(from_a, MOVES_OF_A, A, M, first_row, PIECES_IN_ROW_A, BM, A_STEP, lane)
+    START_B(from_b, MOVES_OF_B, B, N, first_column, PIECES_IN_ROW_B, BN, B_STEP, lane)
     MOVED_A next_a[MOVES_OF_A];
     MOVED_B next_b[MOVES_OF_B];
 
@@ -174,15 +175,16 @@ void main() {
         last_b[c] = coopmat<IN, gl_ScopeSubgroup, TK, TN, gl_MatrixUseB>(IN(0));
     }
 
-    FETCH(next_a, next_b, 0, from_a, from_b, first_row, first_column, lane)
-    for (uint k = 0; k < K; k += BK) {
+    uint end = END_K;
+    FETCH(next_a, next_b, FIRST_K, from_a, from_b, first_row, first_column, lane)
+    for (uint k = FIRST_K; k < end; k += BK) {
         barrier();
         KEEP_A(0, STRIDE_A, next_a, MOVES_OF_A, PIECES_IN_ROW_A, BM, lane)
         KEEP_B(SLAB_A, STRIDE_B, next_b, MOVES_OF_B, PIECES_IN_ROW_B, BN, lane)
         MULTIPLY(sums, last_a, last_b, 0, MEANWHILE)
         barrier();
         MULTIPLY(sums, last_a, last_b, MEANWHILE, COLUMNS)
-        FETCH(next_a, next_b, k + BK, from_a, from_b, first_row, first_column, lane)
+        FETCH(next_a, next_b, NEXT_K(k + BK, end), from_a, from_b, first_row, first_column, lane)
 
         [[unroll]] for (uint i = 0; i < BK - TK; i += TK) {
             // Not last_a and last_b: matrices that live both in this loop and across it took an H100's driver

@@ -16,7 +16,7 @@ const uint PARCELS_DOWN = BK / PIECE;  // parcels of the same columns
 #if defined(LAYOUT_TN)
 const bool WHOLE = false;
 #else
-const bool WHOLE = A_ALIGNED != 0;
+const bool WHOLE = A_STEP == PIECE;
 #endif
 
 // The parcel from row `first` and `column` of `columns` on, which is at `from`; zero beyond K, or where it is not inside
@@ -59,17 +59,17 @@ void keep_parcel(uint to, uint stride, Parcel parcel) {
 }
 
 // As those of pieces: see matmul-coopmat.glsl.
-#define START_PARCELS(from, count, x, extent, first, in_row, edge, aligned, lane)                           \
+#define START_PARCELS(from, count, x, extent, first, in_row, edge, step, lane)                           \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \
         uint at = i * LANES + lane, column = first + at / PARCELS_DOWN * 4;                                 \
-        from[i] = at % PARCELS_DOWN * PIECE * extent + (aligned ? min(column, extent - 4) : column);        \
+        from[i] = at % PARCELS_DOWN * PIECE * extent + (step >= 4 ? min(column, extent - 4) : column);        \
     }
-#define FETCH_PARCELS(next, count, x, from, k, extent, first, in_row, edge, aligned, lane)                  \
+#define FETCH_PARCELS(next, count, x, from, k, extent, first, in_row, edge, step, lane)                  \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \
         uint at = i * LANES + lane;                                                                         \
         bool inside = PARCELS_IN(edge) % LANES == 0 || at < PARCELS_IN(edge);                               \
         next[i] = parcel_across(x, from[i] + (k) * extent, (k) + at % PARCELS_DOWN * PIECE,                 \
-                                first + at / PARCELS_DOWN * 4, extent, inside, aligned);                    \
+                                first + at / PARCELS_DOWN * 4, extent, inside, step >= 4);                    \
     }
 #define KEEP_PARCELS(base, stride, next, count, in_row, edge, lane)                                         \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \

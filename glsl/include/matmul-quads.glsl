@@ -35,10 +35,11 @@ vec4 quad_across(Operand x, uint k, uint column, uint columns, bool aligned) {
     return k < K ? vec4(x.at[at.x], x.at[at.y], x.at[at.z], x.at[at.w]) : vec4(0);
 }
 
-// C[row][column..column + 4] = quad where inside of C, with column a multiple of 4.
-void store_quad(uint row, uint column, vec4 quad) {
+// C[row][column..column + 4] = quad where inside of C, with column a multiple of 4. C begins at element `first`, a multiple
+// of 4.
+void store_quad(uint row, uint column, vec4 quad, uint first) {
     if (row >= M || column >= N) return;
-    uint to = row * N + column;
+    uint to = first + row * N + column;
     if (C_ALIGNED != 0) {
         ResultQuads(C).at[to / 4] = quad;
         return;

@@ -8,10 +8,11 @@ layout(constant_id = 7) const uint WN = 32;
 layout(constant_id = 8) const uint TM = 16;  // the device's matrices: TM×TK times TK×TN
 layout(constant_id = 9) const uint TN = 16;
 layout(constant_id = 10) const uint TK = 16;
-layout(constant_id = 11) const uint C_ALIGNED = 0;  // rows of C start at multiples of 16 bytes
+layout(constant_id = 11) const uint C_STEP = 1;  // rows of C start at multiples of so many components, a power of two
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Pieces { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultPieces { uvec4 at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer ResultPairs { uvec2 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) writeonly buffer ResultBits { OUT_RAW at[]; };
 
 const uint ROWS = WM / TM;

@@ -10,4 +10,7 @@ layout(push_constant, scalar) uniform Arguments {
     Operand B;
     Result C;
     uint M, N, K;
+#if defined(IN_PARTS)
+    uint PARTS;
+#endif
 };

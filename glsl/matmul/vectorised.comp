@@ -58,7 +58,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < TM; ++r) {
         [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
             uint row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
-            store_quad(row, first_column + (c * ACROSS + x) * 4, sums[r * (TN / 4) + c]);
+            store_quad(row, first_column + (c * ACROSS + x) * 4, sums[r * (TN / 4) + c], 0);
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::basis::error;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::size::Size;
-use crate::basis::units::Work;
+use crate::basis::units::{Nanos, Work};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::Program;
@@ -72,9 +72,9 @@ pub struct Algorithm {
     pub variants: &'static [Variant],
     /// The variants whose tile can be searched for, the one that is searched by default first.
     pub tunable: &'static [Tunable],
-    /// The built-in rule of `--variant auto`: names of variants, the best for a case on a device first; `None` where
-    /// there is no rule.
-    pub favourites: Option<fn(&CaseSpec, &DeviceInfo) -> &'static [&'static str]>,
+    /// What `--variant auto` chooses from for a case on a device, one at least, what should be fastest first; `None` where
+    /// there is no model of it.
+    pub candidates: Option<fn(&CaseSpec, &DeviceInfo) -> Vec<Candidate>>,
     /// How its programs go on to the solution of a system of equations, where they can: `--solve`.
     pub solution: Option<&'static Solution>,
     /// The problem that a case poses, or why its size makes no sense.
@@ -189,6 +189,17 @@ pub struct Form {
     pub operation: &'static str,
     /// How it is done: `subgroup`, `shared`.
     pub name: &'static str,
+}
+
+/// A way to solve a case, and the time that it should take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// The variant.
+    pub variant: &'static str,
+    /// Its tile, where it has a choice.
+    pub tile: Option<Tile>,
+    /// What it should take.
+    pub predicted: Nanos,
 }
 
 /// One case of a plan, apart from its variant.

@@ -22,7 +22,10 @@ impl Tile {
     #[must_use]
     pub(crate) fn extents(self) -> Vec<u32> {
         match self {
-            Self::Product(matmul::Tile { bm, bn, bk, wm, wn, tm, tn }) => vec![bm, bn, bk, wm, wn, tm, tn],
+            Self::Product(tile) => {
+                let matmul::Tile { bm, bn, bk, wm, wn, tm, tn, k_parts } = tile;
+                vec![bm, bn, bk, wm, wn, tm, tn, k_parts]
+            }
             Self::Columns(columns) => vec![columns],
         }
     }

@@ -24,6 +24,9 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
     let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
+    if args.explain {
+        return super::explain::run(&plan, setup);
+    }
     if let Some(processes) = args.noise {
         return super::noise::run(args, processes, setup);
     }

@@ -173,6 +173,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "WHAT")]
     pub baseline: Option<BaselineChoice>,
 
+    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
+    #[arg(long)]
+    pub explain: bool,
+
     /// Do not hold cases against the limits of the device.
     #[arg(long)]
     pub no_peak: bool,
@@ -182,7 +186,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
     pub tuned: Option<PathBuf>,
 
-    /// Take the built-in tiles, and the built-in rule for `--variant auto`.
+    /// Take the built-in tiles, and the model's choice for `--variant auto`.
     #[arg(long)]
     pub no_tuned: bool,
 
@@ -322,6 +326,10 @@ pub struct TuneArgs {
     /// Sizes [default: those of `bench`].
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
+
+    /// Search the shapes of a model of yours: a file with one MxNxK a line, comments from # on.
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    pub shapes: Option<PathBuf>,
 
     /// Element types [default: f32].
     #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]

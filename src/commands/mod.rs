@@ -7,6 +7,7 @@ pub(crate) mod cli;
 mod compare;
 mod devices;
 mod document;
+mod explain;
 mod export;
 mod failures;
 mod interrupt;

@@ -5,6 +5,7 @@ use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
+use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work, rounded};
 use crate::commands::cli::TuneArgs;
 use crate::commands::progress::Progress;
@@ -189,7 +190,11 @@ impl Tuning {
 
 /// The algorithm and the problems to search.
 fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
-    let TuneArgs { algorithm: name, mut variant, size, dtype, layout, device, seed, .. } = args;
+    let size = match &args.shapes {
+        Some(path) => shapes(path)?,
+        None => args.size.clone(),
+    };
+    let TuneArgs { algorithm: name, mut variant, dtype, layout, device, seed, .. } = args;
     let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
     let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let Some(first) = known.first() else {
@@ -213,6 +218,36 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
         return Err(Error::Usage(format!("variant '{other}' has no tile to search; available: {}", known.join(", "))));
     }
     Ok((algorithm, run))
+}
+
+/// The sizes in a file: one MxNxK a line, and comments from # on.
+fn shapes(path: &Path) -> Result<Vec<String>, Error> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::Usage(format!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK a line"))
+    })?;
+    let mut found = vec![];
+    for (number, line) in text.lines().enumerate() {
+        let shape = line.split('#').next().unwrap_or_default().trim();
+        if shape.is_empty() {
+            continue;
+        }
+        let size = shape.parse::<Size>().ok().filter(|size| matches!(size, Size::Three(..)));
+        match size {
+            Some(_) if found.iter().any(|known| known == shape) => {}
+            Some(_) => found.push(shape.to_string()),
+            None => {
+                let place = number + 1;
+                return Err(Error::Usage(format!(
+                    "{shown}, line {place}: '{shape}' is no shape; write MxNxK, such as 8x4096x4096"
+                )));
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::Usage(format!("there are no shapes in '{shown}'; write one MxNxK a line")));
+    }
+    Ok(found)
 }
 
 /// A line for each variant that has none of the element types: there is nothing to search for it.

@@ -243,6 +243,19 @@ impl Dispatch {
         fitting(self.try_constant(name, value))
     }
 
+    /// Gives an argument another value.
+    ///
+    /// # Panics
+    /// Where the kernel has no such argument, or one of another kind: an error of the registry.
+    #[must_use]
+    pub fn argument(mut self, name: &str, value: Value) -> Self {
+        let index = self.shader.interface.arguments.iter().position(|argument| argument.name == name);
+        let index = index.unwrap_or_else(|| panic!("{}", Mismatch::unknown(self.shader, name)));
+        assert_eq!(self.values[index].kind(), value.kind(), "{name} of {}", self.shader.label());
+        self.values[index] = value;
+        self
+    }
+
     /// Sets the number of work-groups along x, y, z.
     #[must_use]
     pub fn groups(mut self, groups: [u64; 3]) -> Self {

@@ -1,5 +1,6 @@
 //! Who takes cases through a device: a runner in this process, or one in a worker.
 
+use crate::algorithms::Candidate;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
@@ -42,9 +43,18 @@ pub(crate) trait Executor {
         decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>);
 
+    /// Times the candidates of `auto` on the problem of `group`: the median of each, or why it has none.
+    ///
+    /// # Errors
+    /// Why the problem cannot be loaded.
+    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String>;
+
     /// Times what the host does with the device beside running kernels.
     fn host_side(&mut self) -> HostSide;
 }
+
+/// A time of each candidate, or why it has none.
+pub(crate) type Explained = Vec<Result<Nanos, String>>;
 
 /// Times of what the host does with a device, or why there are none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,6 +104,10 @@ impl Executor for Runner<'_> {
         decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>) {
         Runner::duel(self, group, entrants, sampling, decided)
+    }
+
+    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+        Runner::explain(self, group, candidates)
     }
 
     fn host_side(&mut self) -> HostSide {

@@ -674,7 +674,7 @@ fn chosen_variants(
         return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
     }
     let pick = if names.iter().any(|name| name == AUTO) { VariantChoice::Auto } else { VariantChoice::Named };
-    if pick == VariantChoice::Auto && algorithm.favourites.is_none() {
+    if pick == VariantChoice::Auto && algorithm.candidates.is_none() {
         let known: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
         return Err(format!(
             "variant 'auto' has no rule for {}; name one of: {}, all",

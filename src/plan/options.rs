@@ -20,7 +20,7 @@ pub struct Selection {
     pub algorithm: Vec<String>,
 
     /// Variants by name or alias; `all`; `auto`, which is the best for device, type and size: the fastest that `tune`
-    /// measured, else by a built-in rule [default: all].
+    /// measured, else by a model [default: all].
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     pub variant: Vec<String>,

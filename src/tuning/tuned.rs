@@ -341,9 +341,9 @@ pub(crate) fn with_tile(group: &CaseGroup, variant: &'static Variant, device: &D
     Chosen { algorithm, variant, spec, notes }
 }
 
-/// The variant that `auto` stands for, and why. Kept rates decide where they include that of the built-in rule's
+/// The variant that `auto` stands for, and why. Kept rates decide where they include that of the model's
 /// choice: a search that never measured it cannot have found something better. They decide among the variants that the
-/// rule knows, for the others compute in an arithmetic that a person has to ask for by name.
+/// model knows, for the others compute in an arithmetic that a person has to ask for by name.
 fn automatic(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'static Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
     let rule = favourite(algorithm, spec, device)?;
@@ -360,10 +360,10 @@ fn automatic(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&
             return Some((variant, format!("the fastest of the results of {}", best.day())));
         }
     }
-    Some((rule, "by the built-in rule".into()))
+    Some((rule, "by the model".into()))
 }
 
-/// The first choice of the built-in rule that `device` can run; where it can run none, the last, whose case then says
+/// The first choice of the model that `device` can run; where it can run none, the last, whose case then says
 /// why.
 #[must_use]
 pub(crate) fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'static Variant> {
@@ -372,10 +372,16 @@ pub(crate) fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceI
     variants.iter().find(runs).or(variants.last()).copied()
 }
 
-/// The choices of the built-in rule, the best first.
+/// The variants that the model knows, what should be fastest first.
 fn favourites(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'static Variant> {
-    let names = algorithm.favourites.map_or(&[][..], |rule| rule(spec, device));
-    names.iter().filter_map(|name| algorithm.variant(name).ok()).collect()
+    let candidates = algorithm.candidates.map_or(vec![], |model| model(spec, device));
+    let mut variants: Vec<&'static Variant> = vec![];
+    for variant in candidates.iter().filter_map(|candidate| algorithm.variant(candidate.variant).ok()) {
+        if !variants.iter().any(|known| known.name == variant.name) {
+            variants.push(variant);
+        }
+    }
+    variants
 }
 
 fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
@@ -553,7 +559,7 @@ mod tests {
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
         let auto = |tuned: &Tuned| chosen(&group(&[], VariantChoice::Auto, 1024), &device, tuned);
-        let rule = "texel chosen by auto, by the built-in rule";
+        let rule = "texel chosen by auto, by the model";
         assert_eq!(auto(&Tuned::none()), [("texel", None, vec![rule.into()])]);
         // A rate that was never held against the rule's choice says nothing.
         let alone = [kept(&device, "tiled", "1024", 4.5)];

@@ -40,7 +40,7 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     layouts: &[Layout::Nn],
     variants: variants::VARIANTS,
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(Collectives::new(case)?)),
 };

@@ -54,7 +54,7 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(Eigenvector { n: vector_length(case)?, seed: case.seed })),
 };

@@ -54,7 +54,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed })),
 };

@@ -78,7 +78,7 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(Eigen::new(case)?)),
 };

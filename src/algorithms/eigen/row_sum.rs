@@ -64,7 +64,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case })),
 };

@@ -75,7 +75,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case })),
 };

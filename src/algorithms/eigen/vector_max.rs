@@ -62,7 +62,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed })),
 };

@@ -456,20 +456,20 @@ fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile: u64) -> st
 /// The tile of an update of 32 columns.
 fn panel_tile(device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
-        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 };
+        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1 };
     }
-    Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4 }
+    Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 }
 }
 
 /// The tile of an update of so many rows.
 fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
-        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 };
+        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1 };
     }
     if rows >= 2048 {
-        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 }
+        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 }
     } else {
-        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4 }
+        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 }
     }
 }
 

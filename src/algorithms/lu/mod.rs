@@ -44,7 +44,7 @@ pub(crate) static LU: Algorithm = Algorithm {
     layouts: &[Layout::Nn],
     variants: variants::VARIANTS,
     tunable: widths::TUNABLE,
-    favourites: None,
+    candidates: None,
     solution: Some(&solve::SOLUTION),
     problem: |case| match (case.goal, case.dtype) {
         (Goal::Solution, _) => Ok(Box::new(system::System::new(case)?)),

@@ -1,8 +1,8 @@
 //! Products with few rows or columns, at the speed at which the other operand can be read: see `matmul-gemv.glsl`.
 
 use super::Dims;
+use super::parts::number;
 use super::tile::piece;
-use super::units::number;
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;

@@ -2,8 +2,11 @@
 //!
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
+mod auto;
 mod gemv;
+mod model;
 mod oracle;
+mod parts;
 mod tile;
 mod tuning;
 mod units;
@@ -28,17 +31,17 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
     default_size: Sweeps { gpu: "256..2048", cpu: "128,256" },
-    // The last two for a GPU test the tiles of large products, cut at their edges, and middle chunks of `split`.
+    // The last three for a GPU test the tiles of large products, cut at their edges, middle chunks of `split`, and parts of K.
     verify_size: Sweeps {
-        gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,2559x2559x70,33x65x4200",
-        cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
+        gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,4095x4095x70,33x65x4200,3x70x9001",
+        cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,3x70x1001",
     },
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
     layouts: &Layout::ALL,
     variants: variants::VARIANTS,
     tunable: tuning::TUNABLE,
-    favourites: Some(tuning::favourites),
+    candidates: Some(auto::candidates),
     solution: None,
     problem: |case| Ok(Box::new(Matmul::new(case)?)),
 };

@@ -1,6 +1,6 @@
 //! How a register-tiled product is cut up, and which cut a device gets for a size.
 
-use super::Dims;
+use super::{Dims, auto};
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
@@ -16,7 +16,10 @@ use std::str::FromStr;
 /// warp (as many neighbouring invocations as that takes) owns `wm`×`wn` elements in parts of `tm`×`tn`: those of an
 /// invocation, or a cooperative matrix. Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
 ///
-/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part.
+/// Where few blocks would leave cores idle, K is cut too, into `k_parts`: a work-group for each then sums up its part of K,
+/// and a second pass adds the parts up.
+///
+/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part; `/4` behind it for four parts of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tile {
@@ -34,16 +37,24 @@ pub struct Tile {
     pub tm: u32,
     /// Columns of a part.
     pub tn: u32,
+    /// Parts of K.
+    pub k_parts: u32,
 }
 
 impl Tile {
     /// A tile without warp tiles.
     #[must_use]
     pub const fn flat([bm, bn, bk]: [u32; 3], [tm, tn]: [u32; 2]) -> Self {
-        Self { bm, bn, bk, wm: bm, wn: bn, tm, tn }
+        Self { bm, bn, bk, wm: bm, wn: bn, tm, tn, k_parts: 1 }
     }
 
-    /// Work-groups for a product of these extents, along the columns and the rows of C.
+    /// The same tile over `k_parts` of K.
+    #[must_use]
+    pub(crate) const fn over(self, k_parts: u32) -> Self {
+        Self { k_parts, ..self }
+    }
+
+    /// Blocks of a product of these extents, along the columns and the rows of C.
     #[must_use]
     pub(crate) fn blocks(&self, dims: Dims) -> [u64; 2] {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
@@ -54,10 +65,10 @@ impl Tile {
     /// # Errors
     /// What does not divide.
     pub fn divides(&self) -> Result<(), String> {
-        let Self { bm, bn, bk, wm, wn, tm, tn } = *self;
+        let Self { bm, bn, bk, wm, wn, tm, tn, k_parts } = *self;
         // Larger ones exceed every device, and overflow in products.
-        if let Some(extent) = [bm, bn, bk].into_iter().find(|extent| *extent > MOST_EXTENT) {
-            return Err(format!("{extent} is more than a work-group can hold; the most is {MOST_EXTENT}"));
+        if let Some(extent) = [bm, bn, bk, k_parts].into_iter().find(|extent| *extent > MOST_EXTENT) {
+            return Err(format!("{extent} is more than a tile can have; the most is {MOST_EXTENT}"));
         }
         all_divide(&[
             (tm, wm, "the rows of a part must divide those of its warp"),
@@ -65,7 +76,13 @@ impl Tile {
             (wm, bm, "the rows of a warp must divide those of the work-group"),
             (wn, bn, "the columns of a warp must divide those of the work-group"),
             (1, bk, "a slab has columns"),
+            (1, k_parts, "K is one part at least"),
         ])
+    }
+
+    /// Slabs along `k`.
+    pub(super) fn slabs(&self, k: u64) -> u64 {
+        k.div_ceil(u64::from(self.bk.max(1)))
     }
 }
 
@@ -84,18 +101,23 @@ const MOST_EXTENT: u32 = 4096;
 impl fmt::Display for Tile {
     /// Writes it for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; without a warp that is the whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bm, bn, bk, wm, wn, tm, tn } = self;
+        let Self { bm, bn, bk, wm, wn, tm, tn, k_parts } = self;
         write!(f, "{bm}×{bn}×{bk}")?;
         if (wm, wn) != (bm, bn) {
             write!(f, " in {wm}×{wn}")?;
         }
-        write!(f, " in {tm}×{tn}")
+        write!(f, " in {tm}×{tn}")?;
+        if *k_parts > 1 {
+            write!(f, " over {k_parts} parts of K")?;
+        }
+        Ok(())
     }
 }
 
 impl From<Tile> for String {
-    fn from(Tile { bm, bn, bk, wm, wn, tm, tn }: Tile) -> Self {
-        format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}")
+    fn from(Tile { bm, bn, bk, wm, wn, tm, tn, k_parts }: Tile) -> Self {
+        let tile = format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}");
+        if k_parts == 1 { tile } else { format!("{tile}/{k_parts}") }
     }
 }
 
@@ -105,8 +127,13 @@ impl FromStr for Tile {
     fn from_str(text: &str) -> Result<Self, String> {
         let extents: Result<Vec<u32>, _> = text.split(['x', '/']).map(str::parse).collect();
         let tile = match extents.as_deref() {
-            Ok(&[bm, bn, bk, wm, wn, tm, tn]) => Self { bm, bn, bk, wm, wn, tm, tn },
-            _ => return Err(format!("malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part")),
+            Ok(&[bm, bn, bk, wm, wn, tm, tn]) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1 },
+            Ok(&[bm, bn, bk, wm, wn, tm, tn, k_parts]) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts },
+            _ => {
+                return Err(format!(
+                    "malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part (and /4 for 4 parts of K)"
+                ));
+            }
         };
         // Demands the separators in their places and no signs or leading zeros: what is written is what was meant.
         if String::from(tile) != text {
@@ -169,7 +196,7 @@ impl BlockDivision {
         };
         let staged = || {
             let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
-            (bm / wm) * (bn / wn) * tm * (wn * dtype.of_product().bytes() + 16)
+            (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
         };
         Bytes(match self {
             // A slab of A, padded by a quad as in `tiled`, and one of B, padded where it is transposed.
@@ -182,6 +209,16 @@ impl BlockDivision {
             Self::Halves => (2 * (along(bm, DType::F16) + across(bn, DType::F16))).max(staged()),
             Self::Block(_) => 0,
         })
+    }
+
+    /// Whether the model knows its pace well enough to choose a tile by.
+    pub(super) fn is_modelled(self, device: &DeviceInfo) -> bool {
+        device.kind != DeviceKind::Cpu && matches!(self, Self::Warps | Self::Matrices(Accumulator::Wide))
+    }
+
+    /// Whether its kernel can cut K into parts.
+    pub(super) fn cuts_k(self) -> bool {
+        matches!(self, Self::Warps | Self::Matrices(_) | Self::Halves)
     }
 
     /// The types of its parts, where these are cooperative matrices.
@@ -207,6 +244,14 @@ impl BlockDivision {
         tile.divides()?;
         let Tile { bm, bn, bk, tm, tn, .. } = *tile;
         let invocations = self.invocations(tile, case.subgroup_size(device));
+        if tile.k_parts > 1 {
+            let slabs = tile.slabs(Dims::from(case.size).k);
+            if !self.cuts_k() {
+                return Err("cuts K into parts, which the variant does not do".into());
+            } else if u64::from(tile.k_parts) > slabs {
+                return Err(format!("cuts K into more parts than there are slabs of it, {slabs}"));
+            }
+        }
         match self {
             Self::Columns => {}
             Self::Quads | Self::Warps => all_divide(&[
@@ -269,6 +314,14 @@ impl BlockDivision {
 /// `matmul-parcels.glsl`.
 pub(super) fn transposes(dtype: DType) -> bool {
     dtype == DType::I8
+}
+
+/// The type in which a product kernel stores its sums: that of C, but 32 bits for parts of K.
+pub(super) fn stored(dtype: DType, tile: &Tile) -> DType {
+    match (tile.k_parts, dtype) {
+        (1, _) | (_, DType::I8) => dtype.of_product(),
+        _ => DType::F32,
+    }
 }
 
 /// Elements in the 16 bytes that kernels with matrices move at a time.
@@ -337,21 +390,30 @@ impl Choice {
         tiles.iter().map(move |tile| part.map_or(*tile, |part| Tile { tm: part.m, tn: part.n, ..*tile }))
     }
 
-    /// The largest tile within the device's limits whose work-groups keep the cores busy: until the busiest core is
-    /// done, no more than a quarter of all cores' time is idle. Without such a tile the smallest; where none is within
-    /// the limits, the last, which the check of the program then refuses. On an H100 this rule finds the blocks that a
-    /// search found at 512, 1024, 2048 and 4096.
+    /// The tile that should be the fastest by the [model](super::model), of those within the device's limits, where that knows the
+    /// kernel's pace. Elsewhere the largest whose work-groups keep the cores busy: until the busiest core is done, no more than a
+    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left. Where none
+    /// is within the limits, the last, which the check of the program then refuses.
     pub(in crate::algorithms) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        let [gpu, software] = CORES;
-        let cores = if device.kind == DeviceKind::Cpu { software } else { gpu };
+        let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
+        if self.division.is_modelled(device) {
+            let ways = auto::ways(self, case, device);
+            let rank = |tile: &Tile| auto::rank(auto::time(self.division, tile, case, device), Some((*tile).into()));
+            let best = ways.iter().copied().filter(legal).min_by_key(rank);
+            return best.unwrap_or(ways[ways.len() - 1]);
+        }
+        let cores = CORES[usize::from(device.kind == DeviceKind::Cpu)];
         let dims = Dims::from(case.size);
         let busy = |tile: &Tile| {
             let blocks = tile.blocks(dims).iter().product::<u64>();
             4 * blocks >= 3 * blocks.div_ceil(cores) * cores
         };
         let tiles: Vec<Tile> = self.tiles(case.dtype, device).collect();
-        let fitting = || tiles.iter().filter(|tile| self.division.legal(tile, case, device).is_ok());
-        *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1])
+        let fitting = || tiles.iter().filter(|tile| legal(tile));
+        let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
+        let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
+        let parts = (cores / blocks).min(tile.slabs(dims.k) / 4).max(1);
+        if self.division.cuts_k() { tile.over(parts as u32) } else { tile }
     }
 }
 
@@ -363,9 +425,10 @@ mod tests {
     use crate::device::capability::CooperativeMatrix;
     use crate::device::capability::tests::software_device;
 
-    const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 };
+    const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 };
+    // Of a division that the model does not know.
     const CHOICE: Choice = Choice {
-        division: BlockDivision::Warps,
+        division: BlockDivision::Quads,
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
         software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
         bytes: &[],
@@ -429,13 +492,18 @@ mod tests {
         assert_eq!(text.parse(), Ok(LARGE));
         assert_eq!(LARGE.to_string(), "128×128×16 in 64×32 in 8×8");
         assert_eq!(Tile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16 in 8×4");
+        let parts = LARGE.over(12);
+        assert_eq!(String::from(parts).parse(), Ok(parts));
+        assert_eq!(parts.to_string(), "128×128×16 in 64×32 in 8×8 over 12 parts of K");
         for (text, expected) in [
             ("128x128x16", "write 128x128x16/64x32/8x8"),
             ("128x128x16/64x32/8x+8", "did you mean '128x128x16/64x32/8x8'?"),
             ("128/128x16x64x32/8x8", "did you mean"),
             ("128x128x16/48x32/8x8", "48 does not divide 128"),
-            ("4294967288x4294967288x8/8x8/8x8", "4294967288 is more than a work-group can hold"),
+            ("4294967288x4294967288x8/8x8/8x8", "4294967288 is more than a tile can have"),
             ("0x0x0/0x0/0x0", "0 does not divide 0"),
+            ("128x128x16/64x32/8x8/0", "1 does not divide 0"),
+            ("128x128x16/64x32/8x8/1", "did you mean '128x128x16/64x32/8x8'?"),
         ] {
             let error = text.parse::<Tile>().expect_err(text);
             assert!(error.contains(expected) && error.contains(text), "{error}");

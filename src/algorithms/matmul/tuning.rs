@@ -1,12 +1,11 @@
-//! What a search for the best tile of a variant goes through, and which variant is best without one.
+//! What a search for the best tile of a variant goes through.
 
-use super::Dims;
+use super::auto::parts_worth_a_try;
 use super::tile::{BlockDivision, Choice, Tile, matrix_shape};
 use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::tile::{Tiles, Tunable};
-use crate::basis::dtype::DType;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
 /// The variants with tiles to search for, the one that is searched by default first.
@@ -21,6 +20,14 @@ pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "tile-2d", tiles: Tiles::Product(&TILE_2D) },
 ];
 
+/// The variants with tiles to search for, and these.
+pub(super) fn choices() -> impl Iterator<Item = (&'static str, &'static Choice)> {
+    TUNABLE.iter().filter_map(|tunable| match tunable.tiles {
+        Tiles::Product(choice) => Some((tunable.variant, choice)),
+        Tiles::Columns(_) => None,
+    })
+}
+
 /// Rows and columns of a block.
 const BLOCKS: [u32; 7] = [16, 32, 64, 96, 128, 192, 256];
 /// Columns of a slab of A.
@@ -30,7 +37,7 @@ const LANES: [u32; 4] = [4, 8, 16, 32];
 /// Rows and columns of a sub-group's matrices.
 const WARPS: [u32; 6] = [16, 32, 48, 64, 96, 128];
 /// A block that is longer than this times its width reads too much for what it computes.
-const MOST_OBLONG: u32 = 4;
+const MOST_OBLONG: u32 = 8;
 
 impl Choice {
     /// Checks that the kernel can be cut up like this for a case on `device`.
@@ -42,7 +49,12 @@ impl Choice {
     pub(in crate::algorithms) fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let oblong = |[bm, bn]: &[u32; 2]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn));
         let blocks = pairs(&BLOCKS).filter(oblong).flat_map(|[bm, bn]| SLABS.map(|bk| [bm, bn, bk]));
-        self.tiles(case.dtype, device).chain(blocks.flat_map(|block| self.parts(case, device, block))).collect()
+        let tiles = self.tiles(case.dtype, device).chain(blocks.flat_map(|block| self.parts(case, device, block)));
+        let over = |tile: Tile| {
+            let parts = parts_worth_a_try(&tile, self.division, case, device);
+            parts.into_iter().map(move |parts| tile.over(parts))
+        };
+        tiles.flat_map(over).collect()
     }
 
     /// The ways to cut up a block that are worth a try.
@@ -67,7 +79,16 @@ impl Choice {
                 };
                 let lanes = pairs(&LANES).filter(affordable);
                 let tiles = lanes.flat_map(|[tm, tn]| {
-                    warps([tm, tn]).into_iter().filter(fits).map(move |[wm, wn]| Tile { bm, bn, bk, wm, wn, tm, tn })
+                    warps([tm, tn]).into_iter().filter(fits).map(move |[wm, wn]| Tile {
+                        bm,
+                        bn,
+                        bk,
+                        wm,
+                        wn,
+                        tm,
+                        tn,
+                        k_parts: 1,
+                    })
                 });
                 tiles.collect()
             }
@@ -77,12 +98,12 @@ impl Choice {
                 let most = if accumulator == Accumulator::Narrow { 128 * 128 } else { 64 * 128 };
                 let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
                 let part = matrix_shape(dtype, accumulator, device);
-                warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n }).collect()
+                warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n, k_parts: 1 }).collect()
             }
             // Of this division we choose only the number of invocations: as many warps as these.
             BlockDivision::Block(_) => {
                 let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
-                warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }).collect()
+                warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1 }).collect()
             }
         }
     }
@@ -93,38 +114,17 @@ fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
     extents.iter().flat_map(move |a| extents.iter().map(move |b| [*a, *b]))
 }
 
-/// Multiply-adds up to which a GPU gets a kernel of many small work-groups: larger tiles leave most cores idle, and
-/// each slab waits for memory. On one H100 `subgroup` was the fastest of the small kernels up to 256³.
-const FEW_MULTIPLY_ADDS: u64 = 1 << 24;
-
-/// The rule of `--variant auto`: the best variant for a case that nothing was measured for, then those to fall back on
-/// where the device, or the element type, lacks it. Where they were measured, the fastest of them is taken. `split` is
-/// not among them: whether its arithmetic will do is for a person to say, and so it is for sums in 16 bits.
-pub(super) fn favourites(case: &CaseSpec, device: &DeviceInfo) -> &'static [&'static str] {
-    let Dims { m, n, k } = Dims::from(case.size);
-    let few = m.saturating_mul(n).saturating_mul(k) <= FEW_MULTIPLY_ADDS;
-    match (device.kind, case.dtype) {
-        (DeviceKind::Cpu, DType::F32) => &["texel", "tiled", "vectorised", "tile-2d", "local-2d", "naive"],
-        (DeviceKind::Cpu, _) => &["tile-2d", "local-2d", "naive"],
-        (_, dtype) if few && !matches!(dtype, DType::F16 | DType::Bf16 | DType::I8) => {
-            &["subgroup", "local-2d", "tiled", "vectorised", "tile-2d", "naive"]
-        }
-        (_, DType::F16 | DType::Bf16 | DType::I8) => &["coopmat", "coopmat2", "tile-2d", "local-2d", "naive"],
-        (_, DType::F32) => &["tiled", "vectorised", "tile-2d", "local-2d", "naive"],
-        _ => &["tile-2d", "local-2d", "naive"],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Goal;
-    use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::matmul::{Dims, MATMUL};
     use crate::algorithms::tile;
+    use crate::basis::dtype::DType;
     use crate::basis::size::{Size, Sweep};
     use crate::basis::units::Bytes;
     use crate::device::capability::{self, tests::software_device};
     use crate::device::capability::{CooperativeMatrix, FlexibleMatrices, FlexibleMatrix};
+    use crate::kernel::program::Dispatch;
 
     fn gpu() -> DeviceInfo {
         let mut device = capability::tests::gpu();
@@ -211,7 +211,8 @@ mod tests {
                     );
                 }
                 for n in [1, 128, 512, 1024, 2048, 8192] {
-                    let built_in = choice(tunable).built_in(&case(n), &device);
+                    // How many parts of K there are is a matter of the size.
+                    let built_in = choice(tunable).built_in(&case(n), &device).over(1);
                     assert!(matrices || space.contains(&built_in), "{} {n}: {built_in}", tunable.variant);
                 }
             }
@@ -280,7 +281,7 @@ mod tests {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
             let matrices = choice(tunable).division.needs_matrices();
             let tile = if matrices {
-                Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16 }
+                Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16, k_parts: 1 }
             } else {
                 Tile::flat([32, 64, 8], [4, 8])
             };
@@ -306,26 +307,13 @@ mod tests {
                 for tile in space(tunable, &case, &device) {
                     let program =
                         variant.program(&CaseSpec { tile: Some(tile.into()), ..case }, &device).expect("it is legal");
-                    let dispatch = program.dispatches().last().expect("a dispatch");
+                    // A second pass over parts has shared memory of its own.
+                    let product = |dispatch: &&Dispatch| !dispatch.shader.label().contains("sum-parts");
+                    let dispatch = program.dispatches().filter(product).last().expect("a product");
                     let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
                     let counted = choice(tunable).division.shared_bytes(&tile, &case);
                     assert_eq!(counted, taken, "{} {dtype}: {tile}", tunable.variant);
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn every_favourite_is_a_variant_and_the_last_has_every_type() {
-        for device in [software_device(), gpu()] {
-            for (n, dtype) in
-                [64, 2048].into_iter().flat_map(|n| MATMUL.dtypes(Goal::Result).map(move |dtype| (n, dtype)))
-            {
-                let case = CaseSpec { dtype, ..case(n) };
-                let names = favourites(&case, &device);
-                assert!(names.iter().all(|name| MATMUL.variant(name).is_ok()), "{names:?}");
-                let first = names.iter().find(|name| MATMUL.variant(name).is_ok_and(|v| v.supports(dtype)));
-                assert!(first.is_some(), "{dtype}");
             }
         }
     }

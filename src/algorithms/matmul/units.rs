@@ -1,7 +1,8 @@
 //! Products on matrix units.
 
 use super::Dims;
-use super::tile::{BlockDivision, Choice, Tile, block_shape, matrix_shape, piece, transposes};
+use super::parts::{self, in_groups, number};
+use super::tile::{BlockDivision, Choice, Tile, block_shape, matrix_shape, piece, stored};
 use super::variants::{block_of, row_lengths, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
@@ -9,7 +10,7 @@ use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Roundoff of an f16.
@@ -40,6 +41,15 @@ const WIDE: &[Tile] = &[
     matrices([64, 128, 32], [32, 32]),
     matrices([64, 64, 32], [32, 32]),
     matrices([32, 32, 32], [16, 16]),
+    matrices([16, 128, 64], [16, 32]),
+    matrices([32, 128, 64], [32, 32]),
+    matrices([32, 64, 64], [16, 32]),
+    matrices([64, 128, 64], [32, 64]),
+    matrices([64, 256, 32], [32, 64]),
+    matrices([128, 16, 64], [32, 16]),
+    matrices([128, 32, 64], [32, 32]),
+    matrices([128, 64, 64], [64, 32]),
+    matrices([64, 64, 64], [32, 32]),
 ];
 
 /// Tiles of `coopmat` for bytes. Half as much to fetch leaves room for blocks of half the size, of which a core holds
@@ -70,12 +80,17 @@ const NARROW: &[Tile] = &[
 
 /// A tile of matrices of 16×16, which a [`Choice`] replaces by the device's.
 const fn matrices([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2]) -> Tile {
-    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }
+    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1 }
+}
+
+/// The largest power of two of which `length` is a multiple, at most the elements of a piece.
+fn step(length: u64, dtype: DType) -> u32 {
+    1 << length.trailing_zeros().min(piece(dtype).ilog2())
 }
 
 /// The program of `coopmat`.
 pub(super) fn staged(
-    shader: &'static Shader,
+    shaders: &[&'static Shader],
     accumulator: Accumulator,
     case: &CaseSpec,
     device: &DeviceInfo,
@@ -85,17 +100,13 @@ pub(super) fn staged(
     let tile = choice.for_case(case, device);
     let shape = matrix_shape(case.dtype, accumulator, device);
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
-    let [a, b] = row_lengths(case);
-    // Along K, and across it.
-    let aligned = |length: u64, along: bool| {
-        let multiple = if along || !transposes(case.dtype) { piece(case.dtype) } else { 4 };
-        u32::from(length.is_multiple_of(multiple))
+    let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
+    let product = |shader| {
+        let dispatch = block_of(shader, tile, invocations, dims, device).constant("A_STEP", a).constant("B_STEP", b);
+        Program::single(in_matrices(dispatch, choice.division, tile, case, device))
     };
-    let dispatch = block_of(shader, tile, invocations, dims, device)
-        .constant("A_ALIGNED", aligned(a, case.layout != Layout::Tn))
-        .constant("B_ALIGNED", aligned(b, case.layout == Layout::Nt));
-    let dispatch = in_matrices(dispatch, choice.division, tile, case, device);
-    Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
+    let allowance = allowance(accumulator, case.dtype, dims, u64::from(shape.k));
+    parts::program(shaders, tile, case, device, product).allowing(allowance)
 }
 
 /// Adds what kernels share in which each sub-group has cooperative matrices: how the block is cut up, and the grid.
@@ -117,8 +128,8 @@ fn in_matrices(
         .constant("TM", shape.m)
         .constant("TN", shape.n)
         .constant("TK", shape.k)
-        .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(piece(case.dtype.of_product()))))
-        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .constant("C_STEP", step(dims.n, stored(case.dtype, &tile)))
+        .loops(parts::slabs(tile, dims.k))
         .matrix(shape)
 }
 
@@ -244,18 +255,6 @@ impl Operand {
     }
 }
 
-/// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
-pub(super) fn number(value: u64) -> Value {
-    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
-}
-
-/// The grid of `count` work-groups in one dimension, folded.
-fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
-    let groups = count.max(1);
-    let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
-    [groups.min(ROW_OF_GROUPS), y, z]
-}
-
 /// A and B of a product whose extents are padded to whole slabs and blocks: buffers 0 and 1, and of the scratch from 3 on
 /// their largest magnitudes, then their halves.
 fn operands(case: &CaseSpec, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
@@ -295,9 +294,11 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
     let (c, sums) = (BufferId(2), BufferId(9));
     let [left, right] = operands(case, tile, padded_k, padded_n);
-    let chunk = chunk_of(dims.k, u64::from(tile.bk));
+    let part = parts::slabs(tile, dims.k) * u64::from(tile.bk);
+    let chunk = chunk_of(dims.k.min(part), u64::from(tile.bk));
     // One chunk needs no memory between chunks; a buffer has an element at least.
-    let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * padded_n };
+    let sums_of_all = || strips(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn);
+    let between = if dims.k.min(part) <= chunk { 1 } else { sums_of_all() };
     let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
     let mut program = Program {
         scratch: vec![
@@ -326,23 +327,27 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ("PIECES_OF_K", number(padded_k / PIECE)),
         ("PIECES_OF_N", number(padded_n / PIECE)),
     ];
-    let product = Dispatch::new(shaders[2], &arguments)
-        .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
-        .constant("BM", tile.bm)
-        .constant("BN", tile.bn)
-        .constant("BK", tile.bk)
-        .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
-    let product = in_matrices(product, SPLIT.division, tile, case, device);
+    let product = |shader| {
+        let arguments: Vec<_> = arguments.into_iter().chain(parts::argument(shader)).collect();
+        let product = Dispatch::new(shader, &arguments)
+            .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
+            .constant("BM", tile.bm)
+            .constant("BN", tile.bn)
+            .constant("BK", tile.bk)
+            .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
+        in_matrices(product, SPLIT.division, tile, case, device)
+    };
     let operands = [&left, &right];
     program.steps.extend(operands.map(|operand| Step::Fill { buffer: operand.largest, word: 0 }));
     program.steps.extend(operands.map(|operand| Step::Dispatch(operand.search(shaders[0], device))));
     program.steps.extend(operands.map(|operand| Step::Dispatch(operand.halve(shaders[1], device))));
-    program.steps.push(Step::Dispatch(product));
-    program
+    let preparing = program;
+    parts::program(&shaders[2..], tile, case, device, |shader| {
+        let mut program = preparing;
+        program.steps.push(Step::Dispatch(product(shader)));
+        program
+    })
 }
-
-/// Work-groups along x of a grid of one dimension that is folded.
-const ROW_OF_GROUPS: u64 = 1 << 15;
 
 /// The error that sums in f16 may have beyond that of sums in f32, where the device multiplies `k` rows at a time.
 ///

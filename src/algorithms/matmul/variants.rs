@@ -1,9 +1,7 @@
 //! The variants of matmul. To add one, write a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
-use super::Dims;
-use super::gemv;
 use super::tile::{BlockDivision, Choice, Tile};
-use super::units;
+use super::{Dims, gemv, parts, units};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
@@ -133,8 +131,11 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "register tiles in warp tiles, the next slab prefetched, no bank conflicts, a grid that suits the cache",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
         measures: Measures::Problem,
-        kernels: &["matmul/tiled"],
-        program: |shaders, case, device| Program::single(tiled(shaders[0], TILED.for_case(case, device), case, device)),
+        kernels: &["matmul/tiled", "matmul/tiled-parts", "matmul/sum-parts"],
+        program: |shaders, case, device| {
+            let tile = TILED.for_case(case, device);
+            parts::program(shaders, tile, case, device, |shader| Program::single(tiled(shader, tile, case, device)))
+        },
     },
     Variant {
         name: "coopmat",
@@ -142,8 +143,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "matrix units through cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
-        kernels: &["matmul/coopmat"],
-        program: |shaders, case, device| units::staged(shaders[0], Accumulator::Wide, case, device),
+        kernels: &["matmul/coopmat", "matmul/coopmat-parts", "matmul/sum-parts"],
+        program: |shaders, case, device| units::staged(shaders, Accumulator::Wide, case, device),
     },
     Variant {
         name: "coopmat-narrow",
@@ -151,8 +152,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "the same with sums in the 16 bits of the operands: less accurate, half the registers",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
-        kernels: &["matmul/coopmat-narrow"],
-        program: |shaders, case, device| units::staged(shaders[0], Accumulator::Narrow, case, device),
+        kernels: &["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"],
+        program: |shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device),
     },
     Variant {
         name: "coopmat2",
@@ -178,7 +179,13 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "f32 on the matrix units: each operand split into two f16, three of their products summed up in f32",
         source: "H. Ootomo, R. Yokota (2022), arXiv 2203.03341",
         measures: Measures::Problem,
-        kernels: &["matmul/split-largest", "matmul/split-halves", "matmul/split"],
+        kernels: &[
+            "matmul/split-largest",
+            "matmul/split-halves",
+            "matmul/split",
+            "matmul/split-parts",
+            "matmul/sum-parts",
+        ],
         program: units::split,
     },
     Variant {
@@ -249,16 +256,25 @@ pub(super) static TILE_2D: Choice = Choice {
 pub(super) static TILED: Choice = Choice {
     division: BlockDivision::Warps,
     gpu: &[
-        Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
-        Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
-        Tile { bm: 64, bn: 128, bk: 16, wm: 64, wn: 16, tm: 4, tn: 8 },
-        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4 },
-        Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4 },
-        Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4 },
+        Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 64, bn: 128, bk: 16, wm: 64, wn: 16, tm: 4, tn: 8, k_parts: 1 },
+        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 128, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 16, bn: 128, bk: 32, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 64, bn: 128, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 64, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 32, bk: 16, wm: 64, wn: 16, tm: 8, tn: 4, k_parts: 1 },
+        Tile { bm: 256, bn: 32, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 16, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
     ],
     software: &[
-        Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16 },
-        Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 },
+        Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16, k_parts: 1 },
+        Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1 },
     ],
     bytes: &[],
 };
@@ -283,15 +299,17 @@ fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceIn
         .constant("TN", tile.tn)
         .groups(strips(tile, dims, device))
         // Only the loop over slabs is not unrolled.
-        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .loops(parts::slabs(tile, dims.k))
 }
 
-/// The grid of work-groups in strips of block rows, which go through the columns of C together: see `tiled.comp`.
+/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `matmul-tiled.glsl`), the
+/// strips of one part of K after those of another.
 pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
     let [across, down] = tile.blocks(dims);
     // No wider than there are rows, and with as many strips as an axis of the grid takes.
-    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]));
-    [down.div_ceil(strips), across, strips]
+    let parts = u64::from(tile.k_parts.max(1));
+    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]) / parts).max(1);
+    [down.div_ceil(strips), across, strips * parts]
 }
 
 /// Tells a kernel which operands it can access four elements at a time: see `matmul-quads.glsl`.
@@ -379,11 +397,8 @@ impl Grid {
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
         let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
         let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
-        Dispatch::new(shader, &arguments.into_iter().chain(views).collect::<Vec<_>>()).groups([
-            self.across.div_ceil(u64::from(width)),
-            y,
-            z,
-        ])
+        let arguments = arguments.into_iter().chain(views).chain(parts::argument(shader));
+        Dispatch::new(shader, &arguments.collect::<Vec<_>>()).groups([self.across.div_ceil(u64::from(width)), y, z])
     }
 }
 

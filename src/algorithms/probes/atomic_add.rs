@@ -52,7 +52,7 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
         },
     }],
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(Additions::new(case)?)),
 };

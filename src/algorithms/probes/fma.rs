@@ -35,7 +35,7 @@ pub(crate) static FMA: Algorithm = Algorithm {
     layouts: &[Layout::Nn],
     variants: VARIANTS,
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(Fma::new(case)?)),
 };

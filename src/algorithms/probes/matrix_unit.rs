@@ -33,7 +33,7 @@ pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     layouts: &[Layout::Nn],
     variants: VARIANTS,
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(Products::new(case)?)),
 };

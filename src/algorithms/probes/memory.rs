@@ -46,7 +46,7 @@ macro_rules! memory {
                 $($more,)?
             ],
             tunable: &[],
-            favourites: None,
+            candidates: None,
             solution: None,
             problem: |case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?)),
         };

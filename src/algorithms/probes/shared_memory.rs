@@ -45,7 +45,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
         },
     }],
     tunable: &[],
-    favourites: None,
+    candidates: None,
     solution: None,
     problem: |case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed })),
 };

@@ -146,11 +146,12 @@ fn add(peak: &mut Peak, quantity: Quantity, times: Result<Vec<Nanos>, String>, f
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Candidate;
     use crate::compare::paired::Round;
     use crate::device::cache::CacheFolder;
     use crate::device::capability::DeviceInfo;
     use crate::device::capability::tests::software_device;
-    use crate::measure::executor::unmeasured;
+    use crate::measure::executor::{Explained, unmeasured};
     use crate::measure::runner::tune::Question;
     use crate::measure::runner::{Entrant, Silent};
     use crate::plan::Sampling;
@@ -195,6 +196,10 @@ mod tests {
             _: &mut dyn FnMut(&[Round]) -> bool,
         ) -> ([Case; 2], Vec<Round>) {
             unreachable!("limits are no duel")
+        }
+
+        fn explain(&mut self, _: &CaseGroup, _: &[Candidate]) -> Result<Explained, String> {
+            unreachable!("limits are not explained")
         }
 
         fn host_side(&mut self) -> HostSide {

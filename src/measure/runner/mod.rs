@@ -1,6 +1,7 @@
 //! Takes the cases of a plan through a device: skip, verify, warm up, sample.
 
 mod duel;
+mod explain;
 mod forecast;
 mod limits;
 pub(crate) mod tune;

@@ -1,11 +1,11 @@
 //! What a process and its worker say to each other, in lines of JSON: the types of plans and records themselves.
 
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{self, CaseSpec};
+use crate::algorithms::{self, Candidate, CaseSpec};
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::capability::DeviceInfo;
-use crate::measure::executor::HostSide;
+use crate::measure::executor::{Explained, HostSide};
 use crate::measure::runner::{Entrant, Timing};
 use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
 use crate::record::Case;
@@ -32,6 +32,8 @@ pub(super) enum Order {
     Alone { group: SentGroup, entrant: SentEntrant, sampling: Sampling },
     /// Search tiles.
     Tune(Box<SentQuestion>),
+    /// Time candidates of `auto`.
+    Explain { group: SentGroup, candidates: Vec<SentCandidate> },
     /// Time what the host does with the device.
     HostSide,
     /// End the case on the device soon, and all others at once.
@@ -74,6 +76,8 @@ pub(super) enum Done {
     Alone(Box<Case>),
     /// The result of a search.
     Tune(Result<Option<Found>, Fruitless>),
+    /// Times of candidates.
+    Explain(Result<Explained, String>),
     /// Times.
     HostSide(HostSide),
 }
@@ -138,6 +142,31 @@ impl SentEntrant {
             shader.map(|shader| (shader, spirv)).ok_or(format!("there is no kernel {label}"))
         });
         Ok(Entrant { variant, substitute: substitute.transpose()? })
+    }
+}
+
+/// A candidate of `auto` by the name of its variant.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SentCandidate {
+    variant: String,
+    tile: Option<Tile>,
+    predicted: Nanos,
+}
+
+impl From<&Candidate> for SentCandidate {
+    fn from(&Candidate { variant, tile, predicted }: &Candidate) -> Self {
+        Self { variant: variant.into(), tile, predicted }
+    }
+}
+
+impl SentCandidate {
+    /// The candidate itself, in `group`.
+    ///
+    /// # Errors
+    /// As for [`SentGroup::group`].
+    pub(super) fn candidate(self, group: &CaseGroup) -> Result<Candidate, String> {
+        let variant = group.algorithm.variant(&self.variant)?.name;
+        Ok(Candidate { variant, tile: self.tile, predicted: self.predicted })
     }
 }
 

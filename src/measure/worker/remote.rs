@@ -1,12 +1,13 @@
 //! An executor whose work is done by a worker, and by another when that dies: a death costs the case on the device.
 
 use super::process::{Ended, How, Process, Workers};
-use super::protocol::{Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
+use super::protocol::{Done, Order, Report, SentCandidate, SentEntrant, SentGroup, SentQuestion};
+use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::measure::executor::{Executor, HostSide, unmeasured};
+use crate::measure::executor::{Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
 use crate::plan::{CaseGroup, PlannedRun, Sampling, VariantChoice};
@@ -371,6 +372,15 @@ impl Executor for Remote<'_> {
             _ => self.dead(group, &entrants[side], &ended),
         });
         (cases, rounds)
+    }
+
+    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+        let candidates = candidates.iter().map(SentCandidate::from).collect();
+        match self.ask(&Order::Explain { group: group.into(), candidates }, &mut |_| None) {
+            Ok(Done::Explain(times)) => times,
+            Ok(_) => Err("the worker is another program".into()),
+            Err(stopped) => Err(stopped.ended.to_string()),
+        }
     }
 
     fn host_side(&mut self) -> HostSide {
