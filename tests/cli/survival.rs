@@ -43,10 +43,12 @@ fn signals_that_end_a_process_keep_what_was_measured() {
         let path = folder.path().join(format!("{name}.json"));
         let mut child = gpukern(&LONG).arg("--json").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.as_mut().expect("it starts");
-        // The line that names the device comes before the first case.
-        let mut lines = BufReader::new(child.stderr.take().expect("piped"));
-        lines.read_line(&mut String::new()).expect("a line");
-        std::thread::sleep(Duration::from_secs(2));
+        // Its journal has a case, however busy the machine is.
+        let (journal, begun) = (path.with_extension("json.part"), Instant::now());
+        while std::fs::read_to_string(&journal).unwrap_or_default().lines().count() < 2 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{name}: no case ended");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         signal(child, name);
         // What a terminal does that closes: it must not count as a second Ctrl-C.
         if name == "HUP" {
