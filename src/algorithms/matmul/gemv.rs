@@ -72,7 +72,7 @@ impl Cut {
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
             (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 8, unroll: 1, own: 1, groups: 8 },
-            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 8, groups: 8 },
+            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 2, groups: 8 },
             (_, true) if vectors.count <= 2 => Self { lanes: 4 * subgroup, width: 2, unroll: 4, own: 1, groups: 2048 },
             (_, true) => Self { lanes: 2 * subgroup, width: 4, unroll: 2, own: 1, groups: 1024 },
             (_, false) => {
