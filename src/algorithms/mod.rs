@@ -483,9 +483,10 @@ impl Variant {
     /// Why it cannot run there.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let CaseSpec { dtype, layout, .. } = *case;
-        let missing = || match self.supports(dtype) {
-            true => format!("has no {dtype} kernel for layout {layout}, only for {}", Layout::default()),
-            false => format!("has no {dtype} kernel"),
+        let missing = || {
+            let of_layout =
+                if self.supports(dtype) { format!(" for layout {layout}, only for nn") } else { String::new() };
+            format!("has no {dtype} kernel{of_layout}")
         };
         let shaders = self.shaders(dtype, layout).ok_or_else(missing)?;
         let program = (self.program)(&shaders, case, device);
