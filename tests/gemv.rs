@@ -1,5 +1,5 @@
-//! Products by few vectors on a device, cut as for a GPU and as for a software device: right in every layout, and the
-//! same bits in every run.
+//! Products on a device whose K is cut into parts: right in every layout, and the same bits in every run. Those by few vectors are
+//! cut as for a GPU and as for a software device.
 
 use gpukern::{
     BufferSpec, CacheFolder, CaseSpec, Check, DType, Device, DeviceKind, HostArray, Instance, Layout, Oracle, Problem,
@@ -53,12 +53,24 @@ impl Oracle for Kept<Box<dyn Oracle>> {
     }
 }
 
-/// Runs `gemv` so many times, as `kind` of device would be given it; every answer must pass, and all be the same.
+/// Runs `gemv` so many times, as `kind` of device would be given it: see [`same_of`]. The parts of K.
 fn same(workbench: &mut Workbench, device: &Device, kind: DeviceKind, case: &CaseSpec, runs: usize) -> usize {
+    same_of("gemv", workbench, device, kind, case, runs)[1] as usize
+}
+
+/// Runs a variant so many times; every answer must pass, and all be the same. The work-groups of its first dispatch.
+fn same_of(
+    variant: &str,
+    workbench: &mut Workbench,
+    device: &Device,
+    kind: DeviceKind,
+    case: &CaseSpec,
+    runs: usize,
+) -> [u64; 3] {
     let matmul = find_algorithm("matmul").expect("an algorithm");
     let mut info = device.info.clone();
     info.kind = kind;
-    let program = matmul.variant("gemv").and_then(|variant| variant.program(case, &info)).expect("a program");
+    let program = matmul.variant(variant).and_then(|variant| variant.program(case, &info)).expect("a program");
     let answers = Answers::default();
     let kept = Kept { of: (matmul.problem)(case).expect("a problem"), answers: Rc::clone(&answers) };
     let loaded = workbench.load(&kept).expect("room for it");
@@ -68,7 +80,7 @@ fn same(workbench: &mut Workbench, device: &Device, kind: DeviceKind, case: &Cas
     }
     let answers = answers.borrow();
     assert!(answers.len() == runs && answers.iter().all(|answer| *answer == answers[0]), "{case:?} {kind:?}");
-    program.dispatches().next().expect("a dispatch").groups[1] as usize
+    program.dispatches().next().expect("a dispatch").groups
 }
 
 fn case(size: [u64; 3], layout: Layout) -> CaseSpec {
@@ -97,5 +109,18 @@ fn a_hundred_runs_over_parts_of_k_give_the_same_bits() {
     for layout in [Layout::Nn, Layout::Nt] {
         let parts = same(&mut workbench, &device, DeviceKind::DiscreteGpu, &case([2, 33, 40_000], layout), 100);
         assert!(parts > 8, "{layout}: {parts}");
+    }
+}
+
+#[test]
+fn a_hundred_runs_of_a_tiled_product_over_parts_of_k_give_the_same_bits() {
+    let device = device();
+    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    for (layout, runs) in [(Layout::Nn, 100), (Layout::Nt, 3), (Layout::Tn, 3)] {
+        // 375 slabs in 19 parts, the last slab cut off.
+        let tile = Some("32x32x8/16x32/8x8/19".parse().expect("a tile"));
+        let case = CaseSpec { tile, ..case([33, 31, 2999], layout) };
+        let groups = same_of("tiled", &mut workbench, &device, device.info.kind, &case, runs);
+        assert_eq!(groups, [2, 1, 19], "{layout}");
     }
 }

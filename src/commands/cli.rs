@@ -327,7 +327,7 @@ pub struct TuneArgs {
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
-    /// Search the shapes of a model of yours: a file with one MxNxK a line, comments from # on.
+    /// Search the shapes of a model of yours: a file with one `MxNxK` a line, comments from # on.
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub shapes: Option<PathBuf>,
 

@@ -220,7 +220,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     Ok((algorithm, run))
 }
 
-/// The sizes in a file: one MxNxK a line, and comments from # on.
+/// The sizes in a file: one `MxNxK` a line, and comments from # on.
 fn shapes(path: &Path) -> Result<Vec<String>, Error> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|e| {

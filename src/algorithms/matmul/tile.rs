@@ -236,6 +236,19 @@ impl BlockDivision {
         matches!(self, Self::Matrices(_) | Self::Halves | Self::Block(_))
     }
 
+    /// Checks that K can be cut into the parts of a tile.
+    fn legal_parts(self, tile: &Tile, case: &CaseSpec) -> Result<(), String> {
+        let slabs = tile.slabs(Dims::from(case.size).k);
+        match tile.k_parts {
+            1 => Ok(()),
+            _ if !self.cuts_k() => Err("cuts K into parts, which the variant does not do".into()),
+            parts if u64::from(parts) > slabs => {
+                Err(format!("cuts K into more parts than there are slabs of it, {slabs}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that a kernel can be cut up like this for a case on `device`.
     ///
     /// # Errors
@@ -244,14 +257,7 @@ impl BlockDivision {
         tile.divides()?;
         let Tile { bm, bn, bk, tm, tn, .. } = *tile;
         let invocations = self.invocations(tile, case.subgroup_size(device));
-        if tile.k_parts > 1 {
-            let slabs = tile.slabs(Dims::from(case.size).k);
-            if !self.cuts_k() {
-                return Err("cuts K into parts, which the variant does not do".into());
-            } else if u64::from(tile.k_parts) > slabs {
-                return Err(format!("cuts K into more parts than there are slabs of it, {slabs}"));
-            }
-        }
+        self.legal_parts(tile, case)?;
         match self {
             Self::Columns => {}
             Self::Quads | Self::Warps => all_divide(&[
