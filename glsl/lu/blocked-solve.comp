@@ -1,6 +1,6 @@
 // What lies beside and below a factorised diagonal block: rows of U from L·U = W (SIDE 0), columns of L from L·U = W
 // (SIDE 1), by substitution, so that the error bound of elimination holds whatever the condition of the block. A work-group
-// has a strip of 32 columns of U, or rows of L, which with the strip laid down are the same. Inner block by inner block of 32,
+// has a strip of 32 columns of U, or rows of L, which with the strip laid down are the same. Part by part,
 // an invocation solves for one of them, then all update the rest in tiles of 4×4.
 //
 // The solution moves through the registers: four values are done at a time, and what they leave of the others is written
@@ -13,9 +13,8 @@
 layout(local_size_x_id = 0) in;  // 128
 layout(constant_id = 1) const uint NB = 64;
 layout(constant_id = 2) const uint SIDE = 0;
-layout(constant_id = 4) const uint PART = 32;  // columns that are solved for before the rest is updated
-layout(constant_id = 5) const uint UNROLL = 8;  // products of an element between which no loop is
 layout(constant_id = 3) const uint PERMUTED = 0;  // whether row i of the problem is row `rows[i]` of W
+layout(constant_id = 4) const uint PART = 32;     // columns or rows that are solved for before the rest is updated
 
 layout(push_constant, scalar) uniform Arguments {
     Reals W;
@@ -37,11 +36,11 @@ const uint STRIP_QUADS = NB * QUADS / LANES;    // that an invocation moves
 const uint BLOCK_QUADS = PART * LINE / LANES;
 
 shared vec4 strip[NB * QUADS];           // [k][column of U or row of L], in quads whose order changes with k
-shared vec4 block[PART * LINE];  // [k][row of L or column of U]: of the diagonal block, from one inner block on
+shared vec4 block[PART * LINE];  // [k][row of L or column of U]: of the diagonal block, from one part on
 
 shared vec4 divisors[PART];      // the elements on its diagonal, as Divisor has them
 
-// A share of the lines of the block, from an inner block on.
+// A share of the lines of the block, from a part on.
 #define FETCH(base)                                                                                         \
     [[unroll]] for (uint j = 0; j < BLOCK_QUADS; ++j) {                                                     \
         uint at = j * LANES + lane, source = (plane + (base) + at / LINE) * stride / 4 + first / 4 + at % LINE; \
@@ -102,7 +101,7 @@ void main() {
                     [[unroll]] for (uint c = 0; c < 4; ++c) if (c > k) a[c] -= line[c] * a[k];
                 }
                 vec4 solved = vec4(a[0], a[1], a[2], a[3]);
-                // What lies behind the inner block is taken from what nobody asks for.
+                // What lies behind the part is taken from what nobody asks for.
                 [[unroll]] for (uint q = 1; q < PART / 4; ++q) {
                     vec4 values = vec4(a[4 * q], a[4 * q + 1], a[4 * q + 2], a[4 * q + 3]);
                     [[unroll]] for (uint k = 0; k < 4; ++k) values -= block[min(corner + k * LINE + q, PART * LINE - 1)] * solved[k];
@@ -118,12 +117,9 @@ void main() {
             uint row = base + PART + at / QUADS * 4, q = at % QUADS;
             vec4 sums[4];
             [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] = strip[quad(row + r, q)];
-            for (uint from = 0; from < PART; from += UNROLL) {
-                [[unroll]] for (uint t = 0; t < UNROLL; ++t) {
-                    uint k = from + t;
-                    vec4 solved = strip[quad(base + k, q)], factors = block[k * LINE + row / 4];
-                    [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= factors[r] * solved;
-                }
+            [[unroll]] for (uint k = 0; k < PART; ++k) {
+                vec4 solved = strip[quad(base + k, q)], factors = block[k * LINE + row / 4];
+                [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= factors[r] * solved;
             }
             [[unroll]] for (uint r = 0; r < 4; ++r) strip[quad(row + r, q)] = sums[r];
         }

@@ -136,15 +136,9 @@ fn every_variation_of_the_arithmetic_of_a_factorisation_is_caught() {
 
 #[test]
 fn every_variation_of_the_arithmetic_of_a_blocked_factorisation_is_caught() {
-    // Three outer blocks.
-    every_variation_is_caught(
-        "lu",
-        RESULT,
-        |variant, _| variant == "blocked",
-        &["150"],
-        "diagonally-dominant",
-        ARITHMETIC,
-    );
+    // Three blocks. The software device's sub-groups are too small for the diagonal blocks of others.
+    let without = |variant: &str, kernel: &str| variant == "blocked" && kernel != "lu/blocked-corner-shuffle";
+    every_variation_is_caught("lu", RESULT, without, &["150"], "diagonally-dominant", ARITHMETIC);
     // More rows than a group's registers hold with all 32 columns of an inner block.
     // They solve for rows of U alone: what the solves do for columns of L is dead code there, and was tried above.
     let pivots = |variant: &str, kernel: &str| variant.starts_with("blocked-pivot") && kernel != "lu/blocked-solve";

@@ -29,7 +29,7 @@ pub(crate) struct Widths {
 pub(super) static PLAIN: Widths = Widths {
     all: &[32, 64, 128, 256, 512],
     built_in: |n, device| match (device.kind, n) {
-        (DeviceKind::Cpu, ..=32) => 32,
+        (_, ..=32) => 32,
         (DeviceKind::Cpu, _) | (_, ..=2048) => 64,
         _ => 256,
     },
