@@ -550,6 +550,10 @@ mod tests {
                         assert!(reason.starts_with("needs feature"), "{reason}");
                         continue;
                     }
+                    // A variant may be for products with few rows or columns.
+                    if program.as_ref().is_err_and(|reason| reason.starts_with("is for at most")) {
+                        continue;
+                    }
                     let program = program.unwrap_or_else(|e| panic!("{}/{} {size}: {e}", algorithm.name, variant.name));
                     let buffers = problem.buffers().len() + program.scratch.len();
                     assert!(
