@@ -401,9 +401,10 @@ impl Variant {
     /// Why it cannot run there.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
         let CaseSpec { dtype, layout, .. } = *case;
-        let missing = || match self.supports(dtype) {
-            true => format!("has no {dtype} kernel for layout {layout}, only for {}", Layout::default()),
-            false => format!("has no {dtype} kernel"),
+        let missing = || {
+            let of_layout =
+                if self.supports(dtype) { format!(" for layout {layout}, only for nn") } else { String::new() };
+            format!("has no {dtype} kernel{of_layout}")
         };
         let shaders = self.shaders(dtype, layout).ok_or_else(missing)?;
         let program = (self.program)(&shaders, case, device);
@@ -462,6 +463,10 @@ mod tests {
                         .is_some_and(|shaders| shaders.iter().any(|shader| shader.declares("CooperativeMatrixKHR")));
                     if let (Err(reason), true) = (&program, matrices) {
                         assert!(reason.starts_with("needs feature"), "{reason}");
+                        continue;
+                    }
+                    // A variant may be for products with few rows or columns.
+                    if program.as_ref().is_err_and(|reason| reason.starts_with("is for at most")) {
                         continue;
                     }
                     let program = program.unwrap_or_else(|e| panic!("{}/{} {size}: {e}", algorithm.name, variant.name));

@@ -37,9 +37,9 @@ impl<'a, T: ComplexField> Product<'a, T> {
     fn new(case: &CaseSpec, a: &'a [T], b: &'a [T], array: fn(Vec<T>) -> HostArray) -> Self {
         let dims = Dims::from(case.size);
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
-        let matrix = |elements, rows, columns, transposed: bool| match transposed {
-            false => MatRef::from_row_major_slice(elements, rows, columns),
-            true => MatRef::from_column_major_slice(elements, rows, columns),
+        let matrix = |elements, rows, columns, transposed: bool| {
+            let of = if transposed { MatRef::from_column_major_slice } else { MatRef::from_row_major_slice };
+            of(elements, rows, columns)
         };
         Self {
             a: matrix(a, m, k, case.layout == Layout::Tn),

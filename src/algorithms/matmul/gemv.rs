@@ -19,7 +19,7 @@ const MOST_VECTORS: u64 = 8;
 struct Vectors {
     /// The operand that is X, and the one that has the vectors.
     matrix: BufferId,
-    vectors: BufferId,
+    factors: BufferId,
     /// Rows of X, or columns where they lie along K.
     lines: u64,
     /// Number of vectors.
@@ -41,11 +41,11 @@ impl Vectors {
         let [a, b] = [BufferId(0), BufferId(1)];
         let (a_along, b_along) = (case.layout != Layout::Tn, case.layout == Layout::Nt);
         (m.min(n) <= MOST_VECTORS).then_some(if m <= n {
-            let (matrix, vectors, along, across_k) = (b, a, b_along, !a_along);
-            Self { matrix, vectors, lines: n, count: m, k, along, across_k, of_line: 1, of_vector: n }
+            let (matrix, factors, along, across_k) = (b, a, b_along, !a_along);
+            Self { matrix, factors, lines: n, count: m, k, along, across_k, of_line: 1, of_vector: n }
         } else {
-            let (matrix, vectors, along, across_k) = (a, b, a_along, !b_along);
-            Self { matrix, vectors, lines: m, count: n, k, along, across_k, of_line: n, of_vector: 1 }
+            let (matrix, factors, along, across_k) = (a, b, a_along, !b_along);
+            Self { matrix, factors, lines: m, count: n, k, along, across_k, of_line: n, of_vector: 1 }
         })
     }
 }
@@ -72,13 +72,16 @@ impl Cut {
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
             (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 8, unroll: 1, own: 1, groups: 8 },
-            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 8, groups: 8 },
+            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 2, groups: 8 },
             (_, true) if vectors.count <= 2 => Self { lanes: 4 * subgroup, width: 2, unroll: 4, own: 1, groups: 2048 },
             (_, true) => Self { lanes: 2 * subgroup, width: 4, unroll: 2, own: 1, groups: 1024 },
             (_, false) => {
                 // A line of 128 bytes, or one element a lane.
                 let width = if elements > 1 { 8 } else { 32 };
-                Self { lanes: 8 * subgroup, width: width.min(subgroup), unroll: depth, own: 1, groups: 512 }
+                // Few vectors leave registers for a group that fills a core; K then needs few parts, or none.
+                let [lanes, groups] = if vectors.count <= 2 { [1024, 132] } else { [256, 256] };
+                let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
+                Self { lanes, width: width.min(subgroup), unroll: depth, own: 1, groups: groups.into() }
             }
         }
     }
@@ -112,10 +115,10 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     let between = if parts > 1 { blocks * parts * sums } else { 1 };
 
     let (partial, arrivals) = (BufferId(3), BufferId(4));
-    let views = [("X4", Value::Buffer(vectors.matrix)), ("Y4", Value::Buffer(vectors.vectors))];
+    let views = [("X4", Value::Buffer(vectors.matrix)), ("Y4", Value::Buffer(vectors.factors))];
     let arguments = [
         ("X", Value::Buffer(vectors.matrix)),
-        ("Y", Value::Buffer(vectors.vectors)),
+        ("Y", Value::Buffer(vectors.factors)),
         ("C", Value::Buffer(BufferId(2))),
         ("SUMS", Value::Buffer(partial)),
         ("ARRIVALS", Value::Buffer(arrivals)),
@@ -141,9 +144,10 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
         .constant("PARTS", parts as u32)
         .constant("UNROLL", cut.unroll)
         .loops(steps + finish);
-    let dispatch = match along {
-        true => dispatch.constant("ROWS", cut.width),
-        false => dispatch.constant("ACROSS", cut.width).constant("OWN", cut.own),
+    let dispatch = if along {
+        dispatch.constant("ROWS", cut.width)
+    } else {
+        dispatch.constant("ACROSS", cut.width).constant("OWN", cut.own)
     };
     let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
     let sums_of = if case.dtype.is_integer() { DType::I32 } else { DType::F32 };
