@@ -489,7 +489,7 @@ mod tests {
     #[test]
     fn an_outer_block_takes_two_stages_and_one_with_pivots_three_for_each_inner_block() {
         let device = gpu();
-        for (n, blocks) in [(1, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 128)] {
+        for (n, blocks) in [(1_u64, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 128)] {
             let padded = u64::from(n % n.next_multiple_of(32).min(64) != 0);
             assert_eq!(program("blocked", n, &device).launches(), 2 * blocks - 1 + padded, "{n}");
         }
