@@ -45,7 +45,9 @@ pub struct PhysicalDevice {
 /// Whether the loader hides portability drivers unless asked for them.
 fn is_portability_listed(entry: &ash::Entry) -> Result<bool, VulkanError> {
     // SAFETY: a plain query of the loader.
-    let available = unsafe { entry.enumerate_instance_extension_properties(None) };
+    let list = || unsafe { entry.enumerate_instance_extension_properties(None) };
+    // The loader's first call loads the drivers.
+    let available = watched("vkEnumerateInstanceExtensionProperties", None, list);
     let available = available.call("vkEnumerateInstanceExtensionProperties")?;
     Ok(available.iter().any(|e| e.extension_name_as_c_str() == Ok(khr::portability_enumeration::NAME)))
 }
@@ -137,7 +139,8 @@ impl Instance {
             .into_iter()
             .enumerate()
             .map(|(index, handle)| {
-                let (queue_family, info) = query::device_info(self, handle, index)?;
+                let describe = || query::device_info(self, handle, index);
+                let (queue_family, info) = watched("vkGetPhysicalDeviceProperties2", None, describe)?;
                 Ok(PhysicalDevice { handle, queue_family, info })
             })
             .collect()
