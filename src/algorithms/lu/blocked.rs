@@ -456,8 +456,6 @@ mod tests {
         for (n, blocks) in [(1, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 128)] {
             assert_eq!(program("blocked", n, &device).launches(), 2 * blocks - 1 + u64::from(n % 64 != 0), "{n}");
         }
-        // Halves are made before each outer block's update.
-        assert_eq!(program("blocked-split", 8192, &device).launches(), 2 * 128 - 1 + 2 * 31);
         // Rows, first panel, three for each block but the last, whose store and finish are two.
         assert_eq!(program("blocked-pivot", 1024, &device).launches(), 2 + 32 * 3);
         assert_eq!(program("blocked-pivot", 8192, &device).launches(), 2 + 256 * 3);
