@@ -69,11 +69,14 @@ shared vec4 tile_b[BK * STRIDE_B];
         uint at = i * LANES + lane;                                                                         \
         next[i] = quad_across(x, (k) + at / (edge / 4), (first) + at % (edge / 4) * 4, extent, aligned);    \
     }
+// In a tile whose rows are padded, and in one whose rows follow one another.
 #define KEEP_ACROSS(tile, stride, next, quads, edge, lane)                                                  \
     [[unroll]] for (uint i = 0; i < quads; ++i) {                                                           \
         uint at = i * LANES + lane;                                                                         \
-        tile[stride == edge / 4 ? at : at / (edge / 4) * stride + at % (edge / 4)] = next[i];                \
+        tile[at / (edge / 4) * stride + at % (edge / 4)] = next[i];                                         \
     }
+#define KEEP_ROWS(tile, stride, next, quads, edge, lane)                                                    \
+    [[unroll]] for (uint i = 0; i < quads; ++i) tile[i * LANES + lane] = next[i];
 
 #if defined(LAYOUT_TN)
 #define FETCH_A FETCH_ACROSS
@@ -87,7 +90,7 @@ shared vec4 tile_b[BK * STRIDE_B];
 #define KEEP_B KEEP_ALONG
 #else
 #define FETCH_B FETCH_ACROSS
-#define KEEP_B KEEP_ACROSS
+#define KEEP_B KEEP_ROWS
 #endif
 // Both operands' quads of the slab from k on, for the block that begins at (first_row, first_column) of C.
 #define FETCH(next_a, next_b, k, first_row, first_column, lane)                                             \

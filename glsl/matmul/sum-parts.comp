@@ -41,13 +41,14 @@ void main() {
     uint from = min(quad, quads - 1);
 
     QUAD sum = QUAD(0);
-    uint part = own;
-    for (; part + (AT_ONCE - 1) * DOWN < PARTS; part += AT_ONCE * DOWN) {
+    for (uint first = own; first < PARTS; first += AT_ONCE * DOWN) {
         QUAD next[AT_ONCE];
-        [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) next[i] = SUMS.at[(part + i * DOWN) * quads + from];
+        [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) {
+            uint part = first + i * DOWN;
+            next[i] = part < PARTS ? SUMS.at[min(part, PARTS - 1) * quads + from] : QUAD(0);
+        }
         [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) sum += next[i];
     }
-    for (; part < PARTS; part += DOWN) sum += SUMS.at[part * quads + from];
 
     if (DOWN > 1) {
         partial[lane] = sum;

@@ -64,7 +64,7 @@ static PLAIN: &[Plain] = &[
 
 /// The variants for few rows or columns, which read their operands once, on GPUs and on software devices.
 const GEMV: [Stream; 2] =
-    [Stream { share: 0.95, products: 60.0, ends: 1000.0 }, Stream { share: 0.3, products: 4.0, ends: 45_000.0 }];
+    [Stream { share: 0.95, products: 60.0, ends: 3000.0 }, Stream { share: 0.3, products: 4.0, ends: 45_000.0 }];
 
 /// Variants that compute less accurately than the element type promises: for a person to ask for.
 const LESS_ACCURATE: [&str; 3] = ["split", "coopmat-narrow", "coopmat2-narrow"];

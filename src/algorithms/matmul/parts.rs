@@ -8,6 +8,8 @@ use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
 
+/// Parts that an invocation of the second pass reads at once, as its kernel has it.
+const AT_ONCE: u32 = 4;
 /// The argument that says how many parts there are. No constant: for another number nothing need be compiled.
 const PARTS: &str = "PARTS";
 /// Buffers of a product: A, B and C.
@@ -62,7 +64,7 @@ pub(super) fn slabs(tile: Tile, k: u64) -> u64 {
 fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, device: &DeviceInfo) -> Dispatch {
     let quads = count.div_ceil(4);
     let group = SUMMING.min(device.limits.group_invocations);
-    let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min(u64::from(parts / 2).max(1));
+    let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min(u64::from(parts / AT_ONCE).max(1));
     let down = 1 << wanted.ilog2();
     let arguments = [
         ("SUMS", Value::Buffer(sums)),
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn more_invocations_share_an_element_the_fewer_there_are() {
         for (count, parts, expected) in
-            [(64 * 64, 132, 32), (64 * 64, 5, 2), (1 << 20, 16, 1), (1, 2, 1), (256 * 256, 64, 4)]
+            [(64 * 64, 132, 32), (64 * 64, 5, 1), (1 << 20, 16, 1), (1, 2, 1), (256 * 256, 64, 4)]
         {
             let sum = Shader::find("matmul/sum-parts", DType::F32).expect("it is in glsl/matmul");
             let dispatch = added_up(sum, BufferId(3), count, parts, &software_device());
