@@ -131,7 +131,7 @@ fn every_variation_of_a_matmul_kernel_by_one_instruction_is_caught() {
 #[test]
 fn every_variation_of_the_arithmetic_of_a_product_by_few_vectors_is_caught() {
     let sizes = ["3x21x259", "4x20x260", "21x3x259"];
-    every_variation_is_caught("matmul", |variant, _| variant.starts_with("gemv"), &sizes, "signed", ARITHMETIC);
+    every_variation_is_caught("matmul", RESULT, |variant, _| variant.starts_with("gemv"), &sizes, "signed", ARITHMETIC);
 }
 
 #[test]
