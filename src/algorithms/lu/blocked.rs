@@ -478,7 +478,6 @@ mod tests {
     use super::*;
     use crate::algorithms::lu::LU;
     use crate::basis::size::Size;
-    use crate::device::capability::Feature;
     use crate::device::capability::tests::{gpu, software_device};
 
     fn program(variant: &str, n: u64, device: &DeviceInfo) -> Program {
@@ -493,10 +492,6 @@ mod tests {
             let padded = u64::from(n % n.next_multiple_of(32).min(64) != 0);
             assert_eq!(program("blocked", n, &device).launches(), 2 * blocks - 1 + padded, "{n}");
         }
-        // Halves are made before each outer block's update.
-        let mut units = gpu();
-        units.features = Feature::ALL.iter().copied().collect();
-        assert_eq!(program("blocked-split", 8192, &units).launches(), 2 * 128 - 1 + 2 * 31);
         // Rows, first panel, three for each block but the last, whose store and finish are two.
         assert_eq!(program("blocked-pivot", 1024, &device).launches(), 2 + 32 * 3);
         assert_eq!(program("blocked-pivot", 8192, &device).launches(), 2 + 256 * 3);
