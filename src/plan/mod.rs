@@ -394,6 +394,8 @@ struct Axes {
     pick: VariantChoice,
     /// Whether no variant was named: then those that lack an element type are left out of it.
     any_variant: bool,
+    /// Whether no layout was named: then those other than the usual are for variants that have them.
+    any_layout: bool,
     dtypes: Vec<DType>,
     layouts: Vec<Layout>,
     inputs: Vec<Input>,
@@ -438,6 +440,7 @@ impl Axes {
             sizes: chosen_sizes(algorithm, &selection.size, purpose)?,
             subgroup_sizes: chosen_subgroups(&selection.subgroup_size)?,
             any_variant: is_everything(&selection.variant),
+            any_layout: selection.layout.is_empty(),
             any_input: purpose == Purpose::Verify && selection.input.is_none(),
             on_host: selection.device.iter().any(|device| device == HOST),
             seed: selection.seed.unwrap_or(1),
@@ -481,7 +484,10 @@ impl Axes {
     fn variants_for(&self, spec: &CaseSpec) -> Vec<&'static Variant> {
         let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
         let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
-        let has = |variant: &&Variant| !self.any_variant || (reaches(variant) && compiled(variant));
+        let unusual = self.any_layout && spec.layout.unusual().is_some();
+        let has = |variant: &&Variant| {
+            (!self.any_variant || reaches(variant)) && (!(self.any_variant || unusual) || compiled(variant))
+        };
         self.variants.iter().copied().filter(has).collect()
     }
 

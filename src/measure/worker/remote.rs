@@ -4,14 +4,16 @@ use super::process::{Ended, How, Process, Workers};
 use super::protocol::{Done, Order, Report, SentCandidate, SentEntrant, SentGroup, SentQuestion};
 use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
+use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
+use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling, VariantChoice};
-use crate::record::{Case, Death, Outcome};
+use crate::record::{Case, Death, Outcome, Warning};
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::Validation;
@@ -300,6 +302,7 @@ impl Executor for Remote<'_> {
                 cases.push(case);
             }
         }
+        mark_slow_clocks(&mut cases);
         let order = self.ids(&run);
         cases.sort_by_key(|case| order.iter().position(|id| *id == case.id));
         cases
@@ -395,6 +398,24 @@ impl Executor for Remote<'_> {
 impl Drop for Remote<'_> {
     fn drop(&mut self) {
         *self.workers.idle.borrow_mut() = self.process.take();
+    }
+}
+
+/// Marks the cases during which the device was slow. A worker compares with the best that it had seen until then; the
+/// best may have come later, or in the worker of another case.
+fn mark_slow_clocks(cases: &mut [Case]) {
+    let best_of = |case: &Case| {
+        let measured = case.measured()?;
+        let [before, after] = measured.conditions.canary?;
+        let slow = measured.warnings.iter().find_map(|warning| match warning {
+            Warning::SlowClock { ratio } => Some(*ratio),
+            _ => None,
+        });
+        Some(before.0.min(after.0) / slow.unwrap_or(1.0))
+    };
+    let best = cases.iter().filter_map(best_of).reduce(f64::min).map(Nanos);
+    for case in cases {
+        warn_of_clock(best, &mut case.outcome);
     }
 }
 
