@@ -12,11 +12,13 @@ pub(super) struct Widths {
 }
 
 impl Widths {
-    /// What was measured to be fastest for a matrix of n columns, by the kind of device.
-    pub(super) fn built_in(n: u64, device: &DeviceInfo) -> Self {
+    /// What was measured to be fastest for a matrix of n columns, by the kind of device and by whether large products are
+    /// split: what comes before such a product does not pay for few columns.
+    pub(super) fn built_in(n: u64, split: bool, device: &DeviceInfo) -> Self {
         let [block, outer] = match (device.kind, n) {
             (DeviceKind::Cpu, ..=32) => [32, 32],
-            (DeviceKind::Cpu, _) | (_, ..=2048) => [64, 64],
+            (DeviceKind::Cpu, _) => [64, 64],
+            (_, ..=2048) if !split => [64, 64],
             _ => [64, 256],
         };
         Self { block, outer }

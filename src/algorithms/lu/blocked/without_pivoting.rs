@@ -25,6 +25,9 @@ const SUBGROUP: u32 = 32;
 /// Columns that a slice is a multiple of: whole tiles of any update.
 const SLICE: u64 = 128;
 
+/// Kernels of `blocked`; `blocked-split` has those of a split product behind them.
+const PLAIN_KERNELS: usize = 5;
+
 /// The kernels of both variants.
 #[derive(Clone, Copy)]
 struct Kernels {
@@ -53,7 +56,8 @@ struct Outer {
 
 /// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
 pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let widths = Widths::built_in(order(case.size).unwrap_or_default(), device);
+    let split = shaders.len() > PLAIN_KERNELS;
+    let widths = Widths::built_in(order(case.size).unwrap_or_default(), split, device);
     program(shaders, case, device, widths)
 }
 
