@@ -23,15 +23,15 @@ void check_pivot(Status status, float pivot, uint column) {
 }
 
 // Dividends of one divisor by its reciprocal, each corrected by its remainder, which makes it as exact as a division.
-// A divisor is scaled to about one, away from the ends of the range, and dividends with it: without a branch, for a branch
+// Divisors near the ends of the range are scaled away from there, and dividends with them: without a branch, for a branch
 // costs more than all of it.
 struct Divisor {
     float scale, value, reciprocal;
 };
 
 Divisor divisor(float value) {
-    // Exponent 253 less its own, 1 at least: a power of two.
-    float scale = intBitsToFloat(max(0x7e800000 - (floatBitsToInt(value) & 0x7f800000), 0x00800000));
+    uint exponent = floatBitsToUint(value) >> 23 & 0xffu;
+    float scale = exponent < 64 ? 18446744073709551616.0 : (exponent > 190 ? 5.421010862427522e-20 : 1.0);
     return Divisor(scale, value * scale, 1.0 / (value * scale));
 }
 

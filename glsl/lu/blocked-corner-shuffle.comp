@@ -28,6 +28,7 @@ layout(push_constant, scalar) uniform Arguments {
 
 const uint NB = 64;
 const uint STEP = 8;             // columns that are factorised at a time
+const uint UNROLL = 8;           // products of an element between which no loop is
 const uint LANES = gl_WorkGroupSize.x;
 const uint LINE = NB / 4 + 1;    // quads of a row of the block
 const uint SLAB = 32;            // of the last outer block
@@ -39,6 +40,8 @@ const uint BESIDE = ((NB - STEP) / (2 * PARTS) + 3) / 4 * 4;  // columns beside 
 
 shared vec4 block[NB * LINE];           // before: slabs of columns of P_LAST, then of rows of Q_LAST
 shared vec4 factors[2 * STEP * NB / 4];  // [k][row]: the columns of a step, when done; of even and of odd steps
+
+float factor_at(uint at) { return factors[at / 4][at % 4]; }
 
 // Subtracts columns of P_LAST times rows of Q_LAST, and leaves the block in shared memory.
 void update() {
@@ -65,9 +68,11 @@ void update() {
         if (k + SLAB < depth) {
             FETCH(k + SLAB)
         }
-        [[unroll]] for (uint s = 0; s < SLAB; ++s) {
-            vec4 l = block[s * (NB / 4) + y], u = block[SLAB_QUADS + s * (NB / 4) + x];
-            [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= l[r] * u;
+        for (uint s = 0; s < SLAB; s += UNROLL) {
+            [[unroll]] for (uint t = 0; t < UNROLL; ++t) {
+                vec4 l = block[(s + t) * (NB / 4) + y], u = block[SLAB_QUADS + (s + t) * (NB / 4) + x];
+                [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= l[r] * u;
+            }
         }
     }
     barrier();
@@ -75,38 +80,33 @@ void update() {
     barrier();
 }
 
-// Stores four neighbours of a row of the block.
-void store_row(uint row, uint column, vec4 values) {
-    if (column + 3 >= row) Quads(Q).at[((plane + row) * stride + first + column) / 4] = values;
-    [[unroll]] for (uint j = 0; j < 4; ++j) {
-        if (first + row >= n || first + column + j >= n) continue;
-        uint to = (first + row) * n + first + column + j;
-        if (row > column + j) L.at[to] = values[j];
-        else U.at[to] = values[j];
-        if (row != column + j) continue;
-        L.at[to] = 1.0;
-        // Nothing lies below the last pivot.
-        if (first + row + 1 < n) check_pivot(status, values[j], first + row);
-    }
-}
-
 // Stores the rows and columns of a step, by `lanes` invocations of which this is number `lane`.
 void store(uint base, uint lane, uint lanes) {
-    uint columns = base / STEP % 2 * STEP * NB / 4;
-    for (uint at = lane; at < STEP * NB / 4; at += lanes) {
-        uint k = at / (NB / 4), quad = at % (NB / 4);
-        if (4 * quad >= base) Quads(P).at[((plane + base + k) * stride + first) / 4 + quad] = factors[columns + at];
+    uint columns = base / STEP % 2 * STEP * NB;
+    for (uint at = lane; at < STEP * NB; at += lanes) {
+        uint k = at / NB, row = at % NB;
+        if (row >= base) P.at[(plane + base + k) * stride + first + row] = factor_at(columns + at);
     }
-    for (uint at = lane; at < STEP * NB / 4; at += lanes) {
-        uint row = at / (STEP / 4), k = at % (STEP / 4) * 4;
+    for (uint at = lane; at < STEP * NB; at += lanes) {
+        uint row = at / STEP, column = base + at % STEP;
         if (row < base) continue;
-        vec4 values;
-        [[unroll]] for (uint j = 0; j < 4; ++j) values[j] = factors[columns + (k + j) * (NB / 4) + row / 4][row % 4];
-        store_row(row, base + k, values);
+        float value = factor_at(columns + at % STEP * NB + row);
+        if (row < base + STEP) Q.at[(plane + row) * stride + first + column] = value;
+        if (first + row >= n || first + column >= n) continue;
+        uint to = (first + row) * n + first + column;
+        if (row > column) L.at[to] = value;
+        else U.at[to] = value;
+        if (row != column) continue;
+        L.at[to] = 1.0;
+        // Nothing lies below the last pivot.
+        if (first + row + 1 < n) check_pivot(status, value, first + row);
     }
-    for (uint at = lane; at < STEP * NB / 4; at += lanes) {
-        uint row = base + at / (NB / 4), quad = at % (NB / 4);
-        if (4 * quad >= base + STEP) store_row(row, 4 * quad, block[row * LINE + quad]);
+    for (uint at = lane; at < STEP * NB; at += lanes) {
+        uint row = base + at / NB, column = at % NB;
+        if (column < base + STEP) continue;
+        float value = block[row * LINE + column / 4][column % 4];
+        Q.at[(plane + row) * stride + first + column] = value;
+        if (first + row < n && first + column < n) U.at[(first + row) * n + first + column] = value;
     }
 }
 
@@ -182,9 +182,11 @@ void main() {
             uint x = (base + STEP) / 4 + gl_LocalInvocationID.x % across;
             vec4 sums[4];
             [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] = block[(4 * y + r) * LINE + x];
-            [[unroll]] for (uint k = 0; k < STEP; ++k) {
-                vec4 l = factors[(columns + k * NB) / 4 + y], u = block[(base + k) * LINE + x];
-                [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= l[r] * u;
+            for (uint k = 0; k < STEP; k += UNROLL) {
+                [[unroll]] for (uint t = 0; t < UNROLL; ++t) {
+                    vec4 l = factors[(columns + (k + t) * NB) / 4 + y], u = block[(base + k + t) * LINE + x];
+                    [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= l[r] * u;
+                }
             }
             [[unroll]] for (uint r = 0; r < 4; ++r) block[(4 * y + r) * LINE + x] = sums[r];
         }
