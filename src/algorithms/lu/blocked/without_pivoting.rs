@@ -27,9 +27,6 @@ const BLOCK: u64 = 64;
 /// Columns that a slice is a multiple of: whole tiles of any update.
 const SLICE: u64 = 128;
 
-/// Kernels of `blocked`; `blocked-split` has those of a split product behind them.
-const PLAIN_KERNELS: usize = 5;
-
 /// The kernels of both variants.
 #[derive(Clone, Copy)]
 struct Kernels {
