@@ -36,6 +36,15 @@ fn record(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(path).expect("written")).expect("whole")
 }
 
+/// Waits until the journal of a run has a case, however busy the machine is.
+fn until_a_case_is_kept(record: &Path) {
+    let (journal, begun) = (record.with_extension("json.part"), Instant::now());
+    while std::fs::read_to_string(&journal).unwrap_or_default().lines().count() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no case ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn signals_that_end_a_process_keep_what_was_measured() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -43,12 +52,7 @@ fn signals_that_end_a_process_keep_what_was_measured() {
         let path = folder.path().join(format!("{name}.json"));
         let mut child = gpukern(&LONG).arg("--json").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.as_mut().expect("it starts");
-        // Its journal has a case, however busy the machine is.
-        let (journal, begun) = (path.with_extension("json.part"), Instant::now());
-        while std::fs::read_to_string(&journal).unwrap_or_default().lines().count() < 2 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{name}: no case ended");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until_a_case_is_kept(&path);
         signal(child, name);
         // What a terminal does that closes: it must not count as a second Ctrl-C.
         if name == "HUP" {
@@ -248,7 +252,7 @@ fn an_interruption_while_limits_are_measured_ends_at_once_and_no_share_is_made_u
         .expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped"));
     lines.read_line(&mut String::new()).expect("a line");
-    std::thread::sleep(Duration::from_millis(1500));
+    until_a_case_is_kept(&path);
     signal(&child, "INT");
     let begun = Instant::now();
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
