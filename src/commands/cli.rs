@@ -145,6 +145,7 @@ pub struct ListArgs {
 
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct BenchArgs {
     /// What to measure.
     #[command(flatten)]

@@ -101,7 +101,7 @@ mod tests {
             let (variant, extents) = (variant.into(), extents.into());
             let (algorithm, goal, layout, input) = ("matmul", Goal::Result, None, None);
             let (subgroup_size, stop) = (None, None);
-            let id = CaseId { algorithm, variant, dtype, extents, layout, goal, input, subgroup_size, stop };
+            let id = CaseId { algorithm, variant, dtype, extents, goal, layout, input, subgroup_size, stop };
             (id, reason.to_string())
         };
         let skipped = [

@@ -388,6 +388,7 @@ impl PlannedRun {
 }
 
 /// The choices asked for of one algorithm on each axis, whose product are its cases.
+#[expect(clippy::struct_excessive_bools, reason = "each says of another axis whether it was named")]
 struct Axes {
     algorithm: &'static Algorithm,
     variants: Vec<&'static Variant>,
