@@ -1,6 +1,6 @@
 //! `--keep-failures`: a folder for each case that crashed, hung or was wrong, with all that runs it again elsewhere.
 
-use crate::algorithms::Problem;
+use crate::algorithms::{Goal, Problem};
 use crate::basis::error::Error;
 use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -95,6 +95,8 @@ fn command(case: &Case, device: &DeviceInfo) -> String {
         variant: vec![case.variant.clone()],
         size: vec![case.size.to_string()],
         dtype: vec![case.dtype.to_string()],
+        layout: case.layout.unusual().iter().map(ToString::to_string).collect(),
+        solve: case.goal == Goal::Solution,
         input: Some(case.input.to_string()),
         device: vec![device.uuid.clone()],
         seed: Some(case.seed),
@@ -141,4 +143,24 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
         buffers.push(json!({ "name": spec.name, "dtype": spec.dtype, "elements": spec.len, "input": file }));
     }
     Ok(buffers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::layout::Layout;
+    use crate::device::capability::tests::software_device;
+    use crate::export::tests::record;
+
+    #[test]
+    fn the_command_of_a_failure_names_its_problem_whole() {
+        let case = record().cases.remove(0);
+        let usual = command(&case, &software_device());
+        assert!(
+            usual.starts_with("gpukern bench matmul ") && !usual.contains("--layout") && !usual.contains("--solve")
+        );
+        let unusual = Case { layout: Layout::Nt, goal: Goal::Solution, ..case };
+        let command = command(&unusual, &software_device());
+        assert!(command.contains(" --layout=nt ") && command.contains(" --solve "), "{command}");
+    }
 }
