@@ -1,8 +1,9 @@
 //! Forecasts: how long a run takes before it is started, from smaller ones of the same variant.
 
 use super::Runner;
-use crate::algorithms::{CaseSpec, Problem};
+use crate::algorithms::{CaseSpec, Goal, Problem};
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
 use crate::tuning::tuned::Chosen;
@@ -25,7 +26,13 @@ const MOST_FORETOLD: f64 = 1e7;
 pub(super) struct Forecasts(Vec<Seen>);
 
 /// The kind of case whose time grows with its work alone.
-type Kind = (&'static str, &'static str, DType);
+type Kind = (&'static str, &'static str, DType, Layout, Goal);
+
+/// The kind of a case.
+pub(super) fn kind(chosen: &Chosen) -> Kind {
+    let CaseSpec { dtype, layout, goal, .. } = chosen.spec;
+    (chosen.algorithm.name, chosen.variant.name, dtype, layout, goal)
+}
 
 struct Seen {
     kind: Kind,
@@ -104,7 +111,7 @@ impl Runner<'_> {
         if !is_more(work, UNASKED) {
             return None;
         }
-        let kind = (chosen.algorithm.name, chosen.variant.name, chosen.spec.dtype);
+        let kind = kind(chosen);
         let longest = Nanos::from(self.max_run);
         // From small probes to larger ones, until one is long enough to tell or shows that the run is short.
         for times in (1..64).rev() {
@@ -132,10 +139,7 @@ impl Runner<'_> {
             sampler.sample().map(|(_, time)| time)
         });
         match time {
-            Ok(time) => {
-                let kind = (chosen.algorithm.name, chosen.variant.name, spec.dtype);
-                self.forecasts.note(kind, problem.work(), time);
-            }
+            Ok(time) => self.forecasts.note(kind(chosen), problem.work(), time),
             Err(error) => drop(self.reason(&error)),
         }
     }
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Bytes;
 
-    const KIND: Kind = ("matmul", "naive", DType::F32);
+    const KIND: Kind = ("matmul", "naive", DType::F32, Layout::Nn, Goal::Result);
 
     fn work(operations: u64) -> Work {
         Work { operations, bytes: Bytes(100) }
@@ -157,7 +161,9 @@ mod tests {
         let mut forecasts = Forecasts::default();
         assert_eq!(forecasts.of(KIND, work(1000)), None);
         forecasts.note(KIND, work(10), Nanos(5e3));
-        forecasts.note(("matmul", "tiled", DType::F32), work(900), Nanos(1.0));
+        forecasts.note((KIND.0, "tiled", KIND.2, KIND.3, KIND.4), work(900), Nanos(1.0));
+        forecasts.note((KIND.0, KIND.1, KIND.2, Layout::Nt, KIND.4), work(900), Nanos(1.0));
+        forecasts.note((KIND.0, KIND.1, KIND.2, KIND.3, Goal::Solution), work(900), Nanos(1.0));
         forecasts.note(KIND, work(2000), Nanos(1.0));
         let forecast = |telling, of, time| Some(Forecast { time: Nanos(time), of: work(of), telling });
         assert_eq!(forecasts.of(KIND, work(1000)), forecast(false, 10, 5e5));

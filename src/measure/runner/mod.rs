@@ -351,8 +351,7 @@ impl<'a> Runner<'a> {
             },
         };
         if let Some(time) = self.last_run.take() {
-            let kind = (chosen.algorithm.name, chosen.variant.name, chosen.spec.dtype);
-            self.forecasts.note(kind, desk.problem.work(), time);
+            self.forecasts.note(forecast::kind(chosen), desk.problem.work(), time);
         }
         Entry { case, state }
     }
