@@ -4,6 +4,7 @@ use super::SUBCOMMAND;
 use super::drivers::{self, DRIVER_FILES, DeadDriver, Sorted};
 use super::protocol::{self, Order, Report};
 use crate::basis::error::Error;
+use crate::basis::stderr::say;
 use crate::device::capability::DeviceInfo;
 use crate::measure::session::Setup;
 use std::cell::RefCell;
@@ -251,9 +252,4 @@ fn last_lines(source: impl Read) -> Vec<String> {
         }
     }
     last.into()
-}
-
-/// Writes a line to standard error, if that can be written.
-fn say(line: &str) {
-    let _ = std::io::stderr().write_all(line.as_bytes());
 }
