@@ -175,7 +175,7 @@ pub struct BenchArgs {
     pub baseline: Option<BaselineChoice>,
 
     /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "baseline", "baseline_run", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.

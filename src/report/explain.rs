@@ -16,8 +16,10 @@ pub(crate) fn text(
     times: &[Result<Nanos, String>],
 ) -> String {
     let spec = &group.spec;
+    let (algorithm, layout) = (group.algorithm.name, spec.layout.unusual());
+    let layout = layout.map_or_else(String::new, |layout| format!(" {layout}"));
     let mut out =
-        format!("{} {} {}, {}: what auto chooses from\n\n", group.algorithm.name, spec.size, spec.dtype, device.name);
+        format!("{algorithm} {} {}{layout}, {}: what auto chooses from\n\n", spec.size, spec.dtype, device.name);
     let best = times.iter().flatten().map(|time| time.0).fold(f64::INFINITY, f64::min);
     let mut table = table::new(["variant", "tile", "predicted", "measured", "of the fastest"]);
     for (candidate, time) in candidates.iter().zip(times) {
@@ -50,6 +52,7 @@ mod tests {
     use crate::algorithms::CaseSpec;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
     use crate::plan::{DeviceClass, VariantChoice};
@@ -63,6 +66,9 @@ mod tests {
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = [Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
         let text = text(&software_device(), &group, &candidates, &times);
+        let transposed = CaseGroup { spec: CaseSpec { layout: Layout::Nt, ..spec }, ..group.clone() };
+        let heading = super::text(&software_device(), &transposed, &[], &[]);
+        assert!(heading.starts_with("matmul 8x9x10 f32 nt, "), "{heading}");
         for part in
             ["matmul 8x9x10 f32", "1.00 µs", "3.00 µs", "2.00 ×", "C[0] is 1", "auto takes the first, texel: 2.00 ×"]
         {

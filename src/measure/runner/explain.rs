@@ -8,6 +8,7 @@ use crate::measure::executor::Explained;
 use crate::measure::timekeeper::Timed;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
+use crate::tuning::search::Refusal;
 use std::time::Duration;
 
 /// Host time for the samples of a candidate.
@@ -21,7 +22,7 @@ impl Runner<'_> {
     pub(crate) fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
         let problem = (group.algorithm.problem)(&group.spec)?;
         self.wake_canary();
-        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| error.to_string())?;
+        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
         // All are compiled and verified before the first is timed: a device that waits for the host drops its clock.
         let programs: Vec<_> =
             candidates.iter().map(|own| self.verified(group, problem.as_ref(), &loaded, own)).collect();
@@ -47,11 +48,10 @@ impl Runner<'_> {
         let spec = CaseSpec { tile: candidate.tile, ..group.spec };
         let program = group.algorithm.feasible(variant, &spec, problem, &self.device.info)?;
         let name = group.id(variant).to_string();
-        self.witness.on_device(&name);
-        let verified = self.workbench.verify(loaded, &program).map_err(|error| error.to_string())?;
-        match verified.check? {
-            check if check.passes() => Ok((name, program, verified.time)),
-            check => Err(format!("its answer is wrong: {}", check.worst)),
+        match self.verify_candidate(&name, loaded, &program) {
+            Ok(time) => Ok((name, program, time)),
+            Err(Refusal::Rejected(worst)) => Err(format!("its answer is wrong: {worst}")),
+            Err(Refusal::Failed(error)) => Err(error),
         }
     }
 

@@ -118,9 +118,14 @@ impl Runner<'_> {
         hunt.tally.decide(hunt.built_in, hunt.space, &finalists)
     }
 
-    /// The device time of the first run of a candidate, if its answer is right.
-    fn verify_tile(&mut self, loaded: &LoadedProblem, tile: Tile, program: &Program) -> Result<Nanos, Refusal> {
-        self.witness.on_device(&tile.to_string());
+    /// The device time of the first run of a candidate, if its answer is right. The witness knows it by `name`.
+    pub(super) fn verify_candidate(
+        &mut self,
+        name: &str,
+        loaded: &LoadedProblem,
+        program: &Program,
+    ) -> Result<Nanos, Refusal> {
+        self.witness.on_device(name);
         let prepared = self.workbench.pipelines.prepare(program);
         let verified = prepared.and_then(|()| self.workbench.verify(loaded, program));
         let verified = verified.map_err(|error| Refusal::Failed(self.reason(&error)))?;
@@ -254,7 +259,7 @@ impl<'a> Hunt<'a> {
             (self.question.progress)(tile, best);
             self.tally.tried += 1;
             let start = runner.keeper.time().now();
-            let verified = runner.verify_tile(&self.loaded, tile, &program);
+            let verified = runner.verify_candidate(&tile.to_string(), &self.loaded, &program);
             self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / tile.code());
             match verified {
                 Ok(first_run) => round.push(Candidate { tile, program, first_run }),
