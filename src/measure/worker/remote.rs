@@ -431,3 +431,35 @@ fn with_dead(found: Result<Option<Found>, Fruitless>, dead: Vec<(Tile, Refusal)>
         fruitless => fruitless,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::record;
+
+    /// A case during which the canary took so long, marked by a worker that had seen `best`.
+    fn case(canary: f64, best: f64) -> Case {
+        let mut case = record().cases.remove(0);
+        let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+        measured.conditions.canary = Some([Nanos(canary); 2]);
+        warn_of_clock(Some(Nanos(best)), &mut case.outcome);
+        case
+    }
+
+    fn is_slow(case: &Case) -> bool {
+        let slow = |warning: &Warning| matches!(warning, Warning::SlowClock { .. });
+        case.measured().is_some_and(|measured| measured.warnings.iter().any(slow))
+    }
+
+    #[test]
+    fn a_case_is_marked_by_the_best_canary_of_all_even_a_later_one_or_one_that_was_kept() {
+        // The first case of a cold device has seen nothing better than itself.
+        let mut cases = [case(284.0, 284.0), case(75.0, 75.0)];
+        assert!(!is_slow(&cases[0]));
+        mark_slow_clocks(&mut cases);
+        assert_eq!(cases.each_ref().map(is_slow), [true, false]);
+        let mut cases = [case(100.0, 75.0), case(100.0, 100.0)];
+        mark_slow_clocks(&mut cases);
+        assert_eq!(cases.each_ref().map(is_slow), [true, true]);
+    }
+}
