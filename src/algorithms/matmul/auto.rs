@@ -159,20 +159,22 @@ fn pace(division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Pace {
 
 /// The tiles of a table for a case, each over the numbers of parts that are worth a try.
 pub(super) fn ways(choice: &Choice, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
-    let over = |tile: Tile| {
-        parts_worth_a_try(&tile, choice.division, case, device).into_iter().map(move |parts| tile.over(parts))
-    };
-    choice.tiles(case.dtype, device).flat_map(over).collect()
+    choice.tiles(case.dtype, device).flat_map(|tile| over_parts(tile, choice.division, case, device)).collect()
+}
+
+/// A tile over the numbers of parts that are worth a try.
+pub(super) fn over_parts(
+    tile: Tile,
+    division: BlockDivision,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> impl Iterator<Item = Tile> + use<> {
+    parts_worth_a_try(&tile, division, case, device).into_iter().map(move |parts| tile.over(parts))
 }
 
 /// Numbers of parts of K that may be best for a tile: one, and those that give each core a work-group, two or four, of two slabs at
 /// least.
-pub(super) fn parts_worth_a_try(
-    tile: &Tile,
-    division: BlockDivision,
-    case: &CaseSpec,
-    device: &DeviceInfo,
-) -> Vec<u32> {
+fn parts_worth_a_try(tile: &Tile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<u32> {
     let dims = Dims::from(case.size);
     let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
     let most = (slabs(*tile, dims.k) / 2).min(MOST_PARTS);

@@ -1,6 +1,6 @@
 //! What a search for the best tile of a variant goes through.
 
-use super::auto::parts_worth_a_try;
+use super::auto::over_parts;
 use super::tile::{BlockDivision, Choice, Tile, matrix_shape};
 use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
@@ -50,11 +50,7 @@ impl Choice {
         let oblong = |[bm, bn]: &[u32; 2]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn));
         let blocks = pairs(&BLOCKS).filter(oblong).flat_map(|[bm, bn]| SLABS.map(|bk| [bm, bn, bk]));
         let tiles = self.tiles(case.dtype, device).chain(blocks.flat_map(|block| self.parts(case, device, block)));
-        let over = |tile: Tile| {
-            let parts = parts_worth_a_try(&tile, self.division, case, device);
-            parts.into_iter().map(move |parts| tile.over(parts))
-        };
-        tiles.flat_map(over).collect()
+        tiles.flat_map(|tile| over_parts(tile, self.division, case, device)).collect()
     }
 
     /// The ways to cut up a block that are worth a try.

@@ -386,14 +386,14 @@ fn has_intensity(case: &Case) -> bool {
     case.work.operations > 0 && case.work.bytes.0 > 0
 }
 
-/// The cases' rates by their operations a byte: a series for each of `variants`, or of each algorithm and type.
+/// The cases' rates by their operations a byte: a series for each of `variants`, or of each subject.
 fn by_intensity(source: &Source<'_>, variants: &[String]) -> Vec<Series> {
     let mut all: Vec<Series> = vec![];
     for case in source.cases().filter(|case| has_intensity(case)) {
         let Some(m) = case.measured() else { continue };
         let Some(y) = Shown::Rate.of(case, m.summary.median) else { continue };
         let style = variants.iter().position(|variant| *variant == series(case));
-        let name = style.map_or_else(|| format!("{} {}", case.algorithm, case.dtype), |_| series(case));
+        let name = style.map_or_else(|| case.subject(), |_| series(case));
         let at = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
             all.push(Series { name, style: style.unwrap_or(all.len()), points: vec![] });
             all.len() - 1
