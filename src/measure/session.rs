@@ -432,7 +432,7 @@ impl<'a> Agenda<'a> {
             gathered.cases = others;
             cases = [earlier, cases].concat();
         }
-        if job.limits == LimitPolicy::Hold && !interrupted.load(Ordering::Relaxed) {
+        if job.limits == LimitPolicy::Hold {
             match hold(runner.as_mut(), &mut cases, interrupted) {
                 Some(peak) if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) => gathered.peaks.push(peak),
                 Some(_) => {}
@@ -519,6 +519,10 @@ fn speed_up(cases: &mut [Case], host: usize) {
 /// measured again, and if that does not explain it, the case is marked. `None` if interrupted meanwhile: some of the limits
 /// are none.
 fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
+    // It may have come between the last case and the limits, too.
+    if interrupted.load(Ordering::Relaxed) {
+        return None;
+    }
     let mut silent = Silent;
     let mut peak = runner.peak(&mut silent);
     if interrupted.load(Ordering::Relaxed) {
