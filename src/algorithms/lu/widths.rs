@@ -13,7 +13,7 @@ pub(super) const INNER: u32 = 32;
 pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "blocked-pivot", tiles: Tiles::Columns(&PIVOTING) },
     Tunable { variant: "blocked", tiles: Tiles::Columns(&PLAIN) },
-    Tunable { variant: "blocked-split", tiles: Tiles::Columns(&PLAIN) },
+    Tunable { variant: "blocked-split", tiles: Tiles::Columns(&SPLIT) },
     Tunable { variant: "blocked-pivot-texel", tiles: Tiles::Columns(&PIVOTING) },
 ];
 
@@ -34,6 +34,10 @@ pub(super) static PLAIN: Widths = Widths {
         _ => 256,
     },
 };
+
+/// Those of `blocked-split`: what comes before a split product does not pay for few columns.
+pub(super) static SPLIT: Widths =
+    Widths { all: PLAIN.all, built_in: |n, _| n.next_power_of_two().clamp(32, 256) as u32 };
 
 /// Those of variants with pivoting.
 pub(super) static PIVOTING: Widths = Widths {

@@ -8,7 +8,7 @@
 use super::split::{self, Halves};
 use super::{Area, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::lu::widths::PLAIN;
+use crate::algorithms::lu::widths::{PLAIN, SPLIT};
 use crate::algorithms::lu::{L, STATUS, U};
 use crate::algorithms::matmul::SPLIT_LOSS;
 use crate::device::capability::DeviceInfo;
@@ -26,6 +26,9 @@ const SUBGROUP: u32 = 32;
 const BLOCK: u64 = 64;
 /// Columns that a slice is a multiple of: whole tiles of any update.
 const SLICE: u64 = 128;
+
+/// Kernels of `blocked`; `blocked-split` has those of a split product behind them.
+const PLAIN_KERNELS: usize = 5;
 
 /// The kernels of both variants.
 #[derive(Clone, Copy)]
@@ -55,7 +58,8 @@ struct Outer {
 
 /// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
 pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    program(shaders, case, device, PLAIN.for_case(case, device))
+    let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
+    program(shaders, case, device, widths.for_case(case, device))
 }
 
 /// The same with outer blocks of so many columns.
