@@ -369,20 +369,32 @@ fn drivers(args: &AbArgs) -> Result<([String; 2], Contest<'_>), Error> {
     Ok((manifests.map(shown), Contest::Drivers(manifests)))
 }
 
-/// The one kernel of `variant`, with a file of the user's in its place on one side or both.
+/// A kernel of `variant`, with a file of the user's in its place on one side or both.
 fn substitutes<'a>(
     args: &AbArgs,
     variant: &'static Variant,
     group: &CaseGroup,
 ) -> Result<([String; 2], Contest<'a>), Error> {
-    let kernel = only_kernel(variant, group)?;
-    let enter = |file: Option<&Path>| {
-        let substitute = file.map(|file| read_spirv(file, kernel)).transpose()?;
-        Ok::<_, Error>(Entrant { variant, substitute: substitute.map(|spirv| (kernel, spirv)) })
+    let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
+    let paths = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
+    let mut kernels: Vec<&'static Shader> = vec![];
+    let mut enter = |path: Option<&Path>| {
+        let substitute = path.map(|path| read_spirv(path, variant, &shaders)).transpose()?;
+        kernels.extend(substitute.as_ref().map(|(kernel, _)| *kernel));
+        Ok::<_, Error>(Entrant { variant, substitute })
     };
-    let files = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
-    let labels = files.map(|file| file.map_or_else(|| kernel.label(), shown));
-    Ok((labels, Contest::Entrants(Box::new([enter(files[0])?, enter(files[1])?]))))
+    let entrants = [enter(paths[0])?, enter(paths[1])?];
+    if let [a, b] = kernels[..]
+        && a.label() != b.label()
+    {
+        return Err(Error::Usage(format!(
+            "the files take the place of two kernels, {} and {}; give two for one of them",
+            a.label(),
+            b.label()
+        )));
+    }
+    let label = |path: Option<&Path>| path.map_or_else(|| kernels[0].label(), shown);
+    Ok((paths.map(label), Contest::Entrants(Box::new(entrants))))
 }
 
 /// The median of one side's rounds.
@@ -402,29 +414,35 @@ fn contestant(record: Record, label: &str, name: &str) -> Result<Contestant, Err
     Ok(Contestant { label: label.into(), device: device.clone(), case: case.clone(), median: None })
 }
 
-/// The kernel that a file of the user's takes the place of.
-fn only_kernel(variant: &'static Variant, group: &CaseGroup) -> Result<&'static Shader, Error> {
-    let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
-    match shaders[..] {
-        [kernel] => Ok(kernel),
-        _ => Err(Error::Usage(format!(
-            "variant '{}' has {} kernels for {} ({}); a SPIR-V file can take the place of one: choose a variant with one",
-            variant.name,
-            shaders.len(),
-            group.spec.dtype,
-            variant.kernels.join(", ")
-        ))),
-    }
-}
-
-fn read_spirv(path: &Path, kernel: &Shader) -> Result<Vec<u8>, Error> {
-    let shown = printable(&path.display().to_string()).into_owned();
+/// The kernel of `variant` that a file of the user's takes the place of, and its bytes.
+fn read_spirv(
+    path: &Path,
+    variant: &Variant,
+    shaders: &[&'static Shader],
+) -> Result<(&'static Shader, Vec<u8>), Error> {
+    let labels = || shaders.iter().map(|shader| shader.label()).collect::<Vec<_>>().join(", ");
     let refuse =
-        |reason: String| Error::Usage(format!("cannot run '{shown}' in place of {}: {reason}", kernel.label()));
+        |reason: String| Error::Usage(format!("cannot run '{}' in place of {}: {reason}", shown(path), labels()));
     let bytes = input_file::read(path, spirv::MOST_BYTES as u64)
         .map_err(|e| refuse(format!("{e}; name a SPIR-V file of a kernel")))?;
-    spirv::check(&bytes, kernel).map_err(refuse)?;
-    Ok(bytes)
+    if let [kernel] = shaders {
+        spirv::check(&bytes, kernel).map_err(refuse)?;
+    }
+    // It is of the kernel that takes no more arguments than it needs.
+    let fits = |shader: &&&'static Shader| spirv::check(&bytes, shader).is_ok();
+    let arguments = |shader: &Shader| shader.interface.arguments.len();
+    let least = shaders.iter().filter(fits).map(|shader| arguments(shader)).min();
+    let fitting: Vec<_> = shaders.iter().filter(fits).filter(|shader| Some(arguments(shader)) == least).collect();
+    match fitting[..] {
+        [kernel] => Ok((kernel, bytes)),
+        _ => Err(refuse(format!(
+            "it fits {} of the {} kernels of variant '{}'; start from the source of one in glsl/, or choose a variant \
+             with one kernel",
+            fitting.len(),
+            shaders.len(),
+            variant.name
+        ))),
+    }
 }
 
 /// Refuses a manifest that the Vulkan loader would silently pass over.

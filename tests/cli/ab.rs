@@ -82,6 +82,24 @@ fn a_kernel_of_the_user_s_runs_in_place_of_a_variant_s() {
 }
 
 #[test]
+fn of_several_kernels_a_file_takes_the_place_of_the_one_that_it_fits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = write(&folder, "tiled.spv", &spirv("matmul/tiled"));
+    let matmul = |size| gpukern(&["ab", "matmul", "-s", size, "-V", "tiled", "--min-effect", "30%", "--json", "-"]);
+    // One slab is not cut into parts.
+    let same = document(&run(matmul("96x96x4").args(["--b-spirv", &own])));
+    assert_eq!((&same["a"]["label"], &same["b"]["label"]), (&"matmul/tiled.f32".into(), &own.into()));
+    assert_eq!(same["b"]["case"]["outcome"]["status"], "measured");
+    let naive = write(&folder, "naive.spv", &spirv("matmul/naive"));
+    let refused = stderr(&expect_exit(matmul("96x96x4").args(["--b-spirv", &naive]), 2));
+    assert!(refused.contains("it fits 0 of the 3 kernels of variant 'tiled'"), "{refused}");
+    // A kernel that the case has no use for is not measured under its name.
+    let sums = write(&folder, "sums.spv", &spirv("matmul/sum-parts"));
+    let output = expect_exit(matmul("96x96x4").args(["--b-spirv", &sums]), 3);
+    assert!(stdout(&output).contains("the case does not run matmul/sum-parts.f32"), "{}", stdout(&output));
+}
+
+#[test]
 fn a_kernel_with_a_wrong_answer_has_no_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut words: Vec<u32> = spirv("matmul/naive")

@@ -79,6 +79,10 @@ impl Runner<'_> {
         sampling: &Sampling,
     ) -> Result<State<Recorded>, VulkanError> {
         if let Some((shader, spirv)) = &entrant.substitute {
+            // Which of a variant's kernels run is a matter of the device and the size.
+            if !program.dispatches().any(|dispatch| dispatch.shader.label() == shader.label()) {
+                return Ok(State::failed(&format!("the case does not run {}; choose another size", shader.label())));
+            }
             self.workbench.pipelines.substitute(shader, spirv.clone());
         }
         let state = self.prepare(name, loaded, program, sampling);
