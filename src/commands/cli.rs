@@ -119,6 +119,17 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Print the completion script of a shell.
+    #[command(after_help = "Examples:\n  \
+        gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
+        gpukern completions zsh > ~/.zfunc/_gpukern          with fpath+=(~/.zfunc) before compinit\n  \
+        gpukern completions fish > ~/.config/fish/completions/gpukern.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    #[command(after_help = "Examples:\n  \
+        gpukern man | man -l -                               read it\n  \
+        gpukern man --output ~/.local/share/man/man1         install gpukern.1, gpukern-bench.1 and the others")]
+    Man(ManArgs),
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
     Worker,
@@ -141,6 +152,21 @@ pub struct DevicesArgs {
 pub struct ListArgs {
     /// Only this algorithm.
     pub algorithm: Option<String>,
+}
+
+/// Options of `completions`.
+#[derive(Debug, clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, clap::Args)]
+pub struct ManArgs {
+    /// Write a page for the program and one for each command to this folder, in place of the one to standard output.
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 /// Options of `bench`.

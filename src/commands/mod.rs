@@ -19,6 +19,7 @@ mod peak;
 pub(crate) mod progress;
 mod report;
 mod rounds;
+mod shell;
 mod tune;
 mod verify;
 
@@ -131,6 +132,8 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Completions(args) => Ok(shell::completions(&args)),
+        Command::Man(args) => shell::man(&args),
         Command::Worker => worker(&setup),
     }
 }
