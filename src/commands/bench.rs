@@ -32,6 +32,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     }
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
+    let origin = super::origin::here(args.label.as_deref())?;
     let mut notes = String::new();
     let request = Request::new(args, &mut notes)?;
     let target = path.map(|path| JSON.open(path)).transpose()?;
@@ -43,7 +44,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let job = Job::new(Timing::Sample, limits, &tuned, command_line());
+    let job = Job::new(Timing::Sample, limits, &tuned, command_line()).from(origin);
     let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, without_limits } = measured;
     notes.push_str(&report::bench::notes(&record));

@@ -195,6 +195,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
+    /// Call the record so, in histories and reports: `mesa-main`, `nightly`.
+    #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env_values = true)]
+    pub label: Option<String>,
+
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
     #[arg(long, value_name = "WHAT")]
@@ -261,6 +265,7 @@ impl BenchArgs {
         arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
         arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
         arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
+        arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
         arguments
     }
 

@@ -15,6 +15,7 @@ mod journal;
 mod judging;
 mod list;
 mod noise;
+mod origin;
 mod peak;
 pub(crate) mod progress;
 mod report;

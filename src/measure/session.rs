@@ -12,7 +12,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
 use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
-use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Share, Warning};
+use crate::record::{Case, Caveat, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
@@ -199,6 +199,8 @@ pub(crate) struct Job<'a> {
     tuned: &'a Tuned,
     /// The command line, as the record shows it.
     command: Vec<String>,
+    /// Who measures, and at which commit.
+    origin: Origin,
     begun: Instant,
     started: jiff::Timestamp,
 }
@@ -207,7 +209,14 @@ impl<'a> Job<'a> {
     /// A job that begins now.
     #[must_use]
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
-        Self { timing, limits, tuned, command, begun: Instant::now(), started: jiff::Timestamp::now() }
+        let origin = Origin::default();
+        Self { timing, limits, tuned, command, origin, begun: Instant::now(), started: jiff::Timestamp::now() }
+    }
+
+    /// This job with an origin.
+    #[must_use]
+    pub(crate) fn from(self, origin: Origin) -> Self {
+        Self { origin, ..self }
     }
 }
 
@@ -472,8 +481,11 @@ impl<'a> Agenda<'a> {
         let mut processes = self.processes.clone();
         // One that found nothing left to measure is none of them.
         if !processes.is_empty() && (cases.is_empty() || cases.iter().any(is_own)) {
-            processes.push(Process { started: started.clone(), command: job.command.clone() });
+            let (command, origin) = (job.command.clone(), job.origin.clone());
+            processes.push(Process { started: started.clone(), command, origin });
         }
+        let origin = Origin::common(processes.iter().map(|process| &process.origin));
+        let origin = if processes.is_empty() { job.origin.clone() } else { origin };
         let wall_time = Nanos::from(job.begun.elapsed());
         let own = cases.iter().filter(|case| is_own(case)).filter_map(Case::measured);
         let device_time = own.map(|measured| measured.phases.device).sum();
@@ -482,6 +494,7 @@ impl<'a> Agenda<'a> {
             version: env!("CARGO_PKG_VERSION").into(),
             started,
             command: job.command.clone(),
+            origin,
             plan: Some(self.plan.hash()),
             processes,
             method: self.method(),
