@@ -2,6 +2,7 @@
 //! the two.
 
 mod case_size;
+mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
@@ -41,7 +42,8 @@ pub struct Record {
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// The processes that measured it, where there were several: the last of them wrote it.
+    /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases in
+    /// one and the rest in another (`--resume`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
     /// How it was measured.
@@ -74,6 +76,9 @@ pub struct Process {
     pub started: String,
     /// Its command line.
     pub command: Vec<String>,
+    /// Seed of the random order in which it took its cases; absent where that is the order of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
 }
 
 /// How a run was measured.
@@ -491,7 +496,7 @@ impl std::fmt::Display for Caveat {
         write!(
             f,
             "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
-             apart; `bench --noise` measures it, and `compare` takes several records a side"
+             apart; `bench --processes 5` measures it, and `compare` takes all of them"
         )
     }
 }
@@ -529,7 +534,7 @@ impl Record {
     /// The processes that measured it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
-        let only = || vec![Process { started: self.started.clone(), command: self.command.clone() }];
+        let only = || vec![Process { started: self.started.clone(), command: self.command.clone(), order: None }];
         if self.processes.is_empty() { only() } else { self.processes.clone() }
     }
 }
