@@ -187,7 +187,7 @@ pub struct BenchArgs {
 
     /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
     /// options again, with this one in place of --json. What is there is not measured again.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 
     /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
@@ -205,7 +205,7 @@ pub struct BenchArgs {
     pub baseline: Option<BaselineChoice>,
 
     /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
-    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "baseline", "baseline_run", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.
@@ -238,10 +238,15 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", requires = "baseline_run")]
     pub rounds: Option<PathBuf>,
 
-    /// Run it in so many processes, one after the other, and tell how far they lie apart and which changes a comparison
-    /// here can see [default: 8 processes].
-    #[arg(long, value_name = "PROCESSES", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["baseline_run", "baseline"])]
+    /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
+    /// tables show the median of the processes' medians, ± between processes, and `compare` takes them as so many.
+    #[arg(long, value_name = "N")]
+    pub processes: Option<u32>,
+
+    /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
+    /// [default: 8 processes].
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    #[arg(conflicts_with_all = ["baseline_run", "processes"])]
     pub noise: Option<u32>,
 
     /// How they are compared.

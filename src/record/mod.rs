@@ -3,6 +3,7 @@
 
 mod case_size;
 mod origin;
+mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
@@ -46,7 +47,8 @@ pub struct Record {
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// The processes that measured it, where there were several: the last of them wrote it.
+    /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases in
+    /// one and the rest in another (`--resume`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
     /// How it was measured.
@@ -82,6 +84,9 @@ pub struct Process {
     /// Where it ran, and at which commit.
     #[serde(default, skip_serializing_if = "Origin::is_unknown")]
     pub origin: Origin,
+    /// Seed of the random order in which it took its cases; absent where that is the order of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
 }
 
 /// How a run was measured.
@@ -499,7 +504,7 @@ impl std::fmt::Display for Caveat {
         write!(
             f,
             "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
-             apart; `bench --noise` measures it, and `compare` takes several records a side"
+             apart; `bench --processes 5` measures it, and `compare` takes all of them"
         )
     }
 }
@@ -538,7 +543,8 @@ impl Record {
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         let Self { started, command, origin, .. } = self;
-        let only = || vec![Process { started: started.clone(), command: command.clone(), origin: origin.clone() }];
+        let (started, command, origin) = (started.clone(), command.clone(), origin.clone());
+        let only = || vec![Process { started, command, order: None, origin }];
         if self.processes.is_empty() { only() } else { self.processes.clone() }
     }
 }
