@@ -6,6 +6,7 @@ pub(crate) mod dims;
 pub(crate) mod eigen;
 mod error_bound;
 mod feasible;
+pub(crate) mod guests;
 pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
@@ -50,6 +51,13 @@ pub static ALGORITHMS: &[&Algorithm] = &[
     &probes::LAUNCH,
 ];
 
+/// What makes the problem that a case poses, or says why its size makes no sense.
+pub(crate) type Pose = &'static (dyn Fn(&CaseSpec) -> Result<Box<dyn Problem>, String> + Sync);
+
+/// What makes the program that solves a case on a device from the compiled kernels. Pure; the result is checked against the
+/// device's limits afterwards.
+pub(crate) type Build = &'static (dyn Fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program + Sync);
+
 /// A computation with several implementations.
 pub struct Algorithm {
     /// Canonical name, as tables, records and case ids have it.
@@ -77,8 +85,8 @@ pub struct Algorithm {
     pub candidates: Option<fn(&CaseSpec, &DeviceInfo) -> Vec<Candidate>>,
     /// How its programs go on to the solution of a system of equations, where they can: `--solve`.
     pub solution: Option<&'static Solution>,
-    /// The problem that a case poses, or why its size makes no sense.
-    pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
+    /// The problem that a case poses.
+    pub problem: Pose,
 }
 
 /// How programs that leave a result, such as the factors of a matrix, go on to solve a system of equations by it.
@@ -165,8 +173,8 @@ pub struct Variant {
     pub measures: Measures,
     /// The kernels it runs; `program` gets them compiled for the case's element type, in this order.
     pub kernels: &'static [&'static str],
-    /// The steps that solve a case on a device. Pure; the result is checked against the device's limits afterwards.
-    pub program: fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program,
+    /// The steps that solve a case on a device.
+    pub program: Build,
 }
 
 /// What the time of a variant measures.
@@ -366,7 +374,8 @@ pub enum CheckMethod {
 /// # Errors
 /// A message with the nearest name when no algorithm has this one.
 pub fn find(name: &str) -> Result<&'static Algorithm, String> {
-    ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name).ok_or_else(|| {
+    let known = ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name);
+    known.or_else(|| guests::find(name)).ok_or_else(|| {
         let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
         error::unknown("algorithm", name, "", &names)
     })
