@@ -320,10 +320,39 @@ pub trait Problem {
     fn inputs(&self) -> Vec<HostArray>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle>;
+    /// [`Self::inputs`], where they come from files or other programs.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn fetch(&self) -> Result<Vec<HostArray>, String> {
+        Ok(self.inputs())
+    }
+    /// [`Self::oracle`], where files or other programs know the answer.
+    ///
+    /// # Errors
+    /// Why they do not.
+    fn judge(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok(self.oracle(inputs))
+    }
+    /// The program whose outputs on the same device are the right answer, in place of an oracle on the host.
+    fn reference(&self, _: &DeviceInfo) -> Option<Reference> {
+        None
+    }
     /// What is doubtful about a case that can run all the same.
     fn warnings(&self) -> Vec<String> {
         vec![]
     }
+}
+
+/// What makes an oracle of the outputs of a reference, in their order.
+pub(crate) type Judge = Box<dyn FnOnce(Vec<HostArray>) -> Box<dyn Oracle>>;
+
+/// A program that is right, and what makes an oracle of its outputs.
+pub struct Reference {
+    /// The program, or why the device cannot run it.
+    pub program: Result<Program, String>,
+    /// What its outputs say.
+    pub judge: Judge,
 }
 
 /// The right answer of a problem.
@@ -333,6 +362,10 @@ pub trait Oracle {
     /// # Errors
     /// Why the outputs are no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String>;
+    /// Why nobody knows whether the outputs are right, where nobody does; then [`Self::check`] passes.
+    fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
+        None
+    }
 }
 
 /// How far an answer is from the right one.

@@ -5,7 +5,7 @@ use crate::algorithms;
 use crate::basis::error::Error;
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Observer, Runner, Timing, Witness};
-use crate::measure::session::Setup;
+use crate::measure::session::{Setup, access};
 use crate::plan::{PlannedRun, Sampling};
 use crate::record::Case;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
@@ -201,7 +201,7 @@ impl Worker<'_> {
     fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner<'static>, String> {
         let physical = self.physicals.get(index).ok_or("the device is gone")?;
         let text = |error: VulkanError| error.to_string();
-        let device = Device::open(&self.instance, physical).map_err(text)?;
+        let device = Device::open_with(&self.instance, physical, access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
         runner.watched_by(Rc::new(Teller::default()));
