@@ -4,6 +4,7 @@
 use super::program::BufferId;
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceLimits;
+use serde::{Deserialize, Serialize};
 
 /// The bindings of a dispatch; empty for our kernels, which take addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub struct Descriptor {
 }
 
 /// What a kernel takes a buffer for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DescriptorKind {
     /// It reads and writes it.
     Storage,
