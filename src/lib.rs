@@ -16,6 +16,7 @@ mod peak;
 mod plan;
 mod record;
 mod report;
+mod run;
 mod stats;
 mod tuning;
 mod vulkan;
