@@ -345,7 +345,7 @@ pub trait Problem {
 }
 
 /// What makes an oracle of the outputs of a reference, in their order.
-pub(crate) type Judge = Box<dyn FnOnce(Vec<HostArray>) -> Box<dyn Oracle>>;
+pub(crate) type Judge = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, String>>;
 
 /// A program that is right, and what makes an oracle of its outputs.
 pub struct Reference {
@@ -407,8 +407,15 @@ pub enum CheckMethod {
 /// # Errors
 /// A message with the nearest name when no algorithm has this one.
 pub fn find(name: &str) -> Result<&'static Algorithm, String> {
-    let known = ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name);
-    known.or_else(|| guests::find(name)).ok_or_else(|| {
+    guests::find(name).map_or_else(|| builtin(name), Ok)
+}
+
+/// Finds an algorithm of the table by name.
+///
+/// # Errors
+/// A message with the nearest name when none has this one.
+pub(crate) fn builtin(name: &str) -> Result<&'static Algorithm, String> {
+    ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name).ok_or_else(|| {
         let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
         error::unknown("algorithm", name, "", &names)
     })

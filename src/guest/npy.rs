@@ -1,7 +1,8 @@
 //! Arrays in .npy files.
 
-use super::{Data, Element};
 use crate::basis::input_file;
+use crate::run::element::Element;
+use crate::run::job::Buffer;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -12,7 +13,7 @@ const MOST_HEADER: u64 = 64 << 10;
 ///
 /// # Errors
 /// When it cannot be read or is another array.
-pub(crate) fn read(path: &Path, data: &Data) -> Result<Vec<u8>, String> {
+pub(crate) fn read(path: &Path, data: &Buffer) -> Result<Vec<u8>, String> {
     let (shown, name) = (path.display(), &data.name);
     let bytes = input_file::read(path, data.bytes() + MOST_HEADER)
         .map_err(|e| format!("cannot read '{shown}' into buffer {name}: {e}"))?;
@@ -78,7 +79,7 @@ fn types(element: Element) -> &'static [&'static str] {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn write(path: &Path, data: &Data, contents: &[u8]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, data: &Buffer, contents: &[u8]) -> io::Result<()> {
     let shape: String = data.shape.iter().map(|extent| format!("{extent},")).collect();
     let kind = types(data.element)[0];
     let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}), }}");
@@ -98,8 +99,9 @@ pub(crate) fn write(path: &Path, data: &Data, contents: &[u8]) -> io::Result<()>
 mod tests {
     use super::*;
 
-    fn data(element: Element, shape: &[u64]) -> Data {
-        Data { name: "A".into(), element, shape: shape.to_vec(), fill: None, written: false, check: None }
+    fn data(element: Element, shape: &[u64]) -> Buffer {
+        let (role, tolerance) = (crate::run::job::Role::Input, crate::run::job::Tolerance::Exact);
+        Buffer { name: "A".into(), element, shape: shape.to_vec(), role, fill: None, tolerance }
     }
 
     #[test]
@@ -111,8 +113,10 @@ mod tests {
         write(&path, &matrix, &contents).expect("written");
         assert_eq!(read(&path, &matrix), Ok(contents.clone()));
         assert_eq!(read(&path, &data(Element::F32, &[2, 1, 3])), Ok(contents));
-        let refused = |other: &Data| read(&path, other).expect_err("refused");
-        assert!(refused(&data(Element::F32, &[3, 2])).contains("has shape [2, 3], buffer A has [3, 2]; make them agree"));
+        let refused = |other: &Buffer| read(&path, other).expect_err("refused");
+        assert!(
+            refused(&data(Element::F32, &[3, 2])).contains("has shape [2, 3], buffer A has [3, 2]; make them agree")
+        );
         assert!(refused(&data(Element::I32, &[2, 3])).contains("has elements of type '<f4', buffer A has i32 ('<i4')"));
         std::fs::write(&path, "no array").expect("written");
         assert!(refused(&matrix).contains("is no .npy file"));

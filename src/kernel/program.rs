@@ -192,6 +192,24 @@ impl Dispatch {
         })
     }
 
+    /// A dispatch of a kernel that is none of ours, with what it is bound to.
+    #[must_use]
+    pub fn bound(shader: &'static Shader, bindings: Bindings) -> Self {
+        Self {
+            shader,
+            constants: vec![],
+            subgroup_size: None,
+            groups: [1; 3],
+            values: vec![],
+            views: vec![],
+            loop_iterations: 0,
+            indirect: None,
+            matrix: None,
+            beside: false,
+            bindings,
+        }
+    }
+
     /// [`Self::try_new`] for a kernel of the registry.
     ///
     /// # Panics

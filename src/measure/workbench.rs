@@ -194,7 +194,7 @@ impl Workbench {
             if let Some(trespass) = trespass {
                 return Err(VulkanError::Problem(format!("the reference does not count: {trespass}")));
             }
-            loaded.oracle = judge(outputs);
+            loaded.oracle = judge(outputs).map_err(VulkanError::Problem)?;
             // What runs next finds its inputs as they were, and nothing of the answer.
             self.poison(&loaded)?;
         }

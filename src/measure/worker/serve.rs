@@ -3,6 +3,7 @@
 use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
 use crate::algorithms;
 use crate::basis::error::Error;
+use crate::guest;
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Observer, Runner, Timing, Witness};
 use crate::measure::session::{Setup, access};
@@ -174,6 +175,9 @@ impl Worker<'_> {
             report(&Report::Opened(opened));
             return Ok(());
         }
+        if let Order::Learn(guests) = order {
+            return guests.into_iter().try_for_each(|guest| guest::learn(guest).map(drop));
+        }
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
             Order::Run { groups, sampling } => run(runner, &groups, sampling)?,
@@ -190,7 +194,7 @@ impl Worker<'_> {
                 Done::Explain(runner.explain(&group, &candidates))
             }
             Order::HostSide => Done::HostSide(runner.host_side()),
-            Order::Open { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
+            Order::Learn(_) | Order::Open { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
         };
         let messages = self.instance.validation_messages().split_off(self.told);
         self.told += messages.len();
