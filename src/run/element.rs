@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// The type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Element {
+pub(crate) enum Element {
     /// Unsigned integers.
     U8,
     U16,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// All that one `run` may measure: kernels and choices of specialization constants at the points that axes span.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Undertaking {
+pub(crate) struct Undertaking {
     /// What tables call the problem: the name that the description gives it, or that of the first source without its
     /// extension.
     pub name: String,
@@ -24,7 +24,7 @@ pub struct Undertaking {
 
 /// A compiled source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Module {
+pub(crate) struct Module {
     /// The source as it was named, for reports: `mul_mm.comp`.
     pub name: String,
     /// SPIR-V in the order of this machine.
@@ -35,7 +35,7 @@ pub struct Module {
 
 /// A kernel, or a sequence of them, with one choice of specialization constants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Contender {
+pub(crate) struct Contender {
     /// The kernel: its source without folder and extension, or the name of the description where that has several passes.
     pub kernel: String,
     /// The specialization constants of which the description lists several values, with the chosen ones: `BM`, `64`.
@@ -44,7 +44,7 @@ pub struct Contender {
 
 /// A problem: what the axes' values make of the description.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// The value of each axis, in their order.
     pub values: Vec<i64>,
     /// What the buffers are called, and hold, for every contender. None of them is scratch.
@@ -61,7 +61,7 @@ pub struct Point {
 
 /// What one contender does at a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Job {
+pub(crate) struct Job {
     /// The dispatches, in order: each waits for the one before.
     pub passes: Vec<Pass>,
     /// Buffers of its own, numbered behind those of the point.
@@ -70,7 +70,7 @@ pub struct Job {
 
 /// A dispatch of a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pass {
+pub(crate) struct Pass {
     /// The module, by its place in [`Undertaking::modules`].
     pub module: usize,
     /// The specialization constants that differ from their defaults or are stated.
@@ -87,7 +87,7 @@ pub struct Pass {
 
 /// The value of a specialization constant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpecConstant {
+pub(crate) struct SpecConstant {
     /// Its `constant_id`.
     pub id: u32,
     /// Its value, in the low bytes.
@@ -98,7 +98,7 @@ pub struct SpecConstant {
 
 /// Bytes of the push constants at which the address of a buffer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Address {
+pub(crate) struct Address {
     /// Bytes from the start of the block.
     pub offset: u32,
     /// The buffer, by its place among those of the point and the scratch behind them.
@@ -107,7 +107,7 @@ pub struct Address {
 
 /// A buffer at a set and binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Binding {
+pub(crate) struct Binding {
     pub set: u32,
     pub binding: u32,
     pub kind: BindingKind,
@@ -118,7 +118,7 @@ pub struct Binding {
 /// What a kernel takes a buffer for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum BindingKind {
+pub(crate) enum BindingKind {
     /// `buffer`, `var<storage>`.
     Storage,
     /// `uniform`, `var<uniform>`.
@@ -127,7 +127,7 @@ pub enum BindingKind {
 
 /// A buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     /// The name in the description.
     pub name: String,
     pub element: Element,
@@ -163,7 +163,7 @@ impl Buffer {
 /// Who fills a buffer and who looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Role {
+pub(crate) enum Role {
     /// Filled before the first run, read by kernels.
     Input,
     /// Written by kernels, checked.
@@ -177,7 +177,7 @@ pub enum Role {
 /// What a buffer holds before a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fill {
+pub(crate) enum Fill {
     /// Zeros.
     Zero,
     /// 0, 1, 2, …, which wraps in the integers that end.
@@ -197,7 +197,7 @@ pub enum Fill {
 /// How far elements may be from the right ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Tolerance {
+pub(crate) enum Tolerance {
     /// |x − r| ≤ atol + rtol·|r| for every element, as of NumPy's `isclose`.
     Close { rtol: f64, atol: f64 },
     /// Σ(x − r)² / Σr² at most.
@@ -211,7 +211,7 @@ pub enum Tolerance {
 /// Where the right answer comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reference {
+pub(crate) enum Reference {
     /// Nowhere: the result is unverified.
     None,
     /// Files, for each output by its place among the buffers.
@@ -226,7 +226,7 @@ pub enum Reference {
 
 /// An algorithm of this program's and how its buffers are called here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Builtin {
+pub(crate) struct Builtin {
     /// `matmul`.
     pub algorithm: String,
     /// Its extents, in the order of its sizes: for a product M, N, K.
@@ -239,7 +239,7 @@ pub struct Builtin {
 
 /// A program to be run by `sh -c`, with placeholders replaced already but for the folders `{in}` and `{out}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Command {
+pub(crate) struct Command {
     /// The line.
     pub line: String,
     /// The folder that it is run in: that of the description.
