@@ -45,7 +45,10 @@ fn page(command: &clap::Command) -> Result<String, Error> {
 }
 
 fn unwritable(folder: &Path, error: &std::io::Error) -> Error {
-    Error::Usage(format!("cannot write manual pages to '{}': {error}; choose another --output folder", folder.display()))
+    Error::Usage(format!(
+        "cannot write manual pages to '{}': {error}; choose another --output folder",
+        folder.display()
+    ))
 }
 
 #[cfg(test)]

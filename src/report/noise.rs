@@ -127,7 +127,8 @@ mod tests {
             }
         }
         whole.cases.extend(others);
-        let process = |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
+        let process =
+            |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
         whole.processes = vec![process(0), process(1)];
         let noise = Noise::of(&whole);
         // Only two cases of the fixture have times.
