@@ -33,7 +33,7 @@ pub(super) enum Order {
     /// Search tiles.
     Tune(Box<SentQuestion>),
     /// Time candidates of `auto`.
-    Explain { group: SentGroup, candidates: Vec<SentCandidate> },
+    Explain { group: SentGroup, candidates: Vec<SentCandidate>, sampling: Sampling },
     /// Time what the host does with the device.
     HostSide,
     /// End the case on the device soon, and all others at once.
