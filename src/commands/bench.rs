@@ -29,7 +29,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
     let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
     if args.explain {
-        return super::explain::run(&plan, setup);
+        return super::explain::run(&plan, args.json.as_deref(), setup);
     }
     let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());

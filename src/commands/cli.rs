@@ -204,8 +204,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "WHAT")]
     pub baseline: Option<BaselineChoice>,
 
-    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
-    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
+    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases; with
+    /// `--json` these, in place of a record.
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.

@@ -36,7 +36,7 @@ pub(super) enum Order {
     /// Search tiles.
     Tune(Box<SentQuestion>),
     /// Time candidates of `auto`.
-    Explain { group: SentGroup, candidates: Vec<SentCandidate> },
+    Explain { group: SentGroup, candidates: Vec<SentCandidate>, sampling: Sampling },
     /// Time what the host does with the device.
     HostSide,
     /// Measure the host's baseline of a group; its device has this index. No device needs to be open.

@@ -369,9 +369,14 @@ impl Executor for Remote<'_> {
         (cases, rounds)
     }
 
-    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+    fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String> {
         let candidates = candidates.iter().map(SentCandidate::from).collect();
-        match self.ask(&Order::Explain { group: group.into(), candidates }, &mut |_| None) {
+        match self.ask(&Order::Explain { group: group.into(), candidates, sampling: *sampling }, &mut |_| None) {
             Ok(Done::Explain(times)) => times,
             Ok(_) => Err("the worker is another program".into()),
             Err(stopped) => Err(stopped.ended.to_string()),

@@ -195,11 +195,11 @@ impl Worker<'_> {
                 Done::Alone(Box::new(runner.alone(&group, &entrant.entrant(&group)?, &sampling)))
             }
             Order::Tune(question) => Done::Tune(tune(runner, *question)?),
-            Order::Explain { group, candidates } => {
+            Order::Explain { group, candidates, sampling } => {
                 let group = group.group()?;
                 let candidates: Vec<_> =
                     candidates.into_iter().map(|sent| sent.candidate(&group)).collect::<Result<_, _>>()?;
-                Done::Explain(runner.explain(&group, &candidates))
+                Done::Explain(runner.explain(&group, &candidates, &sampling))
             }
             Order::HostSide => Done::HostSide(runner.host_side()),
             Order::Learn(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
