@@ -190,7 +190,7 @@ fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
         record.cases[0].kernels = vec![CompiledKernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics }];
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
         measured.conditions =
-            Conditions { canary: Some([Nanos(1e5); 2]), canary_steps: None, clock_mhz: Some([clock; 2]) };
+            Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]), ..Conditions::default() };
     };
     dress(&mut a, "11", 32.0, 1980.0);
     dress(&mut b, "22", 48.0, 1755.0);
@@ -205,7 +205,8 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
         let side = |name, time, canary, canary_steps| {
             let mut record = record(name, &times(time, 0.005, 50, 1));
             let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
-            measured.conditions = Conditions { canary: Some([Nanos(canary); 2]), canary_steps, clock_mhz: None };
+            measured.conditions =
+                Conditions { canary: Some([Nanos(canary); 2]), canary_steps, ..Conditions::default() };
             record
         };
         let [a, b] = [side("a", 1e6, 1e5, steps[0]), side("b", 1.2e6, 4e5, steps[1])];
