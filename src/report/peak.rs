@@ -69,12 +69,13 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::device::capability::tests::software_device;
     use crate::peak::{Direction, Figure, Level, Missing, Operation};
+    use crate::record::Conditions;
 
     #[test]
     fn limits_are_a_table_and_bandwidths_a_staircase() {
         let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
         let mut add = |quantity, best: f64| {
-            peak.add(Figure { quantity, best, median: 0.9 * best, case: String::new() });
+            peak.add(Figure::new(quantity, [best, 0.9 * best], &Conditions::default(), String::new()));
         };
         add(Quantity::Arithmetic { dtype: DType::F32 }, 65.4e12);
         add(Quantity::Matrix { dtype: DType::F16, narrow: true, m: 16, n: 8, k: 16 }, 600e12);
