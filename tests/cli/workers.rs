@@ -68,6 +68,21 @@ fn a_record_has_the_crashed_case_beside_the_measured_ones() {
 }
 
 #[test]
+fn of_several_processes_one_crash_of_a_case_is_enough() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let options = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--max-time=20ms", "--no-peak", "--processes=3"];
+    let mut command = with_bad_naive("vkQueueSubmit", "segv", &options, folder.path());
+    expect_exit(command.arg("--json").arg(&path), 3);
+    let record = json(&path);
+    let mut statuses = statuses(&record);
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["crashed", "measured", "measured", "measured"]);
+    let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0));
+    assert!(csv.lines().count() == 3 && csv.contains(",crashed,"), "{csv}");
+}
+
+#[test]
 fn a_wait_without_an_end_times_out_and_the_others_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     for function in ["vkQueueSubmit", "vkWaitForFences"] {
