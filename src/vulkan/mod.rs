@@ -7,6 +7,7 @@ mod buffer;
 mod command;
 mod device;
 mod error;
+mod fault;
 mod instance;
 mod pipeline;
 mod query;
