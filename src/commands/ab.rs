@@ -2,6 +2,7 @@
 
 use super::child::Child;
 use super::document::JSON;
+use super::failures::Failures;
 use super::{Answer, announce, beside, command_line, document, interrupt, judging};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
@@ -71,6 +72,7 @@ pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
     let game = Match::new(args)?;
     document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
     let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
+    let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let started = jiff::Timestamp::now().to_string();
     let (turns, Played { sides, rounds, finding, trouble }) = match &game.contest {
         Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, setup)?),
@@ -103,6 +105,9 @@ pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
     let text = report::ab::text(&trial);
     let mut answer = Answer::new(text, notes, exit);
     answer.deliver_json(target, &trial);
+    if let Some(failures) = failures {
+        answer.kept(game.keep(&failures, &trial));
+    }
     Ok(answer)
 }
 
@@ -161,6 +166,20 @@ impl<'a> Match<'a> {
             }
         };
         Ok(Self { labels, contest, run, selection, min_effect, max_time })
+    }
+
+    /// Keeps the sides that failed.
+    fn keep(&self, failures: &Failures, trial: &Trial) -> Result<String, Error> {
+        let group = &self.run.groups[0];
+        let of_driver = || Entrant { variant: group.variants[0], substitute: None };
+        let drivers = [of_driver(), of_driver()];
+        let entrants = match &self.contest {
+            Contest::Entrants(entrants) => entrants,
+            Contest::Drivers(_) => &drivers,
+        };
+        let [a, b] = trial.sides().map(|(_, side)| side);
+        let sides = [("A", &a.case, &a.device, &entrants[0]), ("B", &b.case, &b.device, &entrants[1])];
+        failures.keep_sides(sides, group, &trial.command.join(" "), trial.validation)
     }
 
     /// Plays rounds of batches of samples in this process.

@@ -191,7 +191,7 @@ pub struct BenchArgs {
     pub resume: Option<PathBuf>,
 
     /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
-    /// the device, the driver's last words, the command.
+    /// wrong elements, the device, the driver's last words, the command.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
@@ -458,7 +458,7 @@ pub struct VerifyArgs {
     pub expect: Option<PathBuf>,
 
     /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
-    /// the device, the driver's last words, the command.
+    /// wrong elements, the device, the driver's last words, the command.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
@@ -624,6 +624,10 @@ pub struct AbArgs {
     /// Write what was measured as JSON to this file, or to standard output (`-`) in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+
+    /// Keep what runs a side again that crashed, hung or was wrong in a folder of this one, as `bench` does.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
 }
 
 impl AbArgs {

@@ -450,7 +450,7 @@ impl<'a> Agenda<'a> {
     /// Whether there is a case for a further process.
     fn leaves_any(&self, job: &Job<'_>, gathered: &Gathered) -> bool {
         let next = gathered.processes.len();
-        let on_host = |group: &CaseGroup| gathered.has(self.host_index(), &host_id(group), next, job.processes);
+        let on_host = |group| gathered.has(self.host_index(), &host_id(group), next, job.processes);
         self.errands.iter().any(|errand| !left(errand, job, gathered, next).groups.is_empty())
             || self.on_host.iter().any(|(group, _)| !on_host(group))
     }
@@ -619,10 +619,9 @@ fn left(errand: &Errand<'_>, job: &Job<'_>, gathered: &Gathered, process: usize)
     run
 }
 
-/// The id of the host's case of a group.
+/// The id of the host's case of a group: a baseline's, or of one that is skipped for want of it.
 fn host_id(group: &CaseGroup) -> String {
-    let name = crate::host::baseline(group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
-    group.id_of(name).to_string()
+    group.host_id().unwrap_or_else(|| group.id_of("host").to_string())
 }
 
 /// Notes the speed-up of cases over the host's case of the same problem, of the same process where it has one.

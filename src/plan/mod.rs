@@ -216,7 +216,7 @@ impl CaseGroup {
     }
 
     /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
-    fn host_id(&self) -> Option<String> {
+    pub(crate) fn host_id(&self) -> Option<String> {
         let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
         Some(self.id_of(baseline.name).to_string())
     }

@@ -3,6 +3,7 @@
 use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
 use crate::algorithms;
 use crate::basis::error::Error;
+use crate::basis::stderr::say;
 use crate::guest;
 use crate::measure::host;
 use crate::measure::runner::tune::Question;
@@ -218,7 +219,7 @@ impl Worker<'_> {
         let device = Device::open_with(&self.instance, physical, access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
-        runner.watched_by(Rc::new(Teller::default()));
+        runner.watched_by(Rc::new(Teller { device: Some(Rc::clone(&device)), ..Teller::default() }));
         if canary {
             runner.prove()?;
         }
@@ -271,6 +272,8 @@ fn tune(
 /// Tells the parent what happens.
 #[derive(Default)]
 struct Teller {
+    /// The device that is at work, where its loss is to be explained.
+    device: Option<Rc<Device>>,
     /// The name of what is on the device.
     on_device: RefCell<String>,
 }
@@ -285,6 +288,10 @@ impl Witness for Teller {
     }
 
     fn lost(&self, error: &str) {
+        // The parent keeps the last lines.
+        for line in self.device.iter().flat_map(|device| device.fault()) {
+            say(&format!("{line}\n"));
+        }
         report(&Report::Lost(error.into()));
         // The parent ends this process now.
         loop {
