@@ -15,16 +15,30 @@ pub(crate) fn text(peak: &Peak) -> String {
         Extent::Full => "",
         Extent::Quick => ", quick: `gpukern peak` measures more",
     };
-    let _ = writeln!(out, "best of the samples, and the median of that kernel's{extent}\n");
-    let mut figures = table::new(["limit", "best", "median", ""]);
+    let _ = writeln!(
+        out,
+        "best of the samples, the median of that kernel's, and between which figures the limit lies{extent}\n"
+    );
+    let mut figures = table::new(["limit", "best", "median", "between", ""]);
     for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
         let facts = figure.quantity.facts();
         let (unit, scale) = facts.unit.shown();
-        let [best, median] = [figure.best, figure.median].map(|value| significant(value / scale));
-        figures.add_row(table::aligned([facts.name, best, median, unit.into()], &[1, 2]));
+        let shown = |value: f64| significant(value / scale);
+        let [best, median] = [figure.best, figure.median].map(shown);
+        let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
+        figures.add_row(table::aligned([facts.name, best, median, between, unit.into()], &[1, 2, 3]));
     }
     out.push_str(&table::text(&figures));
     out.push_str(&staircase(peak));
+    let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
+    if disturbed > 0 {
+        let _ = writeln!(
+            out,
+            "\n{disturbed} of {} figures were measured while the device was slower than at its best, or others took a part of \
+             it: they are not kept for the shares of later runs",
+            peak.figures.len()
+        );
+    }
     for missing in &peak.missing {
         let _ = writeln!(out, "no figure  {}: {}", missing.case, missing.reason);
     }
