@@ -10,6 +10,8 @@ mod problem;
 mod program;
 mod registry;
 mod sizes;
+#[cfg(test)]
+mod tests;
 
 use crate::run::job::Undertaking;
 pub(crate) use registry::{all, learn};
