@@ -1,6 +1,7 @@
 //! The command line. The comments below are its help.
 
 use crate::plan::options::Selection;
+use crate::run::options::Fields;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -252,6 +253,14 @@ pub struct RunArgs {
     /// What they take and compute: a TOML file; options given here win over its fields. See docs/run.md.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+
+    /// What they take and compute, field by field.
+    #[command(flatten)]
+    pub(crate) fields: Fields,
+
+    /// Print a description of the kernel, as far as it can be known from it, to be completed.
+    #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
+    pub init: bool,
 
     /// Variants of the built-in algorithm that is the reference, beside them in the same turns; `auto` for the best by the
     /// model.

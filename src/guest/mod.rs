@@ -3,8 +3,6 @@
 
 mod builtin;
 mod command;
-mod contents;
-pub(crate) mod npy;
 mod oracle;
 mod problem;
 mod program;

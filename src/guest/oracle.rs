@@ -1,8 +1,8 @@
 //! Whether what kernels of the user's left is right: compared with a reference, element by element.
 
-use super::npy;
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::HostArray;
+use crate::run::array;
 use crate::run::element::Element;
 use crate::run::job::{Buffer, Tolerance};
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ pub(super) struct Saving {
 impl Oracle for Saving {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         for (at, buffer, path) in &self.saves {
-            let written = npy::write(path, buffer, outputs[*at].as_bytes());
+            let written = array::write(path, buffer.element, &buffer.shape, outputs[*at].as_bytes());
             written.map_err(|e| format!("cannot write {} to '{}': {e}", buffer.name, path.display()))?;
         }
         self.oracle.check(outputs)

@@ -1,6 +1,6 @@
 //! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards.
 
-use super::{Guest, Save, learn, npy};
+use super::{Guest, Save, learn};
 use crate::algorithms::CaseSpec;
 use crate::basis::units::Work;
 use crate::device::cache::CacheFolder;
@@ -9,6 +9,7 @@ use crate::measure::runner::{Runner, Silent, Timing};
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
 use crate::record::{Case, Outcome};
+use crate::run::array;
 use crate::run::element::Element;
 use crate::run::job::{
     Address, Binding, BindingKind, Buffer, Builtin, Contender, Fill, Job, Module, Pass, Point, Reference, Role,
@@ -131,8 +132,8 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
     // What the second left, which ran last: −2·a + 2.
     let buffers = shifted();
-    let d = npy::read(&path, &buffers[2]).expect("it was saved");
-    let a = super::contents::of(buffers[0].fill.as_ref().expect("a fill"), &buffers[0], (1, 0), None).expect("values");
+    let d = array::read(&path, Element::F32, &[100]).expect("it was saved");
+    let a = buffers[0].contents(1, 0, std::path::Path::new(".")).expect("values");
     let value = |bytes: &[u8], at: usize| Element::F32.value(&bytes[4 * at..]);
     assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
 }
@@ -187,7 +188,7 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("d.npy");
     let contents: Vec<u8> = std::iter::repeat_n(100f32.to_le_bytes(), 100).flatten().collect();
-    npy::write(&path, &buffers[0], &contents).expect("written");
+    array::write(&path, Element::F32, &[100], &contents).expect("written");
     let reference = Reference::Files(vec![(0, Fill::Npy(path))]);
     let cases = run(&guest("lengths", vec![compiled("lengths", source)], buffers, reference, vec![job(20)]));
     assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");

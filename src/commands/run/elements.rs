@@ -4,6 +4,7 @@ use crate::basis::error::{self, Error};
 use crate::commands::Answer;
 use crate::commands::cli::RunArgs;
 use crate::guest::Save;
+use crate::run::array;
 use crate::run::element::Element;
 use crate::run::job::{Buffer, Role, Undertaking};
 use std::fmt::Write;
@@ -84,7 +85,7 @@ impl Wanted {
     /// Adds what is to be shown to `answer`.
     pub(super) fn show(&self, answer: &mut Answer) {
         for print in &self.prints {
-            match crate::guest::npy::read(&print.path, &print.buffer) {
+            match array::read(&print.path, print.buffer.element, &print.buffer.shape) {
                 Ok(contents) => {
                     let _ =
                         write!(answer.output, "\n{}\n{}", print.text, table(&print.buffer, &print.ranges, &contents));

@@ -10,7 +10,9 @@ use crate::commands::cli::RunArgs;
 use crate::guest::{self, Guest, Save};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice};
+use crate::run::fault::Described;
 use crate::run::job::Undertaking;
+use crate::run::{init, options, resolve};
 use elements::Wanted;
 use std::ffi::OsString;
 
@@ -20,6 +22,11 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
     }
     if args.watch {
         return watch::run(args, setup);
+    }
+    if args.init {
+        let described = described(args)?;
+        let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
+        return Ok(Answer::success(texts.concat()));
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let undertaking = undertaking(args)?;
@@ -37,10 +44,14 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
     Ok(answer)
 }
 
+/// What is written about the kernels.
+fn described(args: &RunArgs) -> Result<Vec<Described>, Error> {
+    options::describe(&args.kernel, args.config.as_deref(), &args.fields)
+}
+
 /// What is to be run.
 fn undertaking(args: &RunArgs) -> Result<Undertaking, Error> {
-    let _ = args;
-    Err(Error::Usage("not yet".into()))
+    resolve::resolve(&described(args)?)
 }
 
 /// The guest of an undertaking.
