@@ -11,6 +11,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("stats", &["basis"]),
     ("kernel", &["basis", "device"]),
     ("algorithms", &["basis", "device", "kernel"]),
+    ("run", &["basis", "kernel", "algorithms"]),
+    ("guest", &["basis", "device", "kernel", "algorithms", "run"]),
     ("host", &["basis", "algorithms"]),
     ("run", &["basis"]),
     ("vulkan", &["basis", "device", "kernel"]),

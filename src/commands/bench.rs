@@ -31,6 +31,11 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if args.explain {
         return super::explain::run(&plan, args.json.as_deref(), setup);
     }
+    carry_out(&plan, args, setup)
+}
+
+/// Measures a plan as the options of `bench` say.
+pub(super) fn carry_out(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
@@ -47,7 +52,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let limits = if args.no_peak || args.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
     let job = Job::new(Timing::Sample, limits, &tuned, command_line()).from(origin).in_processes(processes);
-    let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
+    let (measured, journal) = measure_keeping(plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
@@ -59,7 +64,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     // The record is written before anything else can go wrong.
     let output = match args.noise {
         Some(_) => report::noise::text(&Noise::of(&record)),
-        None => tables(&shown, &plan, args.table),
+        None => tables(&shown, plan, args.table),
     };
     let mut answer = Answer::new(output, notes, exit);
     let delivery = answer.deliver_json(target, &record);
@@ -69,10 +74,10 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         (None, _) => {}
     }
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&shown, &plan, &tuned));
+        answer.kept(failures.keep(&shown, plan, &tuned));
     }
     if let Some(request) = request {
-        match request.judge(record, &plan, args, setup) {
+        match request.judge(record, plan, args, setup) {
             Ok(judged) => {
                 answer.exit = worse(answer.exit, judged.exit);
                 // Standard output is for the record alone when that goes there.

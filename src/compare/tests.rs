@@ -305,7 +305,7 @@ fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
     let sides = [[side("a", 1e6)], [side("b", 1.2e6)]];
     let found = compare(&sides[0], &sides[1], &Settings::default());
     assert!(found.cases.iter().all(|case| (case.baseline.processes, case.candidate.processes) == (3, 3)));
-    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Slower && !case.few_processes));
+    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Slower && case.obstacle.is_none()));
     let p = |looks| compare_at(looks, &sides[0], &sides[1], &Settings::default()).cases[0].p.expect("a ratio");
     assert!((p(Looks::EachRecord) / p(Looks::Once) - 2.0).abs() < 1e-9);
     // A record beside itself is the same, and beside a part of itself it is not said to be.

@@ -13,7 +13,7 @@ use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
-use crate::run::job::{Contender, Reference};
+use crate::run::job::{Contender, Point, Reference, Undertaking};
 use std::sync::{PoisonError, RwLock};
 
 /// The guests of this process and their algorithms.
@@ -144,6 +144,42 @@ fn label_of_builtin(guest: &Guest, variant: &str) -> String {
 }
 
 impl Guest {
+    /// Checks what runs beside the kernels.
+    ///
+    /// # Errors
+    /// When there is nothing that names their buffers, or no such variant.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let builtin = |point: &Point| matches!(point.reference, Reference::Builtin(_));
+        if self.against.is_empty() || self.undertaking.points.iter().all(builtin) {
+            return Ok(());
+        }
+        Err(format!(
+            "--against {} needs a built-in algorithm that solves the same problem; add [reference] with builtin = \"matmul\", \
+             size and roles",
+            self.against.join(",")
+        ))
+    }
+
+    /// The contenders at a point, by their places among the variants: of each kernel the first choice of its
+    /// specialization constants that can be, or `all`; then the built-in variants.
+    pub(crate) fn contenders(&self, point: usize, all: bool) -> impl Iterator<Item = usize> {
+        let Undertaking { contenders, points, .. } = &self.undertaking;
+        let possible = move |at: &usize| points[point].jobs[*at].is_ok();
+        let first = move |at: &usize| {
+            let same = |other: &usize| contenders[*other].kernel == contenders[*at].kernel;
+            all || !(0..*at).filter(same).any(|other| possible(&other))
+        };
+        let own = (0..contenders.len()).filter(possible).filter(first);
+        own.chain(contenders.len()..contenders.len() + self.against.len())
+    }
+
+    /// Why no point has a contender.
+    pub(crate) fn nothing(&self) -> String {
+        let jobs = self.undertaking.points.iter().flat_map(|point| &point.jobs);
+        let reason = jobs.filter_map(|job| job.as_ref().err()).next();
+        format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
+    }
+
     /// The sizes by which its points are known, in their order.
     pub(crate) fn sizes(&self) -> Vec<Size> {
         sizes::of(&self.undertaking)

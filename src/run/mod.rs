@@ -10,10 +10,14 @@ pub(crate) mod element;
 mod expression;
 pub(crate) mod fault;
 mod fill;
-mod init;
+pub(crate) mod init;
 pub(crate) mod job;
 mod loaded;
+pub(crate) mod options;
 mod pass;
 mod reference;
 pub(crate) mod resolve;
 mod scope;
+
+#[cfg(test)]
+mod tests;

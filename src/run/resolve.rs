@@ -4,6 +4,7 @@ use super::axes;
 use super::buffers::{Table, buffers};
 use super::description::{Description, Formula, Listed};
 use super::fault::{Described, Fault};
+use super::init::missing;
 use super::job::{Command, Contender, Job, Module, Point, Reference, Role, Undertaking};
 use super::loaded::{self, Program};
 use super::pass::{Choice, settle};
@@ -41,12 +42,10 @@ impl Description {
         if self.buffer.is_empty() {
             self.buffer = other.buffer.clone();
         }
-        if self.reference.is_none() {
-            // Its files are relative to the folder of the other, which decides.
-            self.reference = None;
-        }
-        self.work = self.work.clone().or_else(|| other.work.clone());
-        self.inputs = None;
+        // The first says what is right, and how inputs are made: its files are in its folder.
+        self.reference = None;
+        self.work = None;
+        self.inputs = other.inputs.clone();
     }
 }
 
@@ -110,6 +109,9 @@ impl Job {
 /// What is to be run of one description.
 fn alone(described: &Described) -> Result<Undertaking, Fault> {
     let description = &described.description;
+    if let Some(lacks) = missing(described)? {
+        return Err(Fault::new("", lacks));
+    }
     let programs = loaded::programs(described)?;
     let right = loaded::reference(described)?;
     let everything: Vec<&Program> = programs.iter().chain(&right).collect();
