@@ -119,6 +119,17 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// How times changed over a folder of records: a trend for each case, where it stepped, what else changed there.
+    #[command(
+        after_help = "The folder is the whole store: records in it and below it, however they are named, merged by copying. \
+        Steps are found by ranks, so a disturbed run is none, with at most 1 % false cases. See docs/fleet/README.md.\n\n\
+        Examples:\n  \
+        gpukern history runs                                  trends and steps\n  \
+        gpukern history runs -o history.html                  the same with a chart for each case\n  \
+        gpukern history runs --order committed --apart driver a series for each driver, by the date of commits\n  \
+        gpukern history runs --to otava -o otava              for Apache Otava"
+    )]
+    History(HistoryArgs),
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
     Worker,
@@ -465,6 +476,36 @@ pub struct ReportArgs {
     /// Write the charts as SVG files into this folder, too.
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+}
+
+/// Options of `history`.
+#[derive(Debug, clap::Args)]
+pub struct HistoryArgs {
+    /// The folder, such as runs with records in runs/DEVICE/DRIVER/.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+
+    /// Order of the runs: `started`, `committed` (the date of their commits), or a file with a commit a line, the oldest
+    /// first.
+    #[arg(long, value_name = "ORDER|FILE", default_value = "started")]
+    pub order: String,
+
+    /// Keep series apart by these beside the device: driver, host, branch, label.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',')]
+    pub apart: Vec<String>,
+
+    /// The smallest step that is told [default: 1%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// Write a page with a chart for each case to this file, or to standard output (`-`) in place of the table; with --to,
+    /// files to this folder.
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+
+    /// Write for another tool: otava (a CSV file for each case and otava.yaml).
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<String>,
 }
 
 impl From<VerifyArgs> for Selection {

@@ -10,6 +10,7 @@ mod document;
 mod explain;
 mod export;
 mod failures;
+mod history;
 mod interrupt;
 mod journal;
 mod judging;
@@ -132,6 +133,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::History(args) => history::run(&args),
         Command::Worker => worker(&setup),
     }
 }
