@@ -119,6 +119,16 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Join records of shards, or of several devices, in one.
+    #[command(
+        after_help = "Refused with the reason: other versions, options, commits or methods, and cases that are there twice. \
+        Shards of alike devices on several hosts become one device.\n\n\
+        Examples:\n  \
+        gpukern bench matmul --shard 1/2 --json 1.json   on one machine\n  \
+        gpukern bench matmul --shard 2/2 --json 2.json   on another\n  \
+        gpukern merge 1.json 2.json -o matmul.json"
+    )]
+    Merge(MergeArgs),
     /// How times changed over a folder of records: a trend for each case, where it stepped, what else changed there.
     #[command(
         after_help = "The folder is the whole store: records in it and below it, however they are named, merged by copying. \
@@ -130,6 +140,17 @@ pub enum Command {
         gpukern history runs --to otava -o otava              for Apache Otava"
     )]
     History(HistoryArgs),
+    /// Print the completion script of a shell.
+    #[command(after_help = "Examples:\n  \
+        gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
+        gpukern completions zsh > ~/.zfunc/_gpukern          with fpath+=(~/.zfunc) before compinit\n  \
+        gpukern completions fish > ~/.config/fish/completions/gpukern.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    #[command(after_help = "Examples:\n  \
+        gpukern man | man -l -                               read it\n  \
+        gpukern man --output ~/.local/share/man/man1         install gpukern.1, gpukern-bench.1 and the others")]
+    Man(ManArgs),
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
     Worker,
@@ -154,6 +175,21 @@ pub struct ListArgs {
     pub algorithm: Option<String>,
 }
 
+/// Options of `completions`.
+#[derive(Debug, clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, clap::Args)]
+pub struct ManArgs {
+    /// Write a page for the program and one for each command to this folder, in place of the one to standard output.
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -170,9 +206,18 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Measure one of so many parts of the cases, about equal in time, the same for everybody; `merge` joins the records.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+
+    /// Measure all devices at once, each in a process of its own, and say when they disturb each other. Without shares of
+    /// limits.
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "explain", "keep_failures"])]
+    pub parallel: bool,
+
     /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
     /// options again, with this one in place of --json. What is there is not measured again.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 
     /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
@@ -190,7 +235,7 @@ pub struct BenchArgs {
     pub baseline: Option<BaselineChoice>,
 
     /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
-    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "baseline", "baseline_run", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.
@@ -223,10 +268,15 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", requires = "baseline_run")]
     pub rounds: Option<PathBuf>,
 
-    /// Run it in so many processes, one after the other, and tell how far they lie apart and which changes a comparison
-    /// here can see [default: 8 processes].
-    #[arg(long, value_name = "PROCESSES", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["baseline_run", "baseline"])]
+    /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
+    /// tables show the median of the processes' medians, ± between processes, and `compare` takes them as so many.
+    #[arg(long, value_name = "N")]
+    pub processes: Option<u32>,
+
+    /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
+    /// [default: 8 processes].
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    #[arg(conflicts_with_all = ["baseline_run", "processes"])]
     pub noise: Option<u32>,
 
     /// How they are compared.
@@ -246,10 +296,21 @@ impl BenchArgs {
     /// The options of another process that is to measure the same: what to measure, with which tiles.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut arguments: Vec<_> = self.selection.arguments().into_iter().map(OsString::from).collect();
+        self.arguments_for(&self.selection)
+    }
+
+    /// The same on one device.
+    #[must_use]
+    pub fn arguments_on(&self, device: usize) -> Vec<OsString> {
+        self.arguments_for(&Selection { device: vec![device.to_string()], ..self.selection.clone() })
+    }
+
+    fn arguments_for(&self, selection: &Selection) -> Vec<OsString> {
+        let mut arguments: Vec<_> = selection.arguments().into_iter().map(OsString::from).collect();
         arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
         arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
         arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
+        arguments.extend(self.shard.iter().map(|shard| format!("--shard={shard}").into()));
         arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
         arguments
     }
@@ -476,6 +537,18 @@ pub struct ReportArgs {
     /// Write the charts as SVG files into this folder, too.
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+}
+
+/// Options of `merge`.
+#[derive(Debug, clap::Args)]
+pub struct MergeArgs {
+    /// Records that `bench --json` wrote.
+    #[arg(required = true, value_name = "RUN.json")]
+    pub run: Vec<PathBuf>,
+
+    /// Write the joined record to this file [default: standard output].
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
 }
 
 /// Options of `history`.

@@ -85,6 +85,7 @@ impl Format {
     /// # Errors
     /// When the format has a place for measured cases only and there are none.
     pub fn export(self, record: &Record) -> Result<String, Error> {
+        let record = &*record.across_processes();
         match self {
             Self::GithubSmaller => github_action::times(record),
             Self::GithubBigger => github_action::rates(record),

@@ -3,6 +3,9 @@
 
 pub(crate) mod method;
 pub(crate) mod options;
+mod shard;
+
+pub(crate) use shard::Shard;
 
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
@@ -18,6 +21,7 @@ use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use options::{Config, Published, Selection};
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -255,6 +259,16 @@ impl Plan {
     /// A hash of what is to be measured and how.
     #[must_use]
     pub(crate) fn hash(&self) -> String {
+        self.hashed(|run| format!("{:?}", run.devices))
+    }
+
+    /// A hash of the same on whatever devices.
+    #[must_use]
+    pub(crate) fn options(&self) -> String {
+        self.hashed(|_| String::new())
+    }
+
+    fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
         let group = |group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
@@ -262,7 +276,7 @@ impl Plan {
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(group).collect();
-            format!("{:?} {:?} {}", run.devices, run.sampling, groups.join("; "))
+            format!("{} {:?} {}", devices(run), run.sampling, groups.join("; "))
         };
         let runs: Vec<_> = self.runs.iter().map(run).collect();
         fingerprint(&[runs.join("\n").as_bytes()])
@@ -359,6 +373,14 @@ impl PlannedRun {
         }
         run.groups.retain(|group| group.cases() > 0);
         run
+    }
+
+    /// Puts groups, and the variants of each, in a random order.
+    pub fn shuffle(&mut self, random: &mut impl Rng) {
+        shuffle(&mut self.groups, random);
+        for group in &mut self.groups {
+            shuffle(&mut group.variants, random);
+        }
     }
 
     /// The groups for a device of this kind.
@@ -843,6 +865,13 @@ fn unique<T>(items: impl Iterator<Item = Result<T, String>>, same: impl Fn(&T, &
         }
     }
     Ok(kept)
+}
+
+/// Puts `items` in a random order (Fisher and Yates).
+fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
 }
 
 #[cfg(test)]
