@@ -13,6 +13,8 @@ use crate::measure::session::{Job, LimitPolicy, MeasuredPlan, Setup};
 use crate::plan::Plan;
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
+use crate::report::bench::View;
+use crate::report::long::Column;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,10 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
-    let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
+    let plan = if args.with_host() { plan.with_host()? } else { plan }.only(&args.only)?;
+    if args.dry_run {
+        return super::dry_run::run(&plan, args, setup);
+    }
     if args.explain {
         return super::explain::run(&plan, setup);
     }
@@ -33,6 +38,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
     let mut notes = String::new();
+    let view = view(args, &mut notes)?;
     let request = Request::new(args, &mut notes)?;
     let target = path.map(|path| JSON.open(path)).transpose()?;
     let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
@@ -53,7 +59,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     };
 
     // The record is written before anything else can go wrong.
-    let mut answer = Answer::new(tables(&record, &plan, args.table), notes, exit);
+    let mut answer = Answer::new(tables(&record, &plan, args.table_form(), &view), notes, exit);
     let delivery = answer.deliver_json(target, &record);
     match (journal, delivery) {
         (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
@@ -70,7 +76,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
                 // Standard output is for the record alone when that goes there.
                 let alone = delivery == Delivery::InPlaceOfOutput;
                 let text = if alone { &mut answer.notes } else { &mut answer.output };
-                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.baseline_run), judged.text);
+                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.compare), judged.text);
             }
             Err(error) => {
                 answer.exit = worse(answer.exit, error.exit());
@@ -81,18 +87,25 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     Ok(answer)
 }
 
+/// How the record is shown: what is wrong with the options is found before anything is measured.
+fn view(args: &BenchArgs, notes: &mut String) -> Result<View, Error> {
+    let columns = Column::chosen(&args.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
+    let reference = args.reference.as_deref().map(|path| super::reference::read(path, notes)).transpose()?;
+    Ok(View { width: report::table::width(), reference, columns })
+}
+
 /// The tables of a record.
-fn tables(record: &Record, plan: &Plan, form: TableForm) -> String {
+fn tables(record: &Record, plan: &Plan, form: TableForm, view: &View) -> String {
     let mut table = match form {
-        TableForm::Compact => report::bench::compact(record),
-        TableForm::Long => report::bench::long(record),
-        TableForm::Both => format!("{}\n{}", report::bench::compact(record), report::bench::long(record)),
+        TableForm::Compact => report::bench::compact(record, view),
+        TableForm::Long => report::bench::long(record, view),
+        TableForm::Both => format!("{}\n{}", report::bench::compact(record, view), report::bench::long(record, view)),
     };
     if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
-        table = format!("{table}\n{}", report::side_by_side::text(record));
+        table = format!("{table}\n{}", report::side_by_side::text(record, view.width));
     }
     for run in plan.runs.iter().filter(|run| !run.published.is_empty()) {
-        table = format!("{table}\n{}", report::published::text(record, run));
+        table = format!("{table}\n{}", report::published::text(record, run, view.width));
     }
     table
 }

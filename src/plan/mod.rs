@@ -1,6 +1,7 @@
 //! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
 //! a device is reported here.
 
+pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;
 
@@ -215,7 +216,7 @@ impl CaseGroup {
     }
 
     /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
-    fn host_id(&self) -> Option<String> {
+    pub(crate) fn host_id(&self) -> Option<String> {
         let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
         Some(self.id_of(baseline.name).to_string())
     }
@@ -331,8 +332,11 @@ impl Plan {
 /// Nominal work up to which `verify` takes every kind of input, not only the default.
 const MOST_EXTRA_WORK: u64 = 100_000_000;
 
+/// Nominal work up to which a quick `verify` takes a problem to a software device.
+const MOST_QUICK_WORK: u64 = 100_000_000;
+
 /// The name that stands for the best variant for a device, type and size.
-const AUTO: &str = "auto";
+pub(crate) const AUTO: &str = "auto";
 
 /// The purpose of the cases, which decides the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,6 +363,17 @@ impl PlannedRun {
         }
         run.groups.retain(|group| group.cases() > 0);
         run
+    }
+
+    /// This run without the problems that take a software device long: those are left to GPUs.
+    #[must_use]
+    pub(crate) fn quick(mut self) -> Self {
+        let is_large = |group: &CaseGroup| {
+            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MOST_QUICK_WORK)
+        };
+        self.groups.retain(|group| group.on != DeviceClass::Cpu || !is_large(group));
+        self.groups.iter_mut().filter(|group| is_large(group)).for_each(|group| group.on = DeviceClass::Gpu);
+        self
     }
 
     /// The groups for a device of this kind.
