@@ -52,6 +52,8 @@ struct Shown<'a> {
     /// The least time of each size, whoever has it.
     best: Vec<Option<Nanos>>,
     lines: Vec<Line>,
+    /// The variants that the device can run at none of the sizes.
+    skipped: Vec<&'a str>,
     /// Where the figures of others come from, with their sizes.
     sources: Vec<(String, Vec<String>)>,
 }
@@ -70,8 +72,17 @@ pub(super) fn text(record: &Record, view: &View) -> String {
 impl<'a> Shown<'a> {
     fn new(section: Section<'a>, record: &'a Record, view: &View) -> Self {
         let grid = section.grid(record);
-        let mut shown = Self { sizes: grid.sizes.clone(), best: vec![], lines: vec![], sources: vec![], section };
-        for variant in &grid.variants {
+        let (sizes, best, lines, sources) = (grid.sizes.clone(), vec![], vec![], vec![]);
+        let mut shown = Self { sizes, best, lines, skipped: vec![], sources, section };
+        let is_skipped = |variant: &&str| {
+            let cases = grid.sizes.iter().filter_map(|size| grid.case(size, variant));
+            cases.into_iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
+        };
+        let (skipped, others): (Vec<&str>, Vec<&str>) = grid.variants.iter().copied().partition(is_skipped);
+        // Where nothing runs, the table says so itself.
+        let (skipped, others) = if others.is_empty() { (others, skipped) } else { (skipped, others) };
+        shown.skipped = skipped;
+        for variant in &others {
             shown.add((*variant).into(), |size| grid.case(size, variant).map(of_case));
         }
         if let Some(baseline) = grid.baseline() {
@@ -125,6 +136,9 @@ impl<'a> Shown<'a> {
                 parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default()
             }
         });
+        if !self.skipped.is_empty() {
+            out.push_str(&table::prose(&format!("skipped: {}", self.skipped.join(", ")), width, 2));
+        }
         for (source, sizes) in &self.sources {
             let sizes =
                 if sizes.len() == self.sizes.len() { String::new() } else { format!(" ({})", sizes.join(", ")) };
@@ -148,7 +162,7 @@ impl<'a> Shown<'a> {
         }
         let _ = write!(text, ", ★ fastest of its size");
         if !self.sources.is_empty() {
-            text.push_str("; × reference: times as fast as it the fastest variant is");
+            text.push_str("; × reference: how many times as fast as it the fastest variant is");
         }
         text
     }
@@ -327,7 +341,7 @@ mod tests {
         let faer = TimeUnit::for_value(time("faer")).number(time("faer"));
         let others = record.cases.iter().filter(|case| case.variant != "faer").filter_map(median);
         assert!(others.into_iter().all(|other| other.0 > time("faer").0), "the record shows what the test needs");
-        assert!(table.contains(&format!("★ {faer}")) && table.matches('★').count() == 2, "{table}");
+        assert!(table.contains(&format!("★ {faer}")) && table.matches('★').count() == 1 + 2, "{table}");
     }
 
     #[test]

@@ -118,7 +118,8 @@ impl Figure {
         if algorithm.is_empty() || size.is_empty() || source.is_empty() {
             return Err("algorithm, size and source must not be empty".into());
         }
-        let (dtype, time, size) = (dtype.parse()?, parsed_time(&time)?, size.as_str().into());
+        let (dtype, time) = (dtype.parse()?, parsed_time(&time)?);
+        let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
         Ok(Self { algorithm, dtype, layout, goal, input, size, time, source: printable(&source).into_owned() })
     }
 }
