@@ -9,15 +9,19 @@ use crate::basis::printable::printable;
 use crate::commands::cli::{BenchArgs, TableForm};
 use crate::device::capability::DeviceKind;
 use crate::measure::runner::Timing;
-use crate::measure::session::{Job, LimitPolicy, MeasuredPlan, Setup};
+use crate::measure::session::{Isolation, Job, LimitPolicy, MeasuredPlan, Setup};
 use crate::plan::Plan;
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
 use crate::report::bench::View;
 use crate::report::long::Column;
+use crate::report::noise::Noise;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+/// Most processes that one command starts.
+const MOST_PROCESSES: u32 = 1000;
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if args.attached {
@@ -32,11 +36,10 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if args.explain {
         return super::explain::run(&plan, setup);
     }
-    if let Some(processes) = args.noise {
-        return super::noise::run(args, processes, setup);
-    }
+    let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
+    let origin = super::origin::here(args.label.as_deref())?;
     let mut notes = String::new();
     let view = view(args, &mut notes)?;
     let request = Request::new(args, &mut notes)?;
@@ -47,19 +50,24 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         journal::check_none(path)?;
     }
     let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
-    let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let limits = if args.no_peak || args.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let job = Job::new(Timing::Sample, limits, &tuned, command_line());
+    let job = Job::new(Timing::Sample, limits, &tuned, command_line()).from(origin).in_processes(processes);
     let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
-    let MeasuredPlan { record, validated, without_limits } = measured;
-    notes.push_str(&report::bench::notes(&record));
+    let MeasuredPlan { record, validated, cut_short } = measured;
+    let shown = record.across_processes();
+    notes.push_str(&report::bench::notes(&shown));
     let exit = match beside(exit(&record), validated, &mut notes) {
-        Exit::Success if without_limits => Exit::Interrupted,
+        Exit::Success if cut_short => Exit::Interrupted,
         exit => exit,
     };
 
     // The record is written before anything else can go wrong.
-    let mut answer = Answer::new(tables(&record, &plan, args.table_form(), &view), notes, exit);
+    let output = match args.noise {
+        Some(_) => report::noise::text(&Noise::of(&record)),
+        None => tables(&shown, &plan, args.table_form(), &view),
+    };
+    let mut answer = Answer::new(output, notes, exit);
     let delivery = answer.deliver_json(target, &record);
     match (journal, delivery) {
         (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
@@ -67,7 +75,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         (None, _) => {}
     }
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&record, &plan, &tuned));
+        answer.kept(failures.keep(&shown, &plan, &tuned));
     }
     if let Some(request) = request {
         match request.judge(record, &plan, args, setup) {
@@ -92,6 +100,25 @@ fn view(args: &BenchArgs, notes: &mut String) -> Result<View, Error> {
     let columns = Column::chosen(&args.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
     let reference = args.reference.as_deref().map(|path| super::reference::read(path, notes)).transpose()?;
     Ok(View { width: report::table::width(), reference, columns })
+}
+
+/// The number of processes that are to measure each case.
+fn processes(args: &BenchArgs, setup: &Setup) -> Result<usize, Error> {
+    let (name, processes, least) = match (args.noise, args.processes) {
+        (Some(noise), _) => ("noise", noise, 2),
+        (None, processes) => ("processes", processes.unwrap_or(1), 1),
+    };
+    if !(least..=MOST_PROCESSES).contains(&processes) {
+        let remedy = if processes < least { "it takes two processes to differ; " } else { "" };
+        let (remedy, least) = if name == "noise" { (remedy, 2) } else { ("", 1) };
+        return Err(Error::Usage(format!(
+            "--{name}={processes}: {remedy}write a number from {least} to {MOST_PROCESSES}"
+        )));
+    }
+    if processes > 1 && setup.isolation == Isolation::InProcess {
+        return Err(Error::Usage(format!("--{name}={processes} takes other processes, and --in-process forbids them")));
+    }
+    Ok(processes as usize)
 }
 
 /// The tables of a record.

@@ -26,7 +26,10 @@ pub(super) fn run(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<Answer
     for line in skips(&skipped) {
         let _ = writeln!(output, "{line}");
     }
-    let total: Nanos = left.iter().map(|(_, time)| *time).sum();
-    let _ = writeln!(output, "\n{} cases, about {} by a rule of thumb", left.len(), about(total));
+    let processes = args.processes.or(args.noise).unwrap_or(1);
+    let once: Nanos = left.iter().map(|(_, time)| *time).sum();
+    let total = about(Nanos(once.0 * f64::from(processes)));
+    let in_processes = if processes > 1 { format!(" in {processes} processes") } else { String::new() };
+    let _ = writeln!(output, "\n{} cases{in_processes}, about {total} by a rule of thumb", left.len());
     Ok(Answer::success(output))
 }

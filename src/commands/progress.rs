@@ -72,9 +72,11 @@ struct Ahead {
 const BELIEF: Nanos = Nanos(3e9);
 
 impl Ahead {
-    fn new(cases: usize, expected: Vec<(String, Nanos)>) -> Self {
-        let total = expected.iter().map(|(_, time)| *time).sum();
-        let expected = expected.into_iter().collect();
+    fn new(cases: usize, expected: &[(String, Nanos)]) -> Self {
+        let once: Nanos = expected.iter().map(|(_, time)| *time).sum();
+        // Several processes measure each case.
+        let total = Nanos(once.0 * cases as f64 / expected.len().max(1) as f64);
+        let expected = expected.iter().cloned().collect();
         let (done, begun, now) = (Nanos::default(), vec![], String::new());
         Self { expected, total, done, cases, ended: 0, begun, now, since: Instant::now() }
     }
@@ -138,12 +140,12 @@ impl Progress {
     /// Progress through `cases` steps of unknown length.
     #[must_use]
     pub(crate) fn new(cases: usize) -> Self {
-        Self::through(cases, vec![])
+        Self::through(cases, &[])
     }
 
     /// Progress through `cases` cases, which are expected to take these times.
     #[must_use]
-    pub(crate) fn through(cases: usize, expected: Vec<(String, Nanos)>) -> Self {
+    pub(crate) fn through(cases: usize, expected: &[(String, Nanos)]) -> Self {
         let terminal = std::io::stderr().is_terminal();
         // indicatif draws on standard error and hides itself where that is no terminal.
         let bar = if Verbosity::Usual.asked() { ProgressBar::new(cases as u64) } else { ProgressBar::hidden() };
@@ -294,8 +296,8 @@ mod tests {
 
     #[test]
     fn what_is_left_follows_what_was_seen() {
-        let expected = ["a", "b", "c", "d"].map(|id| (id.to_string(), Nanos(30e9))).to_vec();
-        let mut ahead = Ahead::new(4, expected);
+        let expected = ["a", "b", "c", "d"].map(|id| (id.to_string(), Nanos(30e9)));
+        let mut ahead = Ahead::new(4, &expected);
         assert_eq!(ahead.left(Nanos::default()), Some(Nanos(120e9)));
         ahead.begin("a");
         ahead.begin("b");
@@ -307,7 +309,7 @@ mod tests {
             ahead.end(id);
         }
         assert_eq!((ahead.left(Nanos(240e9)), ahead.ended), (Some(Nanos(0.0)), 4));
-        assert_eq!(Ahead::new(3, vec![]).left(Nanos(1e9)), None);
+        assert_eq!(Ahead::new(3, &[]).left(Nanos(1e9)), None);
     }
 
     #[test]

@@ -59,18 +59,18 @@ impl Default for Settings {
 pub(crate) enum Looks {
     /// Once.
     Once,
-    /// After each process of the candidate, more of which follow while it is undecided.
-    EachProcess,
+    /// After each record of the candidate, more of which follow while it is undecided.
+    EachRecord,
 }
 
 impl Looks {
-    /// The factor of a case's p after `processes` of the candidate. Who looks until something shows finds
+    /// The factor of a case's p after so many `records` of the candidate. Who looks until something shows finds
     /// something: the p of look k counts k(k + 1)-fold, and because 1/2 + 1/6 + 1/12 + … = 1, all looks together
     /// are wrong no more often than one.
-    fn penalty(self, processes: usize) -> f64 {
+    fn penalty(self, records: usize) -> f64 {
         match self {
             Self::Once => 1.0,
-            Self::EachProcess => spent(processes),
+            Self::EachRecord => spent(records),
         }
     }
 }
@@ -262,7 +262,7 @@ pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record]
         .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
         .collect();
     let penalised = |(pair, ratio): (&pair::Pair<'_>, &Option<bootstrap::Ratio>)| {
-        Some((ratio.as_ref()?.p * looks.penalty(pair.candidate.len())).min(1.0))
+        Some((ratio.as_ref()?.p * looks.penalty(pair.looks())).min(1.0))
     };
     let p: Vec<f64> = pairs.iter().zip(&ratios).filter_map(penalised).collect();
     let mut adjusted = benjamini_hochberg(&p).into_iter();

@@ -274,7 +274,7 @@ fn a_case_that_is_looked_at_again_needs_more_each_time() {
     assert!((0.999..1.0).contains(&all), "{all}");
     let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.03e6, 0.01, 50, 2))];
     let p = |looks| compare_at(looks, std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
-    let [once, growing] = [Looks::Once, Looks::EachProcess].map(|looks| p(looks).cases[0].p.expect("a ratio"));
+    let [once, growing] = [Looks::Once, Looks::EachRecord].map(|looks| p(looks).cases[0].p.expect("a ratio"));
     assert!((growing / once - 2.0).abs() < 1e-9, "{once} {growing}");
 }
 

@@ -84,6 +84,7 @@ impl Format {
     /// # Errors
     /// When the format has a place for measured cases only and there are none.
     pub fn export(self, record: &Record) -> Result<String, Error> {
+        let record = &*record.across_processes();
         match self {
             Self::GithubSmaller => github_action::times(record),
             Self::GithubBigger => github_action::rates(record),
@@ -287,6 +288,7 @@ pub(crate) mod tests {
         }
         record.command = vec![HOSTILE.into()];
         record.started = HOSTILE.into();
+        record.origin.texts_mut().into_iter().for_each(|text| *text = Some(HOSTILE.into()));
         record.version = HOSTILE.into();
         for (at, case) in record.cases.iter_mut().enumerate() {
             // The first as it is, like a formula; the others apart from it.

@@ -33,7 +33,7 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
         index,
         name: processor(),
         kind: DeviceKind::Host,
-        driver: Driver { name: "host".into(), info: format!("{} threads", threads()), version: 0 },
+        driver: Driver { name: "host".into(), info: format!("{} threads", threads()), version: 0, build: None },
         api_version: String::new(),
         vendor_id: 0,
         device_id: 0,

@@ -19,6 +19,7 @@ use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use options::{Config, Published, Selection};
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -374,6 +375,14 @@ impl PlannedRun {
         self.groups.retain(|group| group.on != DeviceClass::Cpu || !is_large(group));
         self.groups.iter_mut().filter(|group| is_large(group)).for_each(|group| group.on = DeviceClass::Gpu);
         self
+    }
+
+    /// Puts groups, and the variants of each, in a random order.
+    pub fn shuffle(&mut self, random: &mut impl Rng) {
+        shuffle(&mut self.groups, random);
+        for group in &mut self.groups {
+            shuffle(&mut group.variants, random);
+        }
     }
 
     /// The groups for a device of this kind.
@@ -858,6 +867,13 @@ fn unique<T>(items: impl Iterator<Item = Result<T, String>>, same: impl Fn(&T, &
         }
     }
     Ok(kept)
+}
+
+/// Puts `items` in a random order (Fisher and Yates).
+fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
 }
 
 #[cfg(test)]

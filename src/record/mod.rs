@@ -3,6 +3,8 @@
 
 mod case_size;
 pub(crate) mod grid;
+mod origin;
+mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
@@ -21,6 +23,7 @@ use crate::plan::CaseGroup;
 use crate::plan::method::{CacheState, Clock};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
+pub(crate) use origin::{LONGEST, Origin, is_commit};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -38,11 +41,15 @@ pub struct Record {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
+    /// Who measured it, and at which commit; of several processes, what they agree on.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
     /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// The processes that measured it, where there were several: the last of them wrote it.
+    /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases in
+    /// one and the rest in another (`--resume`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
     /// How it was measured.
@@ -75,6 +82,12 @@ pub struct Process {
     pub started: String,
     /// Its command line.
     pub command: Vec<String>,
+    /// Where it ran, and at which commit.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
+    /// Seed of the random order in which it took its cases; absent where that is the order of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
 }
 
 /// How a run was measured.
@@ -492,7 +505,7 @@ impl std::fmt::Display for Caveat {
         write!(
             f,
             "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
-             apart; `bench --noise` measures it, and `compare` takes several records a side"
+             apart; `bench --processes 5` measures it, and `compare` takes all of them"
         )
     }
 }
@@ -538,7 +551,9 @@ impl Record {
     /// The processes that measured it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
-        let only = || vec![Process { started: self.started.clone(), command: self.command.clone() }];
+        let Self { started, command, origin, .. } = self;
+        let (started, command, origin) = (started.clone(), command.clone(), origin.clone());
+        let only = || vec![Process { started, command, order: None, origin }];
         if self.processes.is_empty() { only() } else { self.processes.clone() }
     }
 }

@@ -322,6 +322,7 @@ impl Properties {
             name: text(self.driver.driver_name_as_c_str().ok()),
             info: text(self.driver.driver_info_as_c_str().ok()),
             version: self.core.driver_version,
+            build: Some(uuid(self.core.pipeline_cache_uuid)),
         }
     }
 

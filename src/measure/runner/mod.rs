@@ -17,7 +17,7 @@ use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench};
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
-use crate::record::{Case, Conditions, Measured, Outcome, Sample, Verification};
+use crate::record::{Case, Conditions, Measured, Outcome, Record, Sample, Verification};
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
@@ -30,6 +30,8 @@ use std::time::Duration;
 
 /// An observer of a run, told of each step.
 pub trait Observer {
+    /// Called when another process begins, with the record as it stands: its own entry is the last of the processes.
+    fn process(&mut self, _: &Record) {}
     /// Called before the cases of a device.
     fn device(&mut self, _: &DeviceInfo) {}
     /// Called with the cases that will be skipped, by id, and why.

@@ -36,6 +36,8 @@ pub(super) enum Order {
     Explain { group: SentGroup, candidates: Vec<SentCandidate> },
     /// Time what the host does with the device.
     HostSide,
+    /// Measure the host's baseline of a group; its device has this index. No device needs to be open.
+    Baseline { group: SentGroup, index: usize, sampling: Sampling },
     /// End the case on the device soon, and all others at once.
     Interrupt,
 }
@@ -72,7 +74,7 @@ pub(super) enum Done {
     Run,
     /// The sides of a duel.
     Duel(Box<[Case; 2]>),
-    /// One side.
+    /// One side, or a baseline.
     Alone(Box<Case>),
     /// The result of a search.
     Tune(Result<Option<Found>, Fruitless>),

@@ -8,11 +8,11 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::measure::executor::{Executor, Explained, HostSide, unmeasured};
+use crate::measure::executor::{self, Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
 use crate::measure::timekeeper::warn_of_clock;
-use crate::plan::{CaseGroup, PlannedRun, Sampling, VariantChoice};
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Death, Outcome, Warning};
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
@@ -205,20 +205,7 @@ impl<'a> Remote<'a> {
 
     /// `run` without the cases that are `gone`.
     fn without(&self, run: &PlannedRun, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
-        let mut run = run.clone();
-        for group in &mut run.groups {
-            let is_gone = |group: &CaseGroup, variant| gone(&group.id(variant).to_string());
-            let automatic = CaseGroup { variants: vec![], ..group.clone() };
-            let automatic = tuned::choose(&automatic, &self.device, &self.tuned);
-            if automatic.iter().any(|chosen| is_gone(group, chosen.variant)) {
-                group.pick = VariantChoice::Named;
-            }
-            let mut variants = std::mem::take(&mut group.variants);
-            variants.retain(|variant| !is_gone(group, variant));
-            group.variants = variants;
-        }
-        run.groups.retain(|group| group.cases() > 0);
-        run
+        executor::without(run, &self.device, &self.tuned, gone)
     }
 
     /// The case of a suspect, tried once more in a process of its own: what crashes again is the culprit, and what does

@@ -3,6 +3,7 @@
 use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
 use crate::algorithms;
 use crate::basis::error::Error;
+use crate::measure::host;
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Observer, Runner, Timing, Witness};
 use crate::measure::session::Setup;
@@ -42,6 +43,10 @@ pub(crate) fn serve(setup: &Setup) -> Result<(), Error> {
         Ok(listed) => listed,
         Err(error) => {
             report(&Report::Devices(Err(error.to_string())));
+            // The host's own cases need none.
+            while let Ok(Order::Baseline { group, index, sampling }) = orders.recv() {
+                measure_baseline(&group, index, &sampling).map_err(Error::Failure)?;
+            }
             return Ok(());
         }
     };
@@ -174,6 +179,9 @@ impl Worker<'_> {
             report(&Report::Opened(opened));
             return Ok(());
         }
+        if let Order::Baseline { group, index, sampling } = order {
+            return measure_baseline(&group, index, &sampling);
+        }
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
             Order::Run { groups, sampling } => run(runner, &groups, sampling)?,
@@ -190,7 +198,7 @@ impl Worker<'_> {
                 Done::Explain(runner.explain(&group, &candidates))
             }
             Order::HostSide => Done::HostSide(runner.host_side()),
-            Order::Open { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
+            Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
         };
         let messages = self.instance.validation_messages().split_off(self.told);
         self.told += messages.len();
@@ -210,6 +218,12 @@ impl Worker<'_> {
         }
         Ok(runner)
     }
+}
+
+fn measure_baseline(group: &SentGroup, index: usize, sampling: &Sampling) -> Result<(), String> {
+    let case = host::measure(&group.group()?, index, sampling, &INTERRUPTED);
+    report(&Report::Done(Box::new(Done::Alone(Box::new(case))), vec![]));
+    Ok(())
 }
 
 fn run(runner: &mut Runner<'_>, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {

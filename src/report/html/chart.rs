@@ -50,19 +50,16 @@ pub(super) struct Series {
     pub(super) name: String,
     /// Which colour and shape; grey and without a name where it matters less than others.
     pub(super) style: Option<usize>,
-    /// Whether it is of the second of two sources: its line is dashed, and its name stands at the first's.
-    pub(super) second: bool,
+    /// Whether it is of the second of two sources: its line is dashed.
+    pub(super) dashed: bool,
+    /// Whether its name stands beside it: of a variant that both sources have it stands at the first's.
+    pub(super) named: bool,
     pub(super) points: Vec<Point>,
 }
 
 impl Series {
     fn colour(&self) -> String {
         self.style.map_or(AXIS, |style| SERIES[style % SERIES.len()]).hex()
-    }
-
-    /// Whether its name stands beside it.
-    fn named(&self) -> bool {
-        self.style.is_some() && !self.second
     }
 }
 
@@ -79,8 +76,21 @@ pub(super) enum Joined {
 #[derive(Clone, Debug)]
 pub(super) struct Ceiling {
     pub(super) name: String,
+    /// What stands behind the name, in brackets, where there is room.
+    pub(super) detail: Option<String>,
     pub(super) from: (f64, f64),
     pub(super) to: (f64, f64),
+}
+
+impl Ceiling {
+    /// The name with its detail.
+    pub(super) fn full_name(&self) -> String {
+        self.detail.as_ref().map_or_else(|| self.name.clone(), |detail| format!("{} ({detail})", self.name))
+    }
+
+    fn is_level(&self) -> bool {
+        self.from.1 == self.to.1
+    }
 }
 
 /// Marks over two logarithmic axes.
@@ -113,9 +123,9 @@ const BOTTOM: u32 = 44;
 const RIGHT: u32 = 14;
 /// Height of a line of names, and width of one of their characters.
 const LINE: i32 = 14;
-const LETTER: f64 = 6.4;
+const LETTER: f64 = 7.4;
 /// The most characters of a name beside a line.
-const LONGEST: usize = 26;
+const LONGEST: usize = 30;
 const FONT: &str = "system-ui, sans-serif";
 
 impl Draw for Plot {
@@ -155,8 +165,8 @@ impl Plot {
             let last = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x))?;
             Some(Name { text: series.name.clone(), style: series.style, at: (last.x, last.y) })
         };
-        let series = self.series.iter().filter(|series| series.named()).filter_map(end);
-        let level = self.ceilings.iter().filter(|ceiling| ceiling.from.1 == ceiling.to.1);
+        let series = self.series.iter().filter(|series| series.named && series.style.is_some()).filter_map(end);
+        let level = self.ceilings.iter().filter(|ceiling| ceiling.is_level());
         let level = level.map(|ceiling| Name { text: ceiling.name.clone(), style: None, at: ceiling.to });
         series.chain(level).map(|name| Name { text: shortened(&name.text, LONGEST), ..name }).collect()
     }
@@ -229,7 +239,7 @@ impl Plot {
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         let places: Vec<_> = points.into_iter().map(at).map(|(x, y)| format!("{x} {y}")).collect();
         let (colour, width) = (series.colour(), if series.style.is_some() { 2 } else { 1 });
-        let dashes = if series.second { r#" stroke-dasharray="6 4""# } else { "" };
+        let dashes = if series.dashed { r#" stroke-dasharray="6 4""# } else { "" };
         format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, places.join("L"))
     }
 
@@ -237,8 +247,12 @@ impl Plot {
     fn legend(&self, width: u32) -> Legend {
         // The heading names a series that is alone.
         let alone = self.series.len() < 2 || width != Width::Narrow.pixels();
-        let items = self.series.iter().filter(|series| !alone && series.named());
-        legend(items.filter_map(|series| Some((series.style?, series.name.as_str(), Swatch::Mark))), width)
+        let items = self.series.iter().filter(|series| !alone && series.named && series.style.is_some());
+        let items = items.filter_map(|series| Some((series.style?, series.name.clone(), Swatch::Mark)));
+        let slopes = self.ceilings.iter().filter(|ceiling| !alone && !ceiling.is_level());
+        let slopes = slopes.map(|ceiling| (0, ceiling.full_name(), Swatch::Slope));
+        let items: Vec<_> = items.chain(slopes).collect();
+        legend(items.iter().map(|(style, name, swatch)| (*style, name.as_str(), *swatch)), width)
     }
 }
 
@@ -281,26 +295,28 @@ fn apart(heights: &[i32], [top, bottom]: [i32; 2]) -> Vec<i32> {
     placed
 }
 
-/// The name of a ceiling along its slope where it rises, and above its end where it is level and has no name beside it.
-fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), level: bool) -> String {
+/// The name of a limit inside the chart: along a slope where it is wide, above the beginning of a level on a phone. The others
+/// are beside the chart and below it.
+fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), narrow: bool) -> String {
     let ink = QUIET.hex();
-    let name = escape(&ceiling.name);
-    let text = |x: i32, y: i32, anchor: &str, turn: &str| {
-        format!(
-            r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="11" fill="{ink}"{turn}>{name}</text>"#
-        )
+    let text = |x: i32, y: i32, name: &str, turn: &str| {
+        let name = escape(name);
+        format!(r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{ink}"{turn}>{name}</text>"#)
     };
-    if from.1 == to.1 {
-        return if level { text(to.0 - 4, to.1 - 5, "end", "") } else { String::new() };
+    if ceiling.is_level() == narrow {
+        return if narrow { text(from.0 + 4, from.1 - 5, &ceiling.name, "") } else { slope(ceiling, from, to, &text) };
     }
+    String::new()
+}
+
+/// The name of a slope along it: what is in brackets, or all of it, goes where it would run past the end over a roof.
+fn slope(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), text: &dyn Fn(i32, i32, &str, &str) -> String) -> String {
     let (across, up) = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
-    // Text that runs past the end of a slope would lie over a roof.
-    let room = across.hypot(up) * 0.85;
-    if 6.2 * ceiling.name.chars().count() as f64 > room {
-        return String::new();
-    }
+    let room = across.hypot(up) * 0.85 / 6.2;
+    let names = [ceiling.full_name(), ceiling.name.clone()];
+    let Some(name) = names.iter().find(|name| name.chars().count() as f64 <= room) else { return String::new() };
     let (x, y) = ((from.0 * 19 + to.0) / 20, (from.1 * 19 + to.1) / 20);
-    text(x, y - 5, "start", &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
+    text(x, y - 5, name, &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
 }
 
 /// A mark of what matters less.
@@ -313,6 +329,8 @@ fn speck(x: i32, y: i32) -> String {
 enum Swatch {
     Mark,
     Bar,
+    /// A limit that rises.
+    Slope,
 }
 
 struct Legend {
@@ -334,6 +352,9 @@ fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32)
         let y = row * ROW + ROW / 2;
         let sample = match swatch {
             Swatch::Mark => mark(style, x as i32, y as i32),
+            Swatch::Slope => {
+                format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex())
+            }
             Swatch::Bar => {
                 let colour = SERIES[style % SERIES.len()].hex();
                 format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5)

@@ -14,10 +14,11 @@ use crate::basis::markup::escape;
 use crate::basis::units::significant;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Settings, Verdict};
+use crate::device::capability::DeviceKind;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use crate::record::grid::median;
-use crate::record::{Case, CaseSize, Measured, Outcome, Record};
+use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record};
 use chart::{Draw, Width};
 use model::{ChartGroup, Source, limit, percent, series};
 use std::fmt::Write;
@@ -111,6 +112,14 @@ impl Page {
     /// Devices and method.
     fn facts(&mut self, sources: &[Source<'_>]) {
         self.line(r#"<section aria-labelledby="method"><h2 id="method">How it was measured</h2>"#);
+        for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
+            let Source { run, device, .. } = run;
+            let when = started(&run.record.started);
+            let text =
+                format!("{}: {}, {}, {when}, {}", run.name, device.name, device.driver.info, method(&run.record));
+            let _ = writeln!(self.out, "<p>{}</p>", escape(&text));
+        }
+        self.line("<details><summary>Devices and method in full</summary>");
         let columns = sources.iter().map(|source| escape(&source.name())).collect::<Vec<_>>();
         self.open_table("Devices and method", "facts", &["", &columns.join("\u{0}")]);
         let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
@@ -118,17 +127,27 @@ impl Page {
             let _ = writeln!(self.out, r#"<tr><th scope="row">{name}</th>{cells}</tr>"#);
         };
         row("record", &|source| source.run.name.clone());
+        row("device", &|source| source.device.name.clone());
         row("kind", &|source| source.device.kind.to_string());
         row("driver", &|source| format!("{} {}", source.device.driver.name, source.device.driver.info));
         row("Vulkan", &|source| source.device.api_version.clone());
         row("sub-group", &|source| source.device.subgroup.size.to_string());
         row("started", &|source| started(&source.run.record.started));
+        for (name, text) in [
+            ("label", (|origin: &Origin| origin.label.clone()) as fn(&Origin) -> Option<String>),
+            ("commit", Origin::commit_text),
+            ("host", Origin::host_text),
+        ] {
+            if sources.iter().any(|source| text(&source.run.record.origin).is_some()) {
+                row(name, &|source| text(&source.run.record.origin).unwrap_or_else(|| "–".into()));
+            }
+        }
         row("command", &|source| source.run.record.command.join(" "));
         row("measured by", &|source| method(&source.run.record));
         row("cases", &|source| tally(source.cases()));
         row("host time", &|source| source.run.record.wall_time.to_string());
         self.close_table();
-        self.line("</section>");
+        self.line("</details></section>");
     }
 
     /// What a reader came for: the verdict where there are two records, and the winner of each size.
@@ -183,12 +202,11 @@ impl Page {
         if all.iter().all(Vec::is_empty) {
             return;
         }
-        let shares = all.iter().flatten().any(|case| case.share.is_some_and(|share| share.fraction.is_finite()));
         let mut headings = vec!["size".to_string()];
-        for at in own {
+        for (at, cases) in own.iter().zip(&all) {
             headings.push(if own.len() > 1 { escape(&sources[*at].name()) } else { "fastest".into() });
             headings.push("time".into());
-            headings.extend(shares.then(|| "of limit".to_string()));
+            headings.extend(has_shares(cases).then(|| "of limit".to_string()));
         }
         headings.extend(judged.map(|_| "verdict".to_string()));
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
@@ -207,11 +225,16 @@ impl Page {
             let _ = write!(self.out, r#"<tr><th scope="row">{}</th>"#, escape(&row));
             let cases: Vec<_> =
                 all.iter().map(|cases| cases.iter().find(|case| model::winner_row(case) == row).copied()).collect();
-            for case in &cases {
-                let name = case.map_or_else(|| "–".into(), |case| escape(&case.variant));
+            let best =
+                cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
+            for (case, own) in cases.iter().zip(&all) {
+                // The best of several sources.
+                let star =
+                    if cases.len() > 1 && case.and_then(median).is_some_and(|t| t.0 <= best) { "★ " } else { "" };
+                let name = case.map_or_else(|| "–".into(), |case| format!("{star}{}", escape(&case.variant)));
                 let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
                 let _ = write!(self.out, r#"<td class="w">{name}</td><td class="n">{time}</td>"#);
-                if shares {
+                if has_shares(own) {
                     let share = case.and_then(|case| case.share).filter(|share| share.fraction.is_finite());
                     let share = share.map_or_else(|| "–".into(), |share| percent(share.fraction));
                     let _ = write!(self.out, r#"<td class="n">{share}</td>"#);
@@ -399,6 +422,10 @@ impl Page {
     fn close_table(&mut self) {
         self.line("</tbody></table></section>");
     }
+}
+
+fn has_shares(cases: &[&Case]) -> bool {
+    cases.iter().any(|case| case.share.is_some_and(|share| share.fraction.is_finite()))
 }
 
 /// The verdict on the winner of a size: on that of the later record, where both have it.
@@ -651,7 +678,11 @@ mod tests {
         assert_eq!(charts.len(), 4, "{charts:?}");
         let kinds = ["rate", "share", "roofline", "time"];
         assert!(charts.iter().zip(kinds).all(|(name, kind)| name.contains(kind)), "{charts:?}");
-        assert!(report.html.contains("f32 10.00</text>") && !report.html.contains("f64 5.000"), "{}", report.html);
+        assert!(
+            report.html.contains("f32: 10.00 GFLOP/s</text>") && !report.html.contains("f64: 5.000"),
+            "{}",
+            report.html
+        );
         assert!(
             report.html.contains("memory 1.000 GB/s (64 MiB)") && report.html.contains("cache 4.000 GB/s (64 KiB)")
         );
@@ -708,13 +739,15 @@ mod tests {
         let f16 = Quantity::Arithmetic { dtype: DType::F16 };
         mixed.peaks[0].figures.push(Figure { quantity: f16, best: 3e10, median: 3e10, case: String::new() });
         let [first, second] = &rooflines(mixed.clone())[..] else { panic!("two rooflines") };
-        assert!(first.contains(">naive</text>") && first.contains(">f32 10.00</text>") && !first.contains(">f16"));
-        assert!(second.contains(">f16 30.00</text>") && !second.contains(">f32"), "{second}");
+        assert!(
+            first.contains(">naive</text>") && first.contains(">f32: 10.00 GFLOP/s</text>") && !first.contains(">f16")
+        );
+        assert!(second.contains(">f16: 30.00 GFLOP/s</text>") && !second.contains(">f32"), "{second}");
         // What computes in halves has the roof of halves.
         mixed.cases.pop();
         mixed.cases[0].computes = serde_json::from_str(r#"{"dtype": "f16", "operations": 1}"#).expect("halves");
         let [only] = &rooflines(mixed)[..] else { panic!("one roofline") };
-        assert!(only.contains(">f32 10.00</text>") && only.contains(">f16 30.00</text>"), "{only}");
+        assert!(only.contains(">f32: 10.00 GFLOP/s</text>") && only.contains(">f16: 30.00 GFLOP/s</text>"), "{only}");
     }
 
     #[test]
@@ -736,7 +769,7 @@ mod tests {
         let shared = report(&pair);
         document(&shared.html);
         assert!(shared.html.contains("after.json compared with before.json: "), "{}", shared.html);
-        assert!(shared.html.contains("dashed: software (after.json)"));
+        assert!(shared.html.contains("dashed: after.json"));
         let rates = shared.charts.iter().filter(|(name, _)| name.contains("rate")).count();
         assert_eq!(rates, 1, "both are in one chart");
         after.devices[0].name = "another".into();

@@ -16,12 +16,23 @@ use std::fmt::Write;
 pub(super) struct Source<'a> {
     pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
-    /// Whether its name alone tells it from the others.
-    alone: bool,
+    told: Told,
+}
+
+/// What tells a source from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Device,
+    /// All are of one device.
+    Run,
+    Both,
 }
 
 /// Variants that a chart names; the others are grey.
 const MOST_NAMED: usize = 5;
+
+/// Bars of shares that a source has at most; the table has all.
+const MOST_BARS: usize = 8;
 
 /// A record with the name of its file.
 #[derive(Clone, Debug)]
@@ -36,12 +47,21 @@ impl<'a> Source<'a> {
     /// Every device of every run.
     pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
-        let alone = |name: &str| devices().filter(|(_, device)| device.name == name).count() == 1;
-        devices().map(|(run, device)| Self { run, device, alone: alone(&device.name) }).collect()
+        let alike = |name: &str| devices().filter(|(_, device)| device.name == name).count();
+        let told = |name: &str| match alike(name) {
+            1 => Told::Device,
+            _ if runs.iter().all(|run| run.record.devices.len() == 1) && alike(name) == runs.len() => Told::Run,
+            _ => Told::Both,
+        };
+        devices().map(|(run, device)| Self { run, device, told: told(&device.name) }).collect()
     }
 
     pub(super) fn name(&self) -> String {
-        if self.alone { self.device.name.clone() } else { format!("{} ({})", self.device.name, self.run.name) }
+        match self.told {
+            Told::Device => self.device.name.clone(),
+            Told::Run => self.run.name.clone(),
+            Told::Both => format!("{} ({})", self.run.record.device_name(self.device.index), self.run.name),
+        }
     }
 
     pub(super) fn cases(&self) -> impl Iterator<Item = &'a Case> + Clone {
@@ -210,7 +230,7 @@ impl<'a> ChartGroup<'a> {
         let x = Axis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
         let y = Axis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
         let of_own = || own.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
-        let named = Self::that_matter(of_own());
+        let matter = Self::that_matter(of_own());
         let mut series_list: Vec<Series> = vec![];
         for (rank, at) in own.iter().enumerate() {
             for name in self.variants() {
@@ -222,10 +242,10 @@ impl<'a> ChartGroup<'a> {
                         point.on_line = true;
                     }
                 }
-                let style = named.iter().position(|known| *known == name);
-                let second = rank > 0 && series_list.iter().any(|series| series.name == name);
+                let style = matter.iter().position(|known| *known == name);
+                let named = !series_list.iter().any(|series| series.name == name);
                 if !points.is_empty() {
-                    series_list.push(Series { name, style, second, points });
+                    series_list.push(Series { name, style, dashed: rank > 0, named, points });
                 }
             }
         }
@@ -234,18 +254,13 @@ impl<'a> ChartGroup<'a> {
         }
         let subject = panel.unwrap_or(&self.first.algorithm);
         let shown_in = [self.title(), panel.unwrap_or_default().into(), shown.file().into()].join(" ");
-        let grey = series_list.iter().any(|series| series.style.is_none());
+        let grey = others(&series_list);
         Some(Chart::new(
             &shown_in,
             &sources[own[0]],
             Plot {
-                title: format!(
-                    "{subject} {}, {}{}",
-                    self.first.dtype,
-                    shown.title(),
-                    if grey { "; grey: all others" } else { "" }
-                ),
-                source: Self::named_sources(sources, own),
+                title: format!("{subject} {}, {}", self.first.dtype, shown.title()),
+                source: Self::named_sources(sources, own) + grey,
                 description: format!(
                     "{} over size for {} variants, logarithmic axes; the table below has the values",
                     shown.title(),
@@ -353,6 +368,10 @@ impl<'a> ChartGroup<'a> {
 
     /// The shares of one size, the largest first.
     fn shares(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
+        let shared =
+            |at: &&usize| self.cases[**at].iter().any(|case| case.measured().is_some() && case.share.is_some());
+        let own: Vec<usize> = own.iter().filter(shared).copied().collect();
+        let own = own.as_slice();
         let size = self.telling_size(own)?;
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, case.share.filter(|share| share.fraction.is_finite())?);
@@ -361,7 +380,10 @@ impl<'a> ChartGroup<'a> {
             let (heading, style) = (String::new(), share.limit as usize);
             Some(Bar { heading, name: series(case), value: share.fraction, text, style, tip })
         };
-        let bars = self.bars_of(own, &size, &bar, false);
+        let mut bars = self.bars_of(own, &size, &bar, false);
+        let all = bars.len();
+        bars.truncate(MOST_BARS * own.len());
+        let best = if bars.len() < all { format!(", the best {} of {all}", bars.len()) } else { String::new() };
         let mut legend: Vec<(usize, String)> = vec![];
         if let [a, b] = own {
             legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name())));
@@ -380,7 +402,7 @@ impl<'a> ChartGroup<'a> {
                 &sources[own[0]],
                 Bars {
                     title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.dtype),
-                    source: own.iter().map(|at| sources[*at].name()).collect::<Vec<_>>().join(", "),
+                    source: own.iter().map(|at| sources[*at].name()).collect::<Vec<_>>().join(", ") + &best,
                     description: "how near each case comes to the limit that binds it; the table below has the values"
                         .into(),
                     items: bars,
@@ -519,21 +541,21 @@ impl ChartGroup<'_> {
         let points = || all.iter().flat_map(|series| &series.points);
         // Wide enough for every case and for where the slopes meet the roofs.
         let ridge = top / slowest;
-        let x = Axis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 4.0]))?;
+        let x = Axis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
         let lowest = points().map(|point| point.y).fold(top, f64::min);
         let y = Axis::round([lowest, top * 1.5].into_iter())?;
         let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
         let mut description = format!("{} cases under measured limits:", points().count());
         for ceiling in &ceilings {
-            let _ = write!(description, " {};", ceiling.name);
+            let _ = write!(description, " {};", ceiling.full_name());
         }
-        let grey = if all.iter().any(|series| series.style.is_none()) { "; grey: all others" } else { "" };
+        let grey = others(&all);
         Some(Chart::new(
             &format!("{} roofline", self.title()),
             source,
             Plot {
-                title: format!("{} {} roofline, GFLOP/s{grey}", self.first.algorithm, self.first.dtype),
-                source: source.name(),
+                title: format!("{} {} roofline, GFLOP/s", self.first.algorithm, self.first.dtype),
+                source: source.name() + grey,
                 description,
                 x_title: "operations a byte".into(),
                 x,
@@ -563,7 +585,7 @@ fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series
         let name = series(case);
         let style = named.iter().position(|known| *known == name);
         let at = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            all.push(Series { name, style, second: false, points: vec![] });
+            all.push(Series { name, style, dashed: false, named: true, points: vec![] });
             all.len() - 1
         });
         let x = case.work.operations as f64 / case.work.bytes.0 as f64;
@@ -572,16 +594,23 @@ fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series
     all
 }
 
+/// What to say of series without a name.
+fn others(series: &[Series]) -> &'static str {
+    if series.iter().any(|series| series.style.is_none()) { "; grey: all others" } else { "" }
+}
+
 /// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
 fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y): (&Axis, &Axis)) -> Vec<Ceiling> {
     let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
     let slopes = bandwidth.iter().map(|(name, working_set, rate)| {
         let from = x.low.max(y.low / rate);
-        Ceiling { name: format!("{name} ({working_set})"), from: (from, from * rate), to: (top / rate, top) }
+        let detail = Some(working_set.to_string());
+        Ceiling { name: name.clone(), detail, from: (from, from * rate), to: (top / rate, top) }
     });
     let roofs = compute.iter().map(|(name, rate)| Ceiling {
         name: name.clone(),
+        detail: None,
         from: ((rate / steepest).max(x.low), *rate),
         to: (x.high, *rate),
     });
@@ -596,7 +625,7 @@ fn compute_ceilings(figures: &[&Figure], used: &[(DType, u64)]) -> Vec<(String, 
         for figure in figures {
             let name = match figure.quantity {
                 Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
-                Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} matrix units"),
+                Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} units"),
                 _ => continue,
             };
             let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
@@ -607,7 +636,12 @@ fn compute_ceilings(figures: &[&Figure], used: &[(DType, u64)]) -> Vec<(String, 
             }
         }
     }
-    found.into_iter().map(|(name, rate)| (format!("{name} {}", significant(rate)), rate)).collect()
+    found.into_iter().map(|(name, rate)| (format!("{name}: {}", arithmetic(rate)), rate)).collect()
+}
+
+/// A rate given in GFLOP/s as people write it.
+fn arithmetic(rate: f64) -> String {
+    if rate < 1e3 { format!("{} GFLOP/s", significant(rate)) } else { format!("{} TFLOP/s", significant(rate * 1e-3)) }
 }
 
 /// Bandwidth limits in GB/s: of the largest working set, and of the fastest where that is another and faster.
