@@ -157,7 +157,10 @@ impl Request {
         let hopeless =
             comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more()).count();
         if hopeless > 0 {
-            let _ = writeln!(text, "{hopeless} have too few samples in the baseline for any verdict: measure it again");
+            let _ = writeln!(
+                text,
+                "{hopeless} have too few samples or processes in the baseline for any verdict: measure it again"
+            );
         } else if open > 0 {
             text.push_str("a longer --budget, or more records of the baseline (--compare each), may decide the rest\n");
         }

@@ -6,6 +6,7 @@ mod comparison;
 use super::{Named, bandwidth, named, rate, reason, status};
 use crate::basis::units::{TimeUnit, significant};
 use crate::record::grid::{Section, main_sections, median};
+use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Measured, Record};
 pub(crate) use comparison::comparison;
 use std::collections::BTreeSet;
@@ -15,19 +16,23 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);
+    let conditions = RunConditions::of(record);
     let mut out = String::new();
     for device in &record.devices {
         let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
         let timed: Vec<_> = cases.iter().filter_map(|named| named.case.measured().map(|m| (*named, m))).collect();
         let kind = format!("{}, {}", device.kind, device.driver.info);
         let _ = writeln!(out, "**{}** ({})\n", plain(&record.device_name(device.index)), plain(&kind));
+        if let Some(sentence) = conditions.sentence(device.index) {
+            let _ = writeln!(out, "{}\n", plain(&sentence));
+        }
         for section in main_sections(record).iter().filter(|section| section.device.index == device.index) {
             out.push_str(&grid(record, section));
         }
         if !timed.is_empty() {
             out.push_str("<details><summary>every case</summary>\n\n");
         }
-        table(&mut out, &timed);
+        table(&mut out, &timed, &conditions);
         if !timed.is_empty() {
             out.push_str("</details>\n\n");
         }
@@ -39,11 +44,11 @@ pub(crate) fn text(record: &Record) -> String {
         if timed.len() < cases.len() {
             out.push('\n');
         }
-        let warnings: BTreeSet<_> = timed.iter().flat_map(|(_, m)| m.signs()).collect();
-        for (sign, explanation) in &warnings {
-            let _ = writeln!(out, "- {} {}", plain(sign), plain(explanation));
+        let marks: BTreeSet<_> = timed.iter().flat_map(|(named, _)| conditions.marks(named.case)).collect();
+        for Mark { sign, meaning } in &marks {
+            let _ = writeln!(out, "- {} {}", plain(sign), plain(meaning));
         }
-        if !warnings.is_empty() {
+        if !marks.is_empty() {
             out.push('\n');
         }
     }
@@ -85,13 +90,13 @@ fn grid(record: &Record, section: &Section<'_>) -> String {
     out + "\n"
 }
 
-fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
+fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) {
     if timed.is_empty() {
         out.push_str("No case was measured.\n\n");
         return;
     }
     let shares = timed.iter().any(|(named, _)| named.case.share.is_some());
-    let signs = timed.iter().any(|(_, m)| m.signs().next().is_some());
+    let signs = timed.iter().any(|(named, _)| !conditions.marks(named.case).is_empty());
     let mut heading = String::from("| case | median | ± | GFLOP/s | GB/s |");
     let mut line = String::from("| :--- | ---: | ---: | ---: | ---: |");
     for (wanted, title, alignment) in [(shares, " of limit |", " ---: |"), (signs, " |", " :--- |")] {
@@ -120,7 +125,7 @@ fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
             let _ = write!(out, " {share} |");
         }
         if signs {
-            let signs: Vec<_> = m.signs().map(|(sign, _)| plain(sign)).collect();
+            let signs: Vec<_> = conditions.marks(case).iter().map(|mark| plain(mark.sign)).collect();
             let _ = write!(out, " {} |", signs.join(" "));
         }
         out.push('\n');

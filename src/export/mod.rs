@@ -246,7 +246,8 @@ pub(crate) mod tests {
     pub(crate) fn record() -> Record {
         let mut record = plain();
         record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();
-        record.cases[1].share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4 });
+        record.cases[1].share =
+            Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval: None });
         let mut add = |variant: &str, outcome| {
             let id = format!("matmul/{variant}/f32/64x64x64");
             let case = Case { id, variant: variant.into(), outcome, ..record.cases[0].clone() };

@@ -3,7 +3,7 @@
 use super::executor::{self, Executor};
 use super::host;
 use super::resume::Earlier;
-use super::runner::{Observer, Runner, Silent, Timing};
+use super::runner::{Observer, Runner, Silent, Timing, best_canary};
 use super::worker::{self, Remote, Workers};
 use crate::algorithms::input::generator;
 use crate::basis::error::Error;
@@ -664,7 +664,7 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         return None;
     }
     let mut silent = Silent;
-    let mut peak = runner.peak(&mut silent);
+    let mut peak = runner.peak(best_canary(cases), &mut silent);
     if interrupted.load(Ordering::Relaxed) {
         return None;
     }
@@ -675,7 +675,7 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
         if interrupted.load(Ordering::Relaxed) {
             for case in cases {
-                case.share = None;
+                (case.share, case.structure) = (None, None);
             }
             return None;
         }
@@ -700,6 +700,7 @@ fn share(peak: &Peak, cases: &mut [Case]) {
     for case in cases {
         let median = case.measured().map(|measured| measured.summary.median);
         case.share = median.and_then(|median| peak.share(case, median));
+        case.structure = median.and_then(|median| peak.structure(case, median));
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod case_size;
 pub(crate) mod grid;
+pub(crate) mod marks;
 mod origin;
 mod processes;
 pub(crate) mod reader;
@@ -153,9 +154,14 @@ pub struct Case {
     /// The kernels that it runs.
     #[serde(default)]
     pub kernels: Vec<CompiledKernel>,
-    /// How near its median comes to the limit that binds it; `null` without measured limits.
+    /// How near its median comes to what the hardware allows for its problem: arithmetic, memory, one launch. `null`
+    /// without measured limits.
     #[serde(default)]
     pub share: Option<Share>,
+    /// How near its median comes to what its own launches allow, each waiting for the one before; absent where these are
+    /// not what binds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structure: Option<Share>,
     /// Median of the host baseline of the same problem, divided by this one's.
     #[serde(default)]
     pub speedup: Option<f64>,
@@ -309,16 +315,7 @@ impl Measured {
         let warnings = self.warnings.iter().map(|warning| warning.explanation().to_string());
         self.verification.unverified().into_iter().chain(warnings)
     }
-
-    /// The signs of [`Self::cautions`], each with its sentence.
-    pub fn signs(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let unverified = self.verification.unverified().map(|_| UNVERIFIED);
-        unverified.into_iter().chain(self.warnings.iter().map(|warning| warning.sign())).zip(self.cautions())
-    }
 }
-
-/// The sign that marks a number in a table whose answer is unverified.
-const UNVERIFIED: &str = "u";
 
 /// How near a case comes to a limit of its device: the ratio of the least time that the limit allows for its nominal
 /// work to its median.
@@ -331,6 +328,9 @@ pub struct Share {
     pub least: Nanos,
     /// That time divided by the median: 1 at the limit.
     pub fraction: f64,
+    /// Between which shares it lies, as the limit is known; absent in records from before that was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
 }
 
 /// What bounds the speed of a case.
@@ -342,7 +342,7 @@ pub enum Limit {
     Compute,
     /// The bandwidth for a working set of its size.
     Memory,
-    /// The time that its launches take.
+    /// The time of a launch, or of as many as the case's structure has.
     Launch,
 }
 
@@ -355,8 +355,36 @@ pub struct Conditions {
     /// Steps of that chain: times of canaries of other lengths say nothing beside each other. 2048 where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_steps: Option<u32>,
+    /// Median of all its readings around and between the samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_median: Option<Nanos>,
+    /// The best that it ever took on this device with this driver, as far as is known when the run ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_best: Option<Nanos>,
     /// Clock of the device in MHz before and after the samples, where the system tells it.
     pub clock_mhz: Option<[f64; 2]>,
+    /// Share of the host's processors that other programs took from warm-up to the last sample, for what runs on these
+    /// processors itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
+}
+
+/// Ratio by which a canary may be slower than its best before the device counts as slow.
+pub(crate) const SLOW: f64 = 1.05;
+
+impl Conditions {
+    /// The canary's time while the case was sampled.
+    #[must_use]
+    pub fn canary(&self) -> Option<Nanos> {
+        let midpoint = self.canary.map(|[before, after]| Nanos(f64::midpoint(before.0, after.0)));
+        self.canary_median.or(midpoint).filter(|time| time.0 > 0.0)
+    }
+
+    /// The canary's time while the case was sampled, divided by its best.
+    #[must_use]
+    pub fn slowness(&self) -> Option<f64> {
+        Some(self.canary()?.0 / self.canary_best?.0).filter(|ratio| ratio.is_finite())
+    }
 }
 
 /// One measurement.
@@ -456,20 +484,6 @@ impl Warning {
             Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
             Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
             Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
-        }
-    }
-
-    /// The sign that marks a number with this warning in a table.
-    #[must_use]
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::UnstableClock => "~",
-            Self::TimeLimit => "t",
-            Self::Interrupted => "i",
-            Self::Stopped { .. } => "p",
-            Self::Drift { .. } => "d",
-            Self::SlowClock { .. } => "s",
-            Self::AboveLimit { .. } => "!",
         }
     }
 }
@@ -660,6 +674,7 @@ impl Case {
             notes: vec![],
             kernels: vec![],
             share: None,
+            structure: None,
             speedup: None,
             outcome,
         }

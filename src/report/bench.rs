@@ -4,7 +4,8 @@ use super::long::Column;
 use super::reference::Reference;
 use super::table;
 use crate::record::grid::Section;
-use crate::record::{Case, Measured, Outcome, Record};
+use crate::record::marks::{Mark, RunConditions};
+use crate::record::{Case, Outcome, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -55,9 +56,17 @@ pub fn notes(record: &Record) -> String {
     for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {
         let _ = writeln!(out, "note      {algorithm}: {remark}{}", whose(record, algorithm, remark));
     }
-    let kinds: BTreeSet<_> = record.cases.iter().filter_map(Case::measured).flat_map(Measured::signs).collect();
-    for (sign, explanation) in kinds {
-        let _ = writeln!(out, "{sign}  {explanation}");
+    let conditions = RunConditions::of(record);
+    for Mark { sign, meaning } in record.cases.iter().flat_map(|case| conditions.marks(case)).collect::<BTreeSet<_>>() {
+        let _ = writeln!(out, "{sign}  {meaning}");
+    }
+    for peak in record.peaks.iter().filter(|peak| peak.is_disturbed()) {
+        let _ = writeln!(
+            out,
+            "note      limits of {} were measured while it was slower than at its best, or shared: shares may be too high, \
+             and those limits were not kept; `gpukern peak` measures them when it is quiet",
+            peak.device
+        );
     }
     for caveat in &record.caveats {
         let _ = writeln!(out, "note      {caveat}");
@@ -85,15 +94,17 @@ fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
 }
 
 /// The heading over the cases of a section.
-pub(super) fn heading(section: &Section<'_>, width: usize) -> String {
+pub(super) fn heading(section: &Section<'_>, conditions: &RunConditions, width: usize) -> String {
     let device = section.device;
     let device = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
-    table::prose(&section.cases[0].kind(), width, 2) + &table::prose(&device, width, 2)
+    let sentence = conditions.sentence(section.device.index).map(|sentence| table::prose(&sentence, width, 2));
+    let named = table::prose(&section.cases[0].kind(), width, 2) + &table::prose(&device, width, 2);
+    named + &sentence.unwrap_or_default()
 }
 
-/// The signs of a case's warnings.
-pub(super) fn signs(measured: &Measured) -> String {
-    measured.signs().map(|(sign, _)| sign).collect::<Vec<_>>().join(" ")
+/// The signs of a case's marks: `± d`.
+pub(super) fn signs(conditions: &RunConditions, case: &Case) -> String {
+    conditions.marks(case).iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
 }
 
 pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -117,7 +128,7 @@ pub(crate) mod tests {
     use crate::device::capability::tests::software_device;
     use crate::plan::method::CacheState;
     use crate::plan::method::Clock;
-    use crate::record::{Conditions, Method, Phases, SCHEMA, Sample, Verification, Warning};
+    use crate::record::{Conditions, Measured, Method, Phases, SCHEMA, Sample, Verification, Warning};
     use crate::stats::Summary;
 
     fn case(variant: &str, outcome: Outcome) -> Case {
@@ -142,6 +153,7 @@ pub(crate) mod tests {
             notes: vec![],
             kernels: vec![],
             share: None,
+            structure: None,
             speedup: None,
             outcome,
         }
@@ -243,13 +255,13 @@ pub(crate) mod tests {
         let shown = |record: &Record| long(record, &view);
         let row = |text: &str| text.lines().find(|line| line.contains(" unverified")).map(str::to_string);
         assert!(
-            row(&shown(&record)).is_some_and(|row| row.contains("250.0 µs") && row.ends_with("u t")),
+            row(&shown(&record)).is_some_and(|row| row.contains(" 250.0 µs ") && row.ends_with(" u")),
             "{}",
             shown(&record)
         );
         assert_eq!(row(&shown(&crate::export::tests::record())), None);
         let compact = compact(&record, &view);
-        assert!(compact.contains("250.0 u t"), "{compact}");
+        assert!(compact.contains("250.0 u"), "{compact}");
         assert!(notes(&record).contains("u  unverified: no expected output was given\n"), "{}", notes(&record));
         assert!(super::super::verify::summary(&record).ends_with("skipped, 1 unverified\n"));
     }

@@ -4,6 +4,7 @@ use super::bench::{View, heading, signs};
 use super::table::{self, Sheet};
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::record::grid::{Grid, Section, main_sections, median};
+use crate::record::marks::RunConditions;
 use crate::record::{Case, Outcome, Record};
 use std::fmt::Write;
 
@@ -48,6 +49,7 @@ enum Cell {
 /// A section as a table.
 struct Shown<'a> {
     section: Section<'a>,
+    conditions: &'a RunConditions,
     sizes: Vec<String>,
     /// The least time of each size, whoever has it.
     best: Vec<Option<Nanos>>,
@@ -61,7 +63,9 @@ struct Shown<'a> {
 /// The tables of a record, all of the same form.
 #[must_use]
 pub(super) fn text(record: &Record, view: &View) -> String {
-    let shown: Vec<_> = main_sections(record).into_iter().map(|section| Shown::new(section, record, view)).collect();
+    let conditions = RunConditions::of(record);
+    let shown: Vec<_> =
+        main_sections(record).into_iter().map(|section| Shown::new(section, record, view, &conditions)).collect();
     let fits = |form: &Form| shown.iter().all(|shown| shown.sheet(*form).width() <= view.width);
     let form = FORMS.into_iter().find(fits);
     let mut texts = shown.iter().map(|shown| shown.text(form, view.width));
@@ -70,10 +74,11 @@ pub(super) fn text(record: &Record, view: &View) -> String {
 }
 
 impl<'a> Shown<'a> {
-    fn new(section: Section<'a>, record: &'a Record, view: &View) -> Self {
+    fn new(section: Section<'a>, record: &'a Record, view: &View, conditions: &'a RunConditions) -> Self {
+        let of_case = |case: &Case| of_case(case, conditions);
         let grid = section.grid(record);
         let (sizes, best, lines, sources) = (grid.sizes.clone(), vec![], vec![], vec![]);
-        let mut shown = Self { sizes, best, lines, skipped: vec![], sources, section };
+        let mut shown = Self { sizes, best, lines, skipped: vec![], sources, section, conditions };
         let is_skipped = |variant: &&str| {
             let cases = grid.sizes.iter().filter_map(|size| grid.case(size, variant));
             cases.into_iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
@@ -83,10 +88,10 @@ impl<'a> Shown<'a> {
         let (skipped, others) = if others.is_empty() { (others, skipped) } else { (skipped, others) };
         shown.skipped = skipped;
         for variant in &others {
-            shown.add((*variant).into(), |size| grid.case(size, variant).map(of_case));
+            shown.add((*variant).into(), |size| grid.case(size, variant).map(&of_case));
         }
         if let Some(baseline) = grid.baseline() {
-            shown.add(format!("{baseline} (host)"), |size| grid.host(size).map(of_case));
+            shown.add(format!("{baseline} (host)"), |size| grid.host(size).map(&of_case));
         }
         if view.reference.is_some() {
             shown.add_reference(&grid, view);
@@ -123,7 +128,7 @@ impl<'a> Shown<'a> {
     }
 
     fn text(&self, form: Option<Form>, width: usize) -> String {
-        let mut out = heading(&self.section, width);
+        let mut out = heading(&self.section, self.conditions, width);
         let shares = form.is_some_and(|form| form.shares) && self.has_shares();
         out.push_str(&table::prose(&self.legend(shares), width, 2));
         out.push('\n');
@@ -158,7 +163,7 @@ impl<'a> Shown<'a> {
             Some(_) => "time of one operation: median kernel time / operations of the chain",
         });
         if shares {
-            text.push_str(" and its share of the limit");
+            text.push_str(" and its share of what the hardware allows");
         }
         let _ = write!(text, ", ★ fastest of its size");
         if !self.sources.is_empty() {
@@ -203,10 +208,10 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn of_case(case: &Case) -> Cell {
+fn of_case(case: &Case, conditions: &RunConditions) -> Cell {
     match (&case.outcome, median(case)) {
-        (Outcome::Measured(measured), Some(time)) => {
-            Cell::Time { time, share: case.share.map(|share| share.fraction), marks: signs(measured) }
+        (Outcome::Measured(_), Some(time)) => {
+            Cell::Time { time, share: case.share.map(|share| share.fraction), marks: signs(conditions, case) }
         }
         (other, _) => Cell::Text(other.status().into()),
     }

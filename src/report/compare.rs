@@ -4,8 +4,7 @@ use super::table::{self, Sheet};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit};
 use crate::compare::gate::Ruling;
-use crate::compare::{Compared, Comparison, Difference, FEW_PROCESSES, Unmatched, Verdict};
-use crate::stats::bootstrap::TELLING_RUNS;
+use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
 use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
@@ -62,12 +61,9 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
         );
     }
     out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
-    if comparison.cases.iter().any(|case| case.few_processes) {
-        let advice = format!(
-            "{FEW_PROCESSES}: measure each side {TELLING_RUNS} times or more, in turn, and give all records (--baseline FILE.. \
-             --candidate FILE..)"
-        );
-        out.push_str(&table::prose(&advice, width, 2));
+    if let Some(commands) = &comparison.decide {
+        let _ = writeln!(out, "to decide, measure both sides in turn while nothing else runs, and give all records:\n");
+        commands.lines().for_each(|line| out.push_str(&format!("  {}\n", printable(line))));
     }
     out
 }

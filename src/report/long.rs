@@ -5,6 +5,7 @@ use super::table::{self, Sheet};
 use crate::basis::error::unknown;
 use crate::basis::units::significant;
 use crate::record::grid::{Section, median, sections};
+use crate::record::marks::RunConditions;
 use crate::record::{Case, Limit, Record, Share};
 
 /// A column beside size and variant.
@@ -17,6 +18,7 @@ pub(crate) enum Column {
     Rate,
     Bandwidth,
     Limit,
+    Structure,
     Host,
     Reference,
     Samples,
@@ -28,7 +30,7 @@ pub(crate) enum Column {
 
 impl Column {
     /// Every column, in the order in which they stand.
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Median,
         Self::PerOperation,
         Self::Interval,
@@ -36,6 +38,7 @@ impl Column {
         Self::Rate,
         Self::Bandwidth,
         Self::Limit,
+        Self::Structure,
         Self::Host,
         Self::Reference,
         Self::Samples,
@@ -45,13 +48,14 @@ impl Column {
         Self::Marks,
     ];
     /// Those that go where there is no space for them, the first first. The others stay.
-    const LEAST_IMPORTANT: [Self; 11] = [
+    const LEAST_IMPORTANT: [Self; 12] = [
         Self::Allowed,
         Self::Min,
         Self::Samples,
         Self::Metrics,
         Self::Residual,
         Self::Bandwidth,
+        Self::Structure,
         Self::Interval,
         Self::PerOperation,
         Self::Rate,
@@ -70,6 +74,7 @@ impl Column {
             Self::Rate => "rate",
             Self::Bandwidth => "bandwidth",
             Self::Limit => "limit",
+            Self::Structure => "structure",
             Self::Host => "host",
             Self::Reference => "reference",
             Self::Samples => "samples",
@@ -106,16 +111,17 @@ impl Column {
             Self::Interval => "±",
             Self::Rate => "GFLOP/s",
             Self::Bandwidth => "GB/s",
-            Self::Limit => "of limit",
+            Self::Limit => "of hardware",
+            Self::Structure => "of its structure",
             Self::Host => "× host",
             Self::Reference => "× reference",
-            Self::Marks => "",
+            Self::Marks => "mark",
             other => other.name(),
         }
     }
 
     /// What a case has in it.
-    fn cell(self, case: &Case, view: &View) -> String {
+    fn cell(self, case: &Case, view: &View, conditions: &RunConditions) -> String {
         let Some(measured) = case.measured() else { return self.without_time(case) };
         let summary = &measured.summary;
         let found = measured.verification.verified();
@@ -128,6 +134,7 @@ impl Column {
             Self::Rate => case.work.rate(summary.median).to_string(),
             Self::Bandwidth => case.work.bandwidth(summary.median).to_string(),
             Self::Limit => case.share.map_or_else(String::new, share),
+            Self::Structure => case.structure.map_or_else(String::new, share),
             Self::Host => case.speedup.map_or_else(String::new, significant),
             Self::Reference => {
                 let figure = view.reference.as_ref().and_then(|reference| reference.of(case));
@@ -138,7 +145,7 @@ impl Column {
             Self::Residual => found.map_or_else(|| "unverified".into(), |v| residual(v.residual)),
             Self::Allowed => found.map_or_else(String::new, |v| residual(Some(v.tolerance))),
             Self::Metrics => String::new(),
-            Self::Marks => signs(measured),
+            Self::Marks => signs(conditions, case),
         }
     }
 
@@ -157,12 +164,13 @@ impl Column {
 /// The table of a record.
 #[must_use]
 pub(super) fn text(record: &Record, view: &View) -> String {
-    let texts: Vec<_> = sections(record).iter().map(|section| of_section(section, view)).collect();
+    let conditions = RunConditions::of(record);
+    let texts: Vec<_> = sections(record).iter().map(|section| of_section(section, view, &conditions)).collect();
     texts.join("\n")
 }
 
-fn of_section(section: &Section<'_>, view: &View) -> String {
-    let mut out = heading(section, view.width);
+fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) -> String {
+    let mut out = heading(section, conditions, view.width);
     let columns = view.columns.as_deref().unwrap_or(&Column::ALL);
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
@@ -175,7 +183,7 @@ fn of_section(section: &Section<'_>, view: &View) -> String {
     for case in &section.cases {
         let cells = columns.iter().flat_map(|column| match column {
             Column::Metrics => metrics.iter().map(|name| metric(case, name)).collect(),
-            other => vec![other.cell(case, view)],
+            other => vec![other.cell(case, view, conditions)],
         });
         sheet.add([case.row(), case.variant.clone()].into_iter().chain(cells));
     }
@@ -217,8 +225,17 @@ fn share(share: Share) -> String {
         Limit::Memory => "memory",
         Limit::Launch => "launch",
     };
-    format!("{} {limit}", percent(share.fraction))
+    let Some([low, high]) = share.interval else { return format!("{} {limit}", percent(share.fraction)) };
+    let doubt = (high - low) / 2.0 / share.fraction;
+    if doubt < DOUBTED {
+        format!("{} {limit}", percent(share.fraction))
+    } else {
+        format!("{:.0} ±{:.0} % {limit}", 100.0 * share.fraction, 100.0 * doubt * share.fraction)
+    }
 }
+
+/// Doubt of a limit, relative to it, from which a share is shown with it.
+const DOUBTED: f64 = 0.05;
 
 fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
@@ -244,8 +261,8 @@ mod tests {
         assert_eq!((names(&[]), names(&["all"])), (Ok(None), Ok(Some(Column::ALL.to_vec()))));
         assert!(names(&["medain"]).is_err_and(|error| error.contains("did you mean 'median'?")));
         let columns = names(&["min", "marks"]).expect("columns");
-        let table = text(&record(), &View { columns, ..View::of_width(80) });
-        assert!(table.contains("245.0 µs   t") && !table.contains("250.0 µs"), "{table}");
+        let table = text(&crate::export::tests::unverified(), &View { columns, ..View::of_width(80) });
+        assert!(table.contains("245.0 µs") && table.contains(" u\n") && !table.contains("250.0 µs"), "{table}");
     }
 
     #[test]

@@ -609,6 +609,7 @@ mod tests {
     use crate::basis::units::{Bytes, Nanos};
     use crate::export::tests::{HOSTILE, hostile, record};
     use crate::peak::{Extent, Figure, Peak, Quantity};
+    use crate::record::Conditions;
     use crate::record::{Limit, Share};
     use base64::Engine;
     use sha2::Digest;
@@ -638,7 +639,7 @@ mod tests {
             case.id = case.id.replace("64x64x64", "128x128x128");
         }
         record.cases.extend(larger);
-        let figure = |quantity, best| Figure { quantity, best, median: best, case: String::new() };
+        let figure = |quantity, best| Figure::new(quantity, [best; 2], &Conditions::default(), String::new());
         let bandwidth = |size: u64| Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(size) };
         record.peaks = vec![Peak {
             schema: crate::peak::SCHEMA.into(),
@@ -737,7 +738,7 @@ mod tests {
         half.dtype = DType::F16;
         mixed.cases.push(half);
         let f16 = Quantity::Arithmetic { dtype: DType::F16 };
-        mixed.peaks[0].figures.push(Figure { quantity: f16, best: 3e10, median: 3e10, case: String::new() });
+        mixed.peaks[0].figures.push(Figure::new(f16, [3e10; 2], &Conditions::default(), String::new()));
         let [first, second] = &rooflines(mixed.clone())[..] else { panic!("two rooflines") };
         assert!(
             first.contains(">naive</text>") && first.contains(">f32: 10.00 GFLOP/s</text>") && !first.contains(">f16")
@@ -804,7 +805,7 @@ mod tests {
     fn hostile_names_are_text_and_run_nothing() {
         let mut hostile = hostile();
         for case in &mut hostile.cases {
-            case.share = Some(Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 2.0 });
+            case.share = Some(Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 2.0, interval: None });
         }
         let mut other = hostile.clone();
         other.cases.truncate(2);
@@ -843,7 +844,7 @@ mod tests {
             let mut record = full();
             for (at, case) in record.cases.iter_mut().enumerate() {
                 case.chain = chain;
-                case.share = Some(Share { limit: Limit::Memory, least: Nanos(sample), fraction });
+                case.share = Some(Share { limit: Limit::Memory, least: Nanos(sample), fraction, interval: None });
                 if let (Outcome::Measured(m), true) = (&mut case.outcome, at % 2 == 0) {
                     m.summary.median = Nanos(median);
                     m.summary.interval = Some([Nanos(sample), Nanos(1e250)]);
