@@ -5,6 +5,7 @@
 
 mod blocked;
 mod oracle;
+mod pivot;
 mod variants;
 
 use super::input::Input;

@@ -4,7 +4,7 @@
 //! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
 //! word, clears L and copies A to U, which the document does on the host.
 
-use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order};
+use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, pivot};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
@@ -86,12 +86,13 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/blocked-pad",
             "lu/pivot-rows",
             "lu/pivot-panel",
+            "lu/pivot-apply",
             "lu/pivot-store",
             "lu/pivot-finish",
             "lu/blocked-solve",
             "lu/blocked-update",
         ],
-        program: blocked::with_pivoting,
+        program: pivot::with_pivoting,
     },
     Variant {
         name: "blocked-pivot-texel",
@@ -103,12 +104,13 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/blocked-pad",
             "lu/pivot-rows",
             "lu/pivot-panel",
+            "lu/pivot-apply",
             "lu/pivot-store",
             "lu/pivot-finish",
             "lu/blocked-solve",
             "lu/blocked-update-texel",
         ],
-        program: blocked::with_pivoting,
+        program: pivot::with_pivoting,
     },
 ];
 

@@ -1,0 +1,262 @@
+//! The schedule of `blocked-pivot`: [`super::blocked`]'s with rows that stay where they are and are found through a list.
+
+use super::blocked::{Area, INNER, Panel, Schedule, Side, Solve, Target, arguments, update_tile};
+use super::{L, ROWS, STATUS, U, order};
+use crate::algorithms::CaseSpec;
+use crate::algorithms::matmul::Tile;
+use crate::basis::dtype::DType;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::kernel::program::{BufferId, Dispatch, Program, fold};
+use crate::kernel::shaders::Shader;
+
+/// What the dispatches for one inner block leave each other.
+#[derive(Clone, Copy)]
+struct Chosen {
+    /// Rows of U of its pivots.
+    corner: BufferId,
+    /// Their positions.
+    places: BufferId,
+}
+
+/// The program of `blocked-pivot`. An inner block of columns is factorised by one work-group, from its columns in P, some
+/// columns in a dispatch; all work-groups bring the others of the block up to date in between. Then rows of U are solved for, and
+/// the next inner block is updated on its way to P. What is left of the last outer block's update runs beside the one
+/// work-group, a slice for each of its dispatches.
+pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let [pad, identity, panel, apply, store, finish, solve, update] = shaders else {
+        unreachable!("the table has eight kernels")
+    };
+    let n = order(case.size).unwrap_or_default();
+    let width = pivot_width(n, device);
+    let mut schedule = Schedule::new(case, device, width);
+    let panels = schedule.panels_with_rows();
+    let corner = schedule.own("rows of U of an inner block", DType::F32, INNER * INNER);
+    let chosen = Chosen { corner, places: schedule.own("its pivots", DType::I32, INNER) };
+    schedule.pad(pad);
+    let stride = schedule.stride;
+    begin_with_pivoting(&mut schedule, [identity, update], panels);
+    let inner = width / INNER;
+    for (block, first) in (0..stride).step_by(width as usize).enumerate() {
+        let (own, last) = (panels[block % 2], panels[(block + 1) % 2]);
+        let rest = first + width;
+        for j in 0..inner {
+            let (top, plane) = (first + j * INNER, j * INNER);
+            let shape = PanelShape::new(stride - top, schedule.subgroup, device);
+            let parts = INNER / shape.at_once;
+            for part in 0..parts {
+                let range = part * shape.at_once..(part + 1) * shape.at_once;
+                if part > 0 {
+                    let dispatch = schedule.apply(apply, own, chosen, [top, plane, range.start, shape.at_once]);
+                    schedule.push(dispatch);
+                }
+                let dispatch = schedule.pivots(panel, own, chosen, &shape, [top, plane, range.start, range.end]);
+                schedule.push(dispatch);
+                if j == 0 && part == 0 && block > 0 {
+                    let dispatch = schedule.store(store, last, first - width);
+                    schedule.push(dispatch.beside());
+                }
+                // The first inner block of these columns is in P.
+                let tile = update_tile(stride - first, device);
+                let slice = slice(first + INNER..stride, j * parts + part, inner * parts, u64::from(tile.bn));
+                if block > 0 && !slice.is_empty() {
+                    let area = Area { top: first, left: slice.start, right: slice.end, plane: 0, depth: width };
+                    let dispatch = schedule.update(update, last, tile, area, Target::Matrix { corner: 0 });
+                    schedule.push(dispatch.beside());
+                }
+            }
+            if j + 1 == inner {
+                break;
+            }
+            let (left, end) = (top + INNER, rest);
+            let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
+            let dispatch = schedule.solve(solve, own, upper);
+            schedule.push(dispatch);
+            let area = Area { top: left, left, right: left + INNER, plane, depth: INNER };
+            let to = Target::Panel { to: own, plane: plane + INNER };
+            let dispatch = schedule.update(update, own, panel_tile(device), area, to);
+            schedule.push(dispatch);
+            if left + INNER < end {
+                let area = Area { left: left + INNER, right: end, ..area };
+                let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Matrix { corner: 0 });
+                schedule.push(dispatch.beside());
+            }
+        }
+        if rest < stride {
+            let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
+            let dispatch = schedule.solve(solve, own, upper);
+            schedule.push(dispatch);
+            let area = Area { top: rest, left: rest, right: rest + INNER, plane: 0, depth: width };
+            let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Panel { to: last, plane: 0 });
+            schedule.push(dispatch);
+        } else {
+            end_with_pivoting(&mut schedule, [store, finish], own, first);
+        }
+    }
+    schedule.program()
+}
+
+/// Lists the rows as they lie, and brings the first inner block to P: by an update by nothing.
+fn begin_with_pivoting(schedule: &mut Schedule<'_>, [identity, update]: [&'static Shader; 2], panels: [Panel; 2]) {
+    let stride = schedule.stride;
+    let rows = panels[1].rows.unwrap_or(ROWS);
+    let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
+    let whole = Area { top: 0, left: 0, right: INNER, plane: 0, depth: 0 };
+    let first_panel = Target::Panel { to: panels[0], plane: 0 };
+    let dispatch = schedule.update(update, panels[1], panel_tile(schedule.device), whole, first_panel);
+    schedule.push(dispatch);
+}
+
+/// Stores the last panel, which begins at column `first`, and gathers L in the order of its rows.
+fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Shader; 2], own: Panel, first: u64) {
+    let (n, stride) = (schedule.n, schedule.stride);
+    let dispatch = schedule.store(store, own, first);
+    schedule.push(dispatch);
+    let buffers = [("W", schedule.w), ("L", L), ("order", ROWS)];
+    let [y, z] = fold(n, schedule.device.limits.group_count[1]);
+    let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]));
+}
+
+impl Schedule<'_> {
+    /// Two panels that list the rows at their positions.
+    fn panels_with_rows(&mut self) -> [Panel; 2] {
+        let mut panels = self.panels();
+        for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
+            panel.rows = Some(self.own(name, DType::I32, self.stride));
+        }
+        panels
+    }
+
+    /// Factorises columns `from..to` of the inner block at `first`, which is in P from `plane` on.
+    fn pivots(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        chosen: Chosen,
+        shape: &PanelShape,
+        [first, plane, from, to]: [u64; 4],
+    ) -> Dispatch {
+        let rows = own.rows.unwrap_or(ROWS);
+        let buffers =
+            [("P", own.p), ("rows", rows), ("status", STATUS), ("corner", chosen.corner), ("chosen", chosen.places)];
+        let numbers =
+            [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("from", from), ("to", to)];
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([shape.lanes, 1, 1])
+            .subgroups_of(self.subgroup)
+            .constant("ROWS", shape.held)
+            .constant("COLUMNS", shape.columns)
+            .constant("MICRO", shape.micro)
+            .constant("SUBGROUP", self.subgroup)
+            .constant("BALLOT", shape.ballot)
+            .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
+    }
+
+    /// Brings the columns of an inner block from `to` on up to date with the `depth` before them.
+    fn apply(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        chosen: Chosen,
+        [first, plane, to, depth]: [u64; 4],
+    ) -> Dispatch {
+        let buffers = [("P", own.p), ("corner", chosen.corner), ("chosen", chosen.places)];
+        let numbers = [("stride", self.stride), ("first", first), ("plane", plane), ("to", to)];
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([128, 1, 1])
+            .groups([(self.stride - first).div_ceil(64), 1, 1])
+            .constant("DEPTH", depth as u32)
+            .loops(INNER)
+    }
+
+    /// Brings the outer block at `first` from P to W and U.
+    fn store(&self, shader: &'static Shader, own: Panel, first: u64) -> Dispatch {
+        let buffers = [("W", self.w), ("P", own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
+        let numbers = [("n", self.n), ("stride", self.stride), ("first", first)];
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([256, 1, 1])
+            .groups([(self.stride - first) / INNER, self.width / INNER, 1])
+            .loops(8)
+    }
+}
+
+/// How a work-group factorises an inner block.
+#[derive(Clone, Copy, Debug)]
+struct PanelShape {
+    /// Invocations.
+    lanes: u32,
+    /// Rows that each of them holds in registers.
+    held: u32,
+    /// Columns that are in registers at a time.
+    columns: u32,
+    /// Columns that a step works on.
+    micro: u32,
+    /// Columns that it factorises in a dispatch.
+    at_once: u64,
+    ballot: u32,
+}
+
+impl PanelShape {
+    /// For a block of so many rows.
+    fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+        let [most, at_once] = match (device.kind, rows) {
+            (DeviceKind::Cpu, ..=8192) => [256, 32],
+            (DeviceKind::Cpu, ..=16_384) => [512, 32],
+            (_, ..=2048) => [256, 32],
+            (_, ..=4096) => [512, 16],
+            (_, ..=16384) => [512, 8],
+            _ => [1024, 8],
+        };
+        let (mut micro, mut forced, mut ballot) = (8, None, 0);
+        let (mut most, mut at_once) = (most as u32, at_once as u64);
+        // EXPERIMENT: rows:lanes,columns,micro,at once,ballot
+        if let Ok(text) = std::env::var("X_SHAPE") {
+            for entry in text.split(';') {
+                let Some((limit, shape)) = entry.split_once(':') else { continue };
+                if rows <= limit.parse::<u64>().unwrap() {
+                    let v: Vec<u32> = shape.split(',').map(|v| v.parse().unwrap()).collect();
+                    (most, forced, micro, at_once, ballot) = (v[0], Some(v[1]), v[2], u64::from(v[3]), v[4]);
+                    break;
+                }
+            }
+        }
+        let lanes = ((rows / 4).next_power_of_two() as u32).clamp(subgroup.max(64), most);
+        let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
+        let columns = forced.unwrap_or((most_values(lanes) / held).clamp(1, INNER as u32));
+        Self { lanes, held, columns, micro: columns.min(micro), at_once: at_once.max(u64::from(columns)), ballot }
+    }
+}
+
+/// Elements that an invocation of a group of so many can hold in registers.
+fn most_values(lanes: u32) -> u32 {
+    32768 / lanes.max(256)
+}
+
+/// Part `index` of `parts` of some columns, whole tiles of them.
+fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile: u64) -> std::ops::Range<u64> {
+    let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
+    let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
+    at(index)..at(index + 1)
+}
+
+/// Columns of an outer block with pivoting.
+fn pivot_width(n: u64, device: &DeviceInfo) -> u64 {
+    if let Ok(text) = std::env::var("X_WIDTH") {
+        return text.parse().unwrap();
+    }
+    match (device.kind, n) {
+        (_, ..=INNER) => 32,
+        (DeviceKind::Cpu, _) => 64,
+        (_, ..=4096) => 32,
+        _ => 128,
+    }
+}
+
+/// The tile of an update of 32 columns.
+fn panel_tile(device: &DeviceInfo) -> Tile {
+    if device.kind == DeviceKind::Cpu {
+        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 };
+    }
+    Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4 }
+}
