@@ -12,10 +12,6 @@
 // Mapping: one work-group; an invocation has quads of rows, LANES quads apart.
 #version 460
 #extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_arithmetic : require
-#extension GL_KHR_shader_subgroup_ballot : require
-#extension GL_KHR_shader_subgroup_shuffle : require
 #pragma dtypes f32
 #include "lu-blocked.glsl"
 
@@ -38,16 +34,8 @@ layout(push_constant, scalar) uniform Arguments {
     uint from, to;  // the columns of it to factorise; those before have been, and these are up to date with them
 };
 
-const uint LANES = gl_WorkGroupSize.x;
-const uint GROUPS = LANES / SUBGROUP;
-const uint QUADS = (MICRO + 3) / 4;
-const uint LINE = INNER + 1;
+#include "lu-pivots.glsl"
 
-shared uvec2 candidates[2 * GROUPS];      // magnitudes as integers, and positions from `first` on
-shared vec4 lines[2 * GROUPS * QUADS];    // their rows
-shared uint pivots[INNER];                // positions from `first` on
-shared float lower[INNER * LINE];         // rows of L of some pivots
-shared float upper[INNER * INNER];        // rows of U of the pivots
 shared uint taken[LANES];                 // of the rows of an invocation, those that have been pivots
 shared uint stays[INNER];                 // whether a row of the first 32 is a pivot
 shared uint sources[2 * INNER], targets[2 * INNER], moved;
@@ -57,10 +45,6 @@ void barrier_of_memory() {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
                    gl_SemanticsAcquireRelease);
 }
-
-// The invocation that has a position, and which of its rows it is.
-uint owner(uint place) { return place / 4 % LANES; }
-uint row_of_owner(uint place) { return place / (4 * LANES) * 4 + place % 4; }
 
 // Where the quad q of an invocation's rows is in a column of P; beyond the end, the last.
 uint quad(uint column, uint q, uint lane) {
@@ -77,13 +61,9 @@ void main() {
         atomicOr(taken[owner(pivots[i])], 1u << row_of_owner(pivots[i]));
     }
     barrier();
-    uint done = taken[lane];  // a bit for each of its rows, 32 at most
-#define DONE(r) ((done >> (r) & 1u) != 0)
-#define OFFSET(r) ((r) / 4 * 4 * LANES + (r) % 4)
-#define X(r, d) x[(r) * COLUMNS + (d)]
+    done = taken[lane];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) if (first + OFFSET(r) + lane * 4 >= stride) done |= 1u << r;
 
-    float x[ROWS * COLUMNS];
     for (uint s = from; s < to; s += COLUMNS) {
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
             [[unroll]] for (uint q = 0; q < ROWS / 4; ++q) {
@@ -101,69 +81,7 @@ void main() {
         }
 
         for (uint m = s; m < s + COLUMNS; m += MICRO) {
-            // What is done is zero from then on: it is no pivot, and what is taken from it is zero times something.
-            [[unroll]] for (uint c = 0; c < MICRO; ++c) {
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) = DONE(r) ? 0.0 : X(r, c);
-            }
-            // The columns move through the registers: the one to be factorised is always the first, and what is left of each
-            // other is written a column further down, the factors behind them. So places are constants in a loop that remains one.
-            for (uint c = 0; c < MICRO; ++c) {
-                // Two sets of candidates, so that one barrier a column is enough.
-                uint set = c % 2 * GROUPS, key = 0, best = 0;
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                    uint own = floatBitsToUint(X(r, 0)) & 0x7fffffffu;
-                    best = own > key ? OFFSET(r) : best;
-                    key = max(key, own);
-                }
-                uint top = subgroupMax(key), place = lane * 4 + best;
-                bool leads;
-                if (BALLOT != 0) {
-                    leads = gl_SubgroupInvocationID == subgroupBallotFindLSB(subgroupBallot(key == top));
-                } else {
-                    uint least = subgroupMin(key == top ? place : ~0u);
-                    leads = key == top && place == least;
-                }
-                if (leads) {
-                    candidates[set + gl_SubgroupID] = uvec2(top, place);
-                    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                        if (best != OFFSET(r)) continue;
-                        [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-                            vec4 line;
-                            // Behind the columns that are left are factors, which stay as they are.
-                            [[unroll]] for (uint j = 0; j < 4; ++j) {
-                                line[j] = 4 * q + j + c < MICRO ? X(r, min(4 * q + j, MICRO - 1)) : 0.0;
-                            }
-                            lines[(set + gl_SubgroupID) * QUADS + q] = line;
-                        }
-                    }
-                }
-                barrier();
-                uvec2 candidate = uvec2(0, ~0u);
-                for (uint g = gl_SubgroupInvocationID; g < GROUPS; g += SUBGROUP) {
-                    uvec2 other = candidates[set + g];
-                    if (other.x > candidate.x || (other.x == candidate.x && other.y < candidate.y)) candidate = other;
-                }
-                uint where;
-                bool largest = candidate.x == subgroupMax(candidate.x);
-                if (BALLOT != 0) {
-                    where = subgroupShuffle(candidate.y, subgroupBallotFindLSB(subgroupBallot(largest)));
-                } else {
-                    where = subgroupMin(largest ? candidate.y : ~0u);
-                }
-                uint winner = set + owner(where) / SUBGROUP;
-                vec4 line[QUADS];
-                [[unroll]] for (uint q = 0; q < QUADS; ++q) line[q] = lines[winner * QUADS + q];
-                if (lane < MICRO - c) upper[(m + c) * INNER + m + c + lane] = lines[winner * QUADS + lane / 4][lane % 4];
-                if (lane == 0) pivots[m + c] = where;
-                uint own = owner(where) == lane ? row_of_owner(where) : ~0u;
-                done |= own < ROWS ? 1u << own : 0u;
-                Divisor by = divisor(line[0].x);
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                    float factor = own == r ? 1.0 : X(r, 0) * by.scale * by.reciprocal;
-                    [[unroll]] for (uint d = 1; d < MICRO; ++d) X(r, d - 1) = X(r, d) - factor * line[d / 4][d % 4];
-                    X(r, MICRO - 1) = factor;
-                }
-            }
+            factorise_micro(lane, m);
             [[unroll]] for (uint k = 0; k < MICRO; ++k) {
                 [[unroll]] for (uint q = 0; q < ROWS / 4; ++q) {
                     vec4 values = vec4(X(4 * q, k), X(4 * q + 1, k), X(4 * q + 2, k), X(4 * q + 3, k));
@@ -172,43 +90,7 @@ void main() {
             }
             barrier();
             if (lane < MICRO && first + m + lane < n) check_pivot(status, upper[(m + lane) * LINE], first + m + lane);
-            if (COLUMNS == MICRO || m + MICRO == s + COLUMNS) continue;
-
-            // The other columns in registers: the pivots' rows of them, from which U is solved for, then all.
-            for (uint i = 0; i < MICRO; ++i) {
-                if (owner(pivots[m + i]) != lane) continue;
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                    if (row_of_owner(pivots[m + i]) != r) continue;
-                    [[unroll]] for (uint k = 0; k < MICRO; ++k) lower[i * LINE + k] = X(r, k);
-                    [[unroll]] for (uint d = MICRO; d < COLUMNS; ++d) {
-                        if (m + d < s + COLUMNS) upper[(m + i) * INNER + m + d] = X(r, d);
-                    }
-                }
-            }
-            barrier();
-            uint column = m + MICRO + lane;
-            if (column < s + COLUMNS) {
-                float u[MICRO];
-                [[unroll]] for (uint i = 0; i < MICRO; ++i) {
-                    u[i] = upper[(m + i) * INNER + column];
-                    [[unroll]] for (uint k = 0; k < MICRO; ++k) if (k < i) u[i] -= lower[i * LINE + k] * u[k];
-                    upper[(m + i) * INNER + column] = u[i];
-                }
-            }
-            barrier();
-            float l[ROWS * MICRO];
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                [[unroll]] for (uint k = 0; k < MICRO; ++k) l[r * MICRO + k] = X(r, k);
-            }
-            [[unroll]] for (uint d = MICRO; d < COLUMNS; ++d) {
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, d - MICRO) = X(r, d);
-                // Columns that are none repeat the last.
-                uint from_row = m * INNER + min(m + d, s + COLUMNS - 1);
-                [[unroll]] for (uint k = 0; k < MICRO; ++k) {
-                    float u = upper[from_row + k * INNER];
-                    [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, d - MICRO) -= l[r * MICRO + k] * u;
-                }
-            }
+            if (m + MICRO < s + COLUMNS) follow_micro(lane, m, s + COLUMNS);
         }
         barrier_of_memory();
         // The pivots' rows of U in the columns to come.

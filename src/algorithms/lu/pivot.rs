@@ -16,22 +16,42 @@ struct Chosen {
     corner: BufferId,
     /// Their positions.
     places: BufferId,
+    /// The candidates of a tournament and their positions, of even and of odd rounds.
+    candidates: Option<[(BufferId, BufferId); 2]>,
 }
 
-/// The program of `blocked-pivot`. An inner block of columns is factorised by one work-group, from its columns in P, some
+/// Which row becomes a pivot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// The largest of its column.
+    Partial,
+    /// In panels of more rows than a work-group holds, whoever is left when groups of rows have had their pivots as candidates.
+    Tournament,
+}
+
+/// The program of `tournament`.
+pub(super) fn with_tournaments(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    factorisation(shaders, case, device, Rule::Tournament)
+}
+
+/// The program of `blocked-pivot`.
+pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    factorisation(shaders, case, device, Rule::Partial)
+}
+
+/// An inner block of columns is factorised by one work-group, from its columns in P, some
 /// columns in a dispatch; all work-groups bring the others of the block up to date in between. Then rows of U are solved for, and
 /// the next inner block is updated on its way to P. What is left of the last outer block's update runs beside the one
 /// work-group, a slice for each of its dispatches.
-pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [pad, identity, panel, apply, store, finish, solve, update] = shaders else {
-        unreachable!("the table has eight kernels")
+fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, rule: Rule) -> Program {
+    let [pad, identity, store, finish, solve, update, kernels @ ..] = shaders else {
+        unreachable!("the table has more kernels")
     };
     let n = order(case.size).unwrap_or_default();
     let width = pivot_width(n, device);
     let mut schedule = Schedule::new(case, device, width);
     let panels = schedule.panels_with_rows();
-    let corner = schedule.own("rows of U of an inner block", DType::F32, INNER * INNER);
-    let chosen = Chosen { corner, places: schedule.own("its pivots", DType::I32, INNER) };
+    let chosen = schedule.chosen(rule);
     schedule.pad(pad);
     let stride = schedule.stride;
     begin_with_pivoting(&mut schedule, [identity, update], panels);
@@ -41,23 +61,18 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
         let rest = first + width;
         for j in 0..inner {
             let (top, plane) = (first + j * INNER, j * INNER);
-            let shape = PanelShape::new(stride - top, schedule.subgroup, device);
-            let parts = INNER / shape.at_once;
-            for part in 0..parts {
-                let range = part * shape.at_once..(part + 1) * shape.at_once;
-                if part > 0 {
-                    let dispatch = schedule.apply(apply, own, chosen, [top, plane, range.start, shape.at_once]);
-                    schedule.push(dispatch);
-                }
-                let dispatch = schedule.pivots(panel, own, chosen, &shape, [top, plane, range.start, range.end]);
-                schedule.push(dispatch);
+            let stages = schedule.stages(kernels, own, chosen, [top, plane]);
+            let parts = stages.len() as u64;
+            for (part, stage) in stages.into_iter().enumerate() {
+                schedule.push(stage);
                 if j == 0 && part == 0 && block > 0 {
                     let dispatch = schedule.store(store, last, first - width);
                     schedule.push(dispatch.beside());
                 }
                 // The first inner block of these columns is in P.
                 let tile = update_tile(stride - first, device);
-                let slice = slice(first + INNER..stride, j * parts + part, inner * parts, u64::from(tile.bn));
+                let part = j * parts + part as u64;
+                let slice = slice(first + INNER..stride, part, inner * parts, u64::from(tile.bn));
                 if block > 0 && !slice.is_empty() {
                     let area = Area { top: first, left: slice.start, right: slice.end, plane: 0, depth: width };
                     let dispatch = schedule.update(update, last, tile, area, Target::Matrix { corner: 0 });
@@ -119,6 +134,104 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
 }
 
 impl Schedule<'_> {
+    fn chosen(&mut self, rule: Rule) -> Chosen {
+        let corner = self.own("rows of U of an inner block", DType::F32, INNER * INNER);
+        let places = self.own("its pivots", DType::I32, INNER);
+        let candidates = (rule == Rule::Tournament).then(|| {
+            [("even candidates", "their rows"), ("odd candidates", "their rows ")].map(|(values, names)| {
+                (self.own(values, DType::F32, INNER * MOST_CANDIDATES), self.own(names, DType::I32, MOST_CANDIDATES))
+            })
+        });
+        Chosen { corner, places, candidates }
+    }
+
+    /// The dispatches that factorise the inner block at `first`, each waiting for the one before.
+    fn stages(
+        &self,
+        kernels: &[&'static Shader],
+        own: Panel,
+        chosen: Chosen,
+        [first, plane]: [u64; 2],
+    ) -> Vec<Dispatch> {
+        let rows = self.stride - first;
+        if let ([.., round, below], Some(candidates)) = (kernels, chosen.candidates)
+            && rows > tournament_from(self.device)
+        {
+            return self.tournament([round, below], own, chosen, candidates, [first, plane]);
+        }
+        let shape = PanelShape::new(rows, self.subgroup, self.device);
+        let mut stages = vec![];
+        for from in (0..INNER).step_by(shape.at_once as usize) {
+            if from > 0 {
+                stages.push(self.apply(kernels[1], own, chosen, [first, plane, from, shape.at_once]));
+            }
+            stages.push(self.pivots(kernels[0], own, chosen, &shape, [first, plane, from, from + shape.at_once]));
+        }
+        stages
+    }
+
+    /// A tournament for the inner block at `first`, and L below its pivots.
+    fn tournament(
+        &self,
+        [round, below]: [&'static Shader; 2],
+        own: Panel,
+        chosen: Chosen,
+        candidates: [(BufferId, BufferId); 2],
+        [first, plane]: [u64; 2],
+    ) -> Vec<Dispatch> {
+        let (mut count, mut stages) = (self.stride - first, vec![]);
+        loop {
+            let at = stages.len();
+            let (to, names) = (candidates[at % 2], candidates[(at + 1) % 2]);
+            let from = if at == 0 { own.p } else { names.0 };
+            let [from_line, start] = if at == 0 { [self.stride, plane * self.stride + first] } else { [MOST_CANDIDATES, 0] };
+            let last = at > 0 && count <= MOST_AT_ONCE;
+            let lanes = if last { count / 4 } else { count.div_ceil(4 * INNER).max(least_lanes()) };
+            let lanes = lanes.next_power_of_two().clamp(u64::from(self.subgroup.max(32)), MOST_AT_ONCE / 4);
+            let groups = count.div_ceil(4 * lanes);
+            let buffers = [
+                ("from", from),
+                ("to", if last { chosen.corner } else { to.0 }),
+                ("names", names.1),
+                ("places", if last { chosen.places } else { to.1 }),
+                ("status", STATUS),
+            ];
+            let numbers = [
+                ("n", self.n),
+                ("first", first),
+                ("from_line", from_line),
+                ("start", start),
+                ("count", count),
+                ("to_line", MOST_CANDIDATES),
+            ];
+            let dispatch = Dispatch::new(round, &arguments(&buffers, &numbers))
+                .group_size([lanes as u32, 1, 1])
+                .groups([groups, 1, 1])
+                .subgroups_of(self.subgroup)
+                .constant("SUBGROUP", self.subgroup)
+                .constant("ROUND", u32::from(at > 0))
+                .constant("LAST", u32::from(last))
+                .loops(4 * INNER * INNER);
+            stages.push(dispatch);
+            if last {
+                break;
+            }
+            count = groups * INNER;
+        }
+        let buffers = [
+            ("P", own.p),
+            ("corner", chosen.corner),
+            ("chosen", chosen.places),
+            ("rows", own.rows.unwrap_or(ROWS)),
+        ];
+        let numbers = [("stride", self.stride), ("first", first), ("plane", plane)];
+        let dispatch = Dispatch::new(below, &arguments(&buffers, &numbers));
+        stages.push(
+            dispatch.group_size([128, 1, 1]).groups([1 + (self.stride - first - INNER).div_ceil(128), 1, 1]).loops(200),
+        );
+        stages
+    }
+
     /// Two panels that list the rows at their positions.
     fn panels_with_rows(&mut self) -> [Panel; 2] {
         let mut panels = self.panels();
@@ -179,6 +292,23 @@ impl Schedule<'_> {
             .groups([(self.stride - first) / INNER, self.width / INNER, 1])
             .loops(8)
     }
+}
+
+/// The most candidates of a round of a tournament but the first.
+const MOST_CANDIDATES: u64 = 2048;
+/// The most that one work-group compares.
+const MOST_AT_ONCE: u64 = 1024;
+
+fn least_lanes() -> u64 {
+    std::env::var("X_LEAST").map_or(64, |v| v.parse().unwrap())
+}
+
+/// The most rows of an inner block that is factorised without a tournament.
+fn tournament_from(device: &DeviceInfo) -> u64 {
+    if let Ok(v) = std::env::var("X_TOUR") {
+        return v.parse().unwrap();
+    }
+    if device.kind == DeviceKind::Cpu { 256 } else { 2048 }
 }
 
 /// How a work-group factorises an inner block.
