@@ -20,7 +20,8 @@ layout(constant_id = 1) const uint ROWS = 4;
 layout(constant_id = 2) const uint COLUMNS = 32;
 layout(constant_id = 3) const uint MICRO = 8;
 layout(constant_id = 4) const uint SUBGROUP = 32;
-layout(constant_id = 5) const uint BALLOT = 0;
+layout(constant_id = 5) const uint DIRECT = 8;
+layout(constant_id = 6) const uint CUT = 0;
 
 layout(push_constant, scalar) uniform Arguments {
     Reals P;
@@ -35,6 +36,14 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 #include "lu-pivots.glsl"
+
+const uint ROOM = ROWS >= 16 ? 2 : ROWS >= 8 ? 4 : 8;
+const uint AT_ONCE = ROOM < MICRO ? ROOM : MICRO;  // columns that are subtracted at once
+
+// Where the second, third and fourth set of MICRO columns begins among those in registers, if there is one.
+const uint SECOND = COLUMNS > MICRO ? MICRO : 0;
+const uint THIRD = COLUMNS > 2 * MICRO ? 2 * MICRO : 0;
+const uint FOURTH = COLUMNS > 2 * MICRO ? 3 * MICRO : 0;
 
 shared uint taken[LANES];                 // of the rows of an invocation, those that have been pivots
 shared uint stays[INNER];                 // whether a row of the first 32 is a pivot
@@ -51,6 +60,21 @@ uint quad(uint column, uint q, uint lane) {
     return (column * stride + min(first + (q * LANES + lane) * 4, stride - 4)) / 4;
 }
 
+// Factorises the columns from `m` on of those in registers, which are columns `s` and on of the inner block.
+void micro(uint lane, uint m, uint s) {
+    if ((CUT & 4) == 0) factorise_micro(lane, m, s + m);
+    else if (lane < MICRO) pivots[s + m + lane] = s + m + lane;
+    [[unroll]] for (uint k = 0; k < MICRO; ++k) {
+        [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+            if (first + (q * LANES + lane) * 4 < stride) Quads(P).at[quad(plane + s + m + k, q, lane)] = X(q, m + k);
+        }
+    }
+    barrier();
+    uint own = s + m + lane;
+    if (lane < MICRO && first + own < n) check_pivot(status, UPPER(own, own), first + own);
+    if (m + MICRO < COLUMNS && (CUT & 8) == 0) follow_micro(lane, m, s + m, s + COLUMNS);
+}
+
 void main() {
     // Numbered by sub-group, so that a position tells the sub-group that has it.
     uint lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
@@ -62,63 +86,62 @@ void main() {
     }
     barrier();
     done = taken[lane];
-    [[unroll]] for (uint r = 0; r < ROWS; ++r) if (first + OFFSET(r) + lane * 4 >= stride) done |= 1u << r;
-
+    [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+        if (first + (q * LANES + lane) * 4 >= stride) done |= 15u << 4 * q;
+    }
     for (uint s = from; s < to; s += COLUMNS) {
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-            [[unroll]] for (uint q = 0; q < ROWS / 4; ++q) {
-                vec4 values = Quads(P).at[quad(plane + s + c, q, lane)];
-                [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];
-            }
+            [[unroll]] for (uint q = 0; q < QUADS; ++q) X(q, c) = Quads(P).at[quad(plane + s + c, q, lane)];
         }
-        for (uint k = from; k < s; ++k) {
-            vec4 l[ROWS / 4];
-            [[unroll]] for (uint q = 0; q < ROWS / 4; ++q) l[q] = Quads(P).at[quad(plane + k, q, lane)];
-            [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-                float u = upper[k * INNER + s + c];
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) -= l[r / 4][r % 4] * u;
+        // Several columns are on their way at once.
+        if ((CUT & 1) == 0) for (uint some = from; some < s; some += AT_ONCE) {
+            vec4 l[AT_ONCE * QUADS];
+            [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+                [[unroll]] for (uint q = 0; q < QUADS; ++q) l[k * QUADS + q] = Quads(P).at[quad(plane + some + k, q, lane)];
             }
-        }
-
-        for (uint m = s; m < s + COLUMNS; m += MICRO) {
-            factorise_micro(lane, m);
-            [[unroll]] for (uint k = 0; k < MICRO; ++k) {
-                [[unroll]] for (uint q = 0; q < ROWS / 4; ++q) {
-                    vec4 values = vec4(X(4 * q, k), X(4 * q + 1, k), X(4 * q + 2, k), X(4 * q + 3, k));
-                    if (first + (q * LANES + lane) * 4 < stride) Quads(P).at[quad(plane + m + k, q, lane)] = values;
+            [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+                [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
+                    float u = UPPER(some + k, s + c);
+                    [[unroll]] for (uint q = 0; q < QUADS; ++q) X(q, c) -= l[k * QUADS + q] * u;
                 }
             }
-            barrier();
-            if (lane < MICRO && first + m + lane < n) check_pivot(status, upper[(m + lane) * LINE], first + m + lane);
-            if (m + MICRO < s + COLUMNS) follow_micro(lane, m, s + COLUMNS);
+        }
+        // Each for itself, so that the places of columns among the registers are constants.
+        micro(lane, 0, s);
+        if (COLUMNS > MICRO) micro(lane, SECOND, s);
+        if (COLUMNS > 2 * MICRO) {
+            micro(lane, THIRD, s);
+            micro(lane, FOURTH, s);
         }
         barrier_of_memory();
         // The pivots' rows of U in the columns to come.
         uint next = s + COLUMNS, rest = to - next;
         if (rest == 0) break;
-        for (uint at = lane; at < COLUMNS * rest; at += LANES) {
-            upper[(s + at / rest) * INNER + next + at % rest] = P.at[(plane + next + at % rest) * stride + first + pivots[s + at / rest]];
-        }
-        for (uint at = lane; at < COLUMNS * (next - from); at += LANES) {
-            uint i = at % COLUMNS, k = from + at / COLUMNS;
-            lower[i * LINE + k] = P.at[(plane + k) * stride + first + pivots[s + i]];
+        if ((CUT & 2) != 0) continue;
+        // Raw in the columns to come, and L in those before.
+        uint wide = INNER - from;
+        for (uint at = lane; at < COLUMNS * wide; at += LANES) {
+            uint i = at / wide, d = from + at % wide;
+            float value = P.at[(plane + d) * stride + first + pivots[s + i]];
+            if (d < next) lower[i * LINE + d] = value;
+            else UPPER(s + i, d) = value;
         }
         barrier();
         if (s > from) {
             for (uint at = lane; at < COLUMNS * rest; at += LANES) {
                 uint i = at / rest, d = next + at % rest;
-                float sum = upper[(s + i) * INNER + d];
-                for (uint k = from; k < s; ++k) sum -= lower[i * LINE + k] * upper[k * INNER + d];
-                upper[(s + i) * INNER + d] = sum;
+                float sum = UPPER(s + i, d);
+                for (uint k = from; k < s; ++k) sum -= lower[i * LINE + k] * UPPER(k, d);
+                UPPER(s + i, d) = sum;
             }
             barrier();
         }
         for (uint d = next + lane; d < to; d += LANES) {
             float u[COLUMNS];
             [[unroll]] for (uint i = 0; i < COLUMNS; ++i) {
-                u[i] = upper[(s + i) * INNER + d];
+                u[i] = UPPER(s + i, d);
                 [[unroll]] for (uint k = 0; k < COLUMNS; ++k) if (k < i) u[i] -= lower[i * LINE + s + k] * u[k];
-                upper[(s + i) * INNER + d] = u[i];
+                UPPER(s + i, d) = u[i];
             }
         }
         barrier();
@@ -128,14 +151,15 @@ void main() {
         for (uint i = from + lane; i < to; i += LANES) chosen.at[i] = pivots[i];
         for (uint at = lane; at < (to - from) * INNER; at += LANES) {
             uint i = from + at / INNER, d = at % INNER;
-            if (d >= i && d < to) corner.at[i * INNER + d] = upper[i * INNER + d];
+            if (d >= i && d < to) corner.at[i * INNER + d] = UPPER(i, d);
         }
         return;
     }
+    if ((CUT & 16) != 0) return;
     // The rows of U, over what the steps have left there. Each begins with its pivot.
     for (uint at = lane; at < INNER * INNER; at += LANES) {
         uint i = at / INNER, d = at % INNER;
-        float value = i < from ? corner.at[at] : upper[at];
+        float value = i < from ? corner.at[at] : UPPER(i, d);
         if (d >= i) P.at[(plane + d) * stride + first + pivots[i]] = value;
     }
 

@@ -53,7 +53,8 @@ void exchange(uint lane) {
         targets[lane] = lane;
         if (pivots[lane] >= INNER) targets[INNER + vacated] = pivots[lane];
         if (stays[lane] == 0) sources[INNER + displaced] = lane;
-        if (lane == INNER - 1) moved = INNER + vacated + (pivots[lane] < INNER ? 0 : 1);
+        // They are as many as those, unless a column of zeros had no pivot: then one row is taken for two, which fails the case.
+        if (lane == INNER - 1) moved = INNER + min(vacated + (pivots[lane] < INNER ? 0 : 1), displaced + 1 - stays[lane]);
     }
     barrier();
 }

@@ -9,10 +9,10 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint ROWS = 4;
-layout(constant_id = 2) const uint COLUMNS = 32;
-layout(constant_id = 3) const uint MICRO = 8;
+const uint COLUMNS = 32;
+const uint MICRO = 8;
 layout(constant_id = 4) const uint SUBGROUP = 32;
-layout(constant_id = 5) const uint BALLOT = 1;
+layout(constant_id = 5) const uint DIRECT = 8;
 layout(constant_id = 6) const uint ROUND = 0;  // 0: the candidates are all rows
 layout(constant_id = 7) const uint LAST = 0;
 
@@ -42,37 +42,42 @@ uint quad(uint column, uint q, uint begin, uint lane) {
     return (start + column * from_line + min(begin + (q * LANES + lane) * 4, count - 4)) / 4;
 }
 
+// Factorises the columns from `m` on.
+void micro(uint lane, uint m, uint begin) {
+    factorise_micro(lane, m, m);
+    if (LAST != 0) {
+        [[unroll]] for (uint k = 0; k < MICRO; ++k) {
+            [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+                if (begin + (q * LANES + lane) * 4 < count) Quads(from).at[quad(m + k, q, begin, lane)] = X(q, m + k);
+            }
+        }
+    }
+    barrier();
+    if (m + MICRO < COLUMNS) follow_micro(lane, m, m, COLUMNS);
+}
+
 void main() {
     uint lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint begin = gl_WorkGroupID.x * LANES * ROWS;
     done = 0;
-    [[unroll]] for (uint r = 0; r < ROWS; ++r) if (begin + OFFSET(r) + lane * 4 >= count) done |= 1u << r;
+    [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+        if (begin + (q * LANES + lane) * 4 >= count) done |= 15u << 4 * q;
+    }
     [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-        [[unroll]] for (uint q = 0; q < ROWS / 4; ++q) {
-            vec4 values = Quads(from).at[quad(c, q, begin, lane)];
-            [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];
-        }
+        [[unroll]] for (uint q = 0; q < QUADS; ++q) X(q, c) = Quads(from).at[quad(c, q, begin, lane)];
     }
-    for (uint m = 0; m < INNER; m += MICRO) {
-        factorise_micro(lane, m);
-        if (LAST != 0) {
-            [[unroll]] for (uint k = 0; k < MICRO; ++k) {
-                [[unroll]] for (uint q = 0; q < ROWS / 4; ++q) {
-                    vec4 values = vec4(X(4 * q, k), X(4 * q + 1, k), X(4 * q + 2, k), X(4 * q + 3, k));
-                    if (begin + (q * LANES + lane) * 4 < count) Quads(from).at[quad(m + k, q, begin, lane)] = values;
-                }
-            }
-        }
-        barrier();
-        if (m + MICRO < INNER) follow_micro(lane, m, INNER);
-    }
+    // Each for itself, so that the places of columns among the registers are constants.
+    micro(lane, 0, begin);
+    micro(lane, MICRO, begin);
+    micro(lane, 2 * MICRO, begin);
+    micro(lane, 3 * MICRO, begin);
     if (LAST != 0) {
         barrier_of_memory();
         for (uint at = lane; at < INNER * INNER; at += LANES) {
             uint i = at / INNER, k = at % INNER;
-            to.at[at] = k < i ? from.at[start + k * from_line + pivots[i]] : upper[at];
+            to.at[at] = k < i ? from.at[start + k * from_line + pivots[i]] : UPPER(i, k);
         }
-        if (lane < INNER && first + lane < n) check_pivot(status, upper[lane * LINE], first + lane);
+        if (lane < INNER && first + lane < n) check_pivot(status, UPPER(lane, lane), first + lane);
     } else {
         for (uint at = lane; at < INNER * INNER; at += LANES) {
             uint i = at % INNER, c = at / INNER;

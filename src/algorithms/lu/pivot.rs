@@ -1,6 +1,7 @@
 //! The schedule of `blocked-pivot`: [`super::blocked`]'s with rows that stay where they are and are found through a list.
 
 use super::blocked::{Area, INNER, Panel, Schedule, Side, Solve, Target, arguments, update_tile};
+use super::oracle::LARGEST_MULTIPLIER;
 use super::{L, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::matmul::Tile;
@@ -31,12 +32,19 @@ enum Rule {
 
 /// The program of `tournament`.
 pub(super) fn with_tournaments(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    factorisation(shaders, case, device, Rule::Tournament)
+    let n = order(case.size).unwrap_or_default();
+    // A pivot of a tournament is the largest of its column where it was a candidate: what it left behind is bounded by
+    // 2^32 a round.
+    let rounds = 1 + u64::from(n > MOST_AT_ONCE) + u64::from(n > INNER * MOST_AT_ONCE);
+    let most = (INNER * rounds) as f64;
+    factorisation(shaders, case, device, Rule::Tournament).promising(LARGEST_MULTIPLIER, most.exp2())
 }
 
 /// The program of `blocked-pivot`.
 pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    factorisation(shaders, case, device, Rule::Partial)
+    // A quotient may be wrong by 2.5 units in the last place.
+    let most = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
+    factorisation(shaders, case, device, Rule::Partial).promising(LARGEST_MULTIPLIER, most)
 }
 
 /// An inner block of columns is factorised by one work-group, from its columns in P, some
@@ -262,7 +270,8 @@ impl Schedule<'_> {
             .constant("COLUMNS", shape.columns)
             .constant("MICRO", shape.micro)
             .constant("SUBGROUP", self.subgroup)
-            .constant("BALLOT", shape.ballot)
+            .constant(if shader.name.ends_with("inline") { "BALLOT" } else { "DIRECT" }, shape.ballot)
+            .constant(if shader.name.ends_with("inline") { "BALLOT" } else { "CUT" }, if shader.name.ends_with("inline") { 1 } else { std::env::var("X_CUT").map_or(0, |v| v.parse().unwrap()) })
             .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
