@@ -9,6 +9,7 @@ use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program, fold};
 use crate::kernel::shaders::Shader;
+use std::ops::Range;
 
 /// What the dispatches for one inner block leave each other.
 #[derive(Clone, Copy)]
@@ -47,10 +48,18 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     factorisation(shaders, case, device, Rule::Partial).promising(LARGEST_MULTIPLIER, most)
 }
 
-/// An inner block of columns is factorised by one work-group, from its columns in P, some
-/// columns in a dispatch; all work-groups bring the others of the block up to date in between. Then rows of U are solved for, and
-/// the next inner block is updated on its way to P. What is left of the last outer block's update runs beside the one
-/// work-group, a slice for each of its dispatches.
+/// A dispatch that others wait for.
+struct Stage {
+    dispatch: Dispatch,
+    /// Whether it keeps one work-group busy for so long that the others update a slice of W meanwhile.
+    long: bool,
+}
+
+/// An inner block of columns is factorised from its columns in P; then rows of U are solved for, and the next inner block is
+/// updated on its way to P. What is left of the last outer block's work runs beside the sequential stages of this one, slice by slice.
+///
+/// Where the stages of an inner block are two or more, the columns of the next outer block are among those that follow each inner
+/// block, so that at its end only 32 columns of L are left to follow.
 fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, rule: Rule) -> Program {
     let [pad, identity, store, finish, solve, update, kernels @ ..] = shaders else {
         unreachable!("the table has more kernels")
@@ -63,59 +72,114 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
     schedule.pad(pad);
     let stride = schedule.stride;
     begin_with_pivoting(&mut schedule, [identity, update], panels);
-    let inner = width / INNER;
+    // Whether the last outer block had the columns of this one follow it.
+    let mut followed = false;
     for (block, first) in (0..stride).step_by(width as usize).enumerate() {
         let (own, last) = (panels[block % 2], panels[(block + 1) % 2]);
         let rest = first + width;
-        for j in 0..inner {
-            let (top, plane) = (first + j * INNER, j * INNER);
-            let stages = schedule.stages(kernels, own, chosen, [top, plane]);
-            let parts = stages.len() as u64;
+        let ahead = (rest + width).min(stride);
+        let inner: Vec<_> = (0..width / INNER)
+            .map(|j| schedule.stages(kernels, own, chosen, [first + j * INNER, j * INNER]))
+            .collect();
+        let slots = |stages: &[Stage]| stages.iter().filter(|stage| stage.long).count();
+        let follow = width > INNER && slots(&inner[0]) >= 2;
+        let begin = if followed { rest } else { first + INNER };
+        let plan = Late {
+            begin,
+            soon: if follow { ahead } else { rest.max(begin) },
+            end: stride,
+            after_solve: followed,
+            tile: u64::from(update_tile(stride - first, device).bn),
+        };
+        let mut late = plan.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
+        for (j, stages) in inner.into_iter().enumerate() {
             for (part, stage) in stages.into_iter().enumerate() {
-                schedule.push(stage);
-                if j == 0 && part == 0 && block > 0 {
+                schedule.push(stage.dispatch);
+                if block == 0 || !stage.long {
+                    continue;
+                }
+                if j == 0 && part == 0 {
                     let dispatch = schedule.store(store, last, first - width);
                     schedule.push(dispatch.beside());
+                    if followed && rest < stride {
+                        let behind =
+                            Solve { side: Side::Upper, first: first - width, width, plane: 0, start: rest, end: stride };
+                        let dispatch = schedule.solve(solve, last, behind);
+                        schedule.push(dispatch.beside());
+                    }
                 }
-                // The first inner block of these columns is in P.
-                let tile = update_tile(stride - first, device);
-                let part = j * parts + part as u64;
-                let slice = slice(first + INNER..stride, part, inner * parts, u64::from(tile.bn));
-                if block > 0 && !slice.is_empty() {
+                for slice in late.next().unwrap_or_default() {
                     let area = Area { top: first, left: slice.start, right: slice.end, plane: 0, depth: width };
+                    let tile = update_tile(stride - first, device);
                     let dispatch = schedule.update(update, last, tile, area, Target::Matrix { corner: 0 });
                     schedule.push(dispatch.beside());
                 }
             }
-            if j + 1 == inner {
-                break;
-            }
-            let (left, end) = (top + INNER, rest);
-            let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
-            let dispatch = schedule.solve(solve, own, upper);
-            schedule.push(dispatch);
-            let area = Area { top: left, left, right: left + INNER, plane, depth: INNER };
-            let to = Target::Panel { to: own, plane: plane + INNER };
-            let dispatch = schedule.update(update, own, panel_tile(device), area, to);
-            schedule.push(dispatch);
-            if left + INNER < end {
-                let area = Area { left: left + INNER, right: end, ..area };
-                let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Matrix { corner: 0 });
-                schedule.push(dispatch.beside());
+            // What follows this inner block at once.
+            let (top, plane) = (first + j as u64 * INNER, j as u64 * INNER);
+            let left = top + INNER;
+            let (next, next_plane) = if left < rest { (own, plane + INNER) } else { (last, 0) };
+            if left == stride {
+                end_with_pivoting(&mut schedule, [store, finish], own, first);
+            } else if left < rest || follow {
+                let end = if follow { ahead } else { rest };
+                let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
+                let dispatch = schedule.solve(solve, own, upper);
+                schedule.push(dispatch);
+                let area = Area { top: left, left, right: left + INNER, plane, depth: INNER };
+                let to = Target::Panel { to: next, plane: next_plane };
+                let dispatch = schedule.update(update, own, panel_tile(device), area, to);
+                schedule.push(dispatch);
+                if left + INNER < end {
+                    let area = Area { left: left + INNER, right: end, ..area };
+                    let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Matrix { corner: 0 });
+                    schedule.push(dispatch.beside());
+                }
+            } else {
+                let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
+                let dispatch = schedule.solve(solve, own, upper);
+                schedule.push(dispatch);
+                let area = Area { top: rest, left: rest, right: rest + INNER, plane: 0, depth: width };
+                let to = Target::Panel { to: next, plane: 0 };
+                let dispatch = schedule.update(update, own, panel_tile(device), area, to);
+                schedule.push(dispatch);
             }
         }
-        if rest < stride {
-            let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
-            let dispatch = schedule.solve(solve, own, upper);
-            schedule.push(dispatch);
-            let area = Area { top: rest, left: rest, right: rest + INNER, plane: 0, depth: width };
-            let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Panel { to: last, plane: 0 });
-            schedule.push(dispatch);
-        } else {
-            end_with_pivoting(&mut schedule, [store, finish], own, first);
-        }
+        followed = follow;
     }
     schedule.program()
+}
+
+/// The columns that the last outer block has yet to update, while this one is factorised.
+#[derive(Clone, Copy)]
+struct Late {
+    begin: u64,
+    /// Those up to here follow the first inner block, and so must be up to date behind its stages.
+    soon: u64,
+    end: u64,
+    /// Whether its rows of U are solved for beside the first stage.
+    after_solve: bool,
+    tile: u64,
+}
+
+impl Late {
+    /// What is updated beside each of so many stages.
+    fn slices(self, stages: usize) -> Vec<Vec<Range<u64>>> {
+        let mut slices = vec![vec![]; stages];
+        let start = usize::from(self.after_solve);
+        if self.begin < self.soon {
+            slices[start].push(self.begin..self.soon);
+        }
+        let from = if start + 1 < stages && self.begin < self.soon { start + 1 } else { start };
+        let rest = self.soon.max(self.begin)..self.end;
+        for (index, slices) in slices[from..].iter_mut().enumerate() {
+            let slice = slice(rest.clone(), index as u64, (stages - from) as u64, self.tile);
+            if !slice.is_empty() {
+                slices.push(slice);
+            }
+        }
+        slices
+    }
 }
 
 /// Lists the rows as they lie, and brings the first inner block to P: by an update by nothing.
@@ -160,7 +224,7 @@ impl Schedule<'_> {
         own: Panel,
         chosen: Chosen,
         [first, plane]: [u64; 2],
-    ) -> Vec<Dispatch> {
+    ) -> Vec<Stage> {
         let rows = self.stride - first;
         if let ([.., round, below], Some(candidates)) = (kernels, chosen.candidates)
             && rows > tournament_from(self.device)
@@ -171,9 +235,11 @@ impl Schedule<'_> {
         let mut stages = vec![];
         for from in (0..INNER).step_by(shape.at_once as usize) {
             if from > 0 {
-                stages.push(self.apply(kernels[1], own, chosen, [first, plane, from, shape.at_once]));
+                let dispatch = self.apply(kernels[1], own, chosen, [first, plane, from, shape.at_once]);
+                stages.push(Stage { dispatch, long: false });
             }
-            stages.push(self.pivots(kernels[0], own, chosen, &shape, [first, plane, from, from + shape.at_once]));
+            let dispatch = self.pivots(kernels[0], own, chosen, &shape, [first, plane, from, from + shape.at_once]);
+            stages.push(Stage { dispatch, long: true });
         }
         stages
     }
@@ -186,7 +252,7 @@ impl Schedule<'_> {
         chosen: Chosen,
         candidates: [(BufferId, BufferId); 2],
         [first, plane]: [u64; 2],
-    ) -> Vec<Dispatch> {
+    ) -> Vec<Stage> {
         let (mut count, mut stages) = (self.stride - first, vec![]);
         loop {
             let at = stages.len();
@@ -220,7 +286,7 @@ impl Schedule<'_> {
                 .constant("ROUND", u32::from(at > 0))
                 .constant("LAST", u32::from(last))
                 .loops(4 * INNER * INNER);
-            stages.push(dispatch);
+            stages.push(Stage { dispatch, long: true });
             if last {
                 break;
             }
@@ -234,9 +300,9 @@ impl Schedule<'_> {
         ];
         let numbers = [("stride", self.stride), ("first", first), ("plane", plane)];
         let dispatch = Dispatch::new(below, &arguments(&buffers, &numbers));
-        stages.push(
-            dispatch.group_size([128, 1, 1]).groups([1 + (self.stride - first - INNER).div_ceil(128), 1, 1]).loops(200),
-        );
+        let groups = 1 + (self.stride - first - INNER).div_ceil(128);
+        let dispatch = dispatch.group_size([128, 1, 1]).groups([groups, 1, 1]).loops(200);
+        stages.push(Stage { dispatch, long: false });
         stages
     }
 
@@ -373,7 +439,7 @@ fn most_values(lanes: u32) -> u32 {
 }
 
 /// Part `index` of `parts` of some columns, whole tiles of them.
-fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile: u64) -> std::ops::Range<u64> {
+fn slice(columns: Range<u64>, index: u64, parts: u64, tile: u64) -> Range<u64> {
     let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
     let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
     at(index)..at(index + 1)
