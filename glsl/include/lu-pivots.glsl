@@ -37,6 +37,9 @@ uint done;  // a bit for each row that has been a pivot, or is none; 32 at most
 uint owner(uint place) { return place / 4 % LANES; }
 uint row_of_owner(uint place) { return place / (4 * LANES) * 4 + place % 4; }
 
+// Element j of a quad, without an index that would put registers into memory.
+float element(vec4 quad, uint j) { return j < 2 ? (j == 0 ? quad.x : quad.y) : (j == 2 ? quad.z : quad.w); }
+
 // What is done is zero from then on: it is no pivot, and what is taken from it is zero times something.
 void clear_done(uint m) {
     [[unroll]] for (uint c = 0; c < MICRO; ++c) {
@@ -65,15 +68,16 @@ void factorise_micro(uint lane, uint m, uint column) {
         uint top = subgroupMax(key);
         if (gl_SubgroupInvocationID == subgroupBallotFindLSB(subgroupBallot(key == top))) {
             candidates[set + gl_SubgroupID] = uvec2(top, lane * 4 + best);
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                if (best != OFFSET(r)) continue;
-                [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) {
+            [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+                if (best / (4 * LANES) != q) continue;
+                // Behind the columns that are left are factors, which stay as they are.
+                [[unroll]] for (uint d = 0; d < MICRO; d += 4) {
                     vec4 line;
-                    // Behind the columns that are left are factors, which stay as they are.
                     [[unroll]] for (uint j = 0; j < 4; ++j) {
-                        line[j] = 4 * q + j + c < MICRO ? X(r / 4, m + min(4 * q + j, MICRO - 1))[r % 4] : 0.0;
+                        float value = element(X(q, m + (d + j < MICRO ? d + j : 0)), best % 4);
+                        line[j] = d + j + c < MICRO ? value : 0.0;
                     }
-                    lines[(set + gl_SubgroupID) * LINE_QUADS + q] = line;
+                    lines[(set + gl_SubgroupID) * LINE_QUADS + d / 4] = line;
                 }
             }
         }
@@ -121,11 +125,13 @@ void follow_micro(uint lane, uint m, uint column, uint end) {
     for (uint i = 0; i < MICRO; ++i) {
         uint place = pivots[column + i];
         if (owner(place) != lane) continue;
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            if (row_of_owner(place) != r) continue;
+        uint row = row_of_owner(place);
+        [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+            if (row / 4 != q) continue;
             [[unroll]] for (uint d = 0; d < COLUMNS; ++d) {
-                if (d >= m && d < m + MICRO) lower[i * LINE + d - m] = X(r / 4, d)[r % 4];
-                if (d >= m + MICRO) UPPER(column + i, column + d - m) = X(r / 4, d)[r % 4];
+                float value = element(X(q, d), row % 4);
+                if (d >= m && d < m + MICRO) lower[i * LINE + d - m] = value;
+                if (d >= m + MICRO) UPPER(column + i, column + d - m) = value;
             }
         }
     }

@@ -116,7 +116,7 @@ void main() {
         barrier_of_memory();
         // The pivots' rows of U in the columns to come.
         uint next = s + COLUMNS, rest = to - next;
-        if (rest == 0) break;
+        if (COLUMNS == INNER || rest == 0) break;
         if ((CUT & 2) != 0) continue;
         // Raw in the columns to come, and L in those before.
         uint wide = INNER - from;
