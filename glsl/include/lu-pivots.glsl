@@ -16,7 +16,7 @@ const uint GROUPS = LANES / SUBGROUP;
 const uint QUADS = ROWS / 4;                  // of an invocation's rows
 const uint LINE_QUADS = (MICRO + 3) / 4;
 const uint LINE = INNER + 1;
-const bool FEW = GROUPS <= DIRECT;
+const bool FEW = GROUPS <= 8;  // whose candidates are compared one by one
 const uint FIRST_GROUPS = FEW ? GROUPS : 1;
 
 shared uvec2 candidates[2 * GROUPS];          // magnitudes as integers, and places
@@ -26,9 +26,9 @@ shared float lower[INNER * LINE];             // rows of L of some of them
 shared vec4 upper[INNER * INNER / 4];         // their rows of U
 
 vec4 x[QUADS * COLUMNS];
-uint done;  // a bit for each row that has been a pivot, or is none; 32 at most
+uvec2 done;  // a bit for each row that has been a pivot, or is none; 64 at most
 
-#define DONE(r) ((done >> (r) & 1u) != 0)
+#define DONE(r) ((done[(r) / 32] >> (r) % 32 & 1u) != 0)
 #define OFFSET(r) ((r) / 4 * 4 * LANES + (r) % 4)
 #define X(q, d) x[(q) * COLUMNS + (d)]
 #define UPPER(i, d) upper[(i) * (INNER / 4) + (d) / 4][(d) % 4]
@@ -106,7 +106,7 @@ void factorise_micro(uint lane, uint m, uint column) {
         if (lane < MICRO - c) UPPER(column + c, column + c + lane) = lines[winner * LINE_QUADS + lane / 4][lane % 4];
         if (lane == 0) pivots[column + c] = where;
         uint own = owner(where) == lane ? row_of_owner(where) : ~0u;
-        done |= own < ROWS ? 1u << own : 0u;
+        done |= uvec2(own < 32 ? 1u << own : 0u, own >= 32 && own < ROWS ? 1u << own % 32 : 0u);
         // Where the largest is zero there is nothing to eliminate.
         Divisor by = divisor(line[0].x);
         if (line[0].x == 0.0) by.reciprocal = 0.0;

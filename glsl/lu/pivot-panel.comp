@@ -20,8 +20,6 @@ layout(constant_id = 1) const uint ROWS = 4;
 layout(constant_id = 2) const uint COLUMNS = 32;
 layout(constant_id = 3) const uint MICRO = 8;
 layout(constant_id = 4) const uint SUBGROUP = 32;
-layout(constant_id = 5) const uint DIRECT = 8;
-layout(constant_id = 6) const uint CUT = 0;
 
 layout(push_constant, scalar) uniform Arguments {
     Reals P;
@@ -45,7 +43,7 @@ const uint SECOND = COLUMNS > MICRO ? MICRO : 0;
 const uint THIRD = COLUMNS > 2 * MICRO ? 2 * MICRO : 0;
 const uint FOURTH = COLUMNS > 2 * MICRO ? 3 * MICRO : 0;
 
-shared uint taken[LANES];                 // of the rows of an invocation, those that have been pivots
+shared uint taken[2 * LANES];             // of the rows of an invocation, those that have been pivots
 shared uint stays[INNER];                 // whether a row of the first 32 is a pivot
 shared uint sources[2 * INNER], targets[2 * INNER], moved;
 
@@ -62,8 +60,7 @@ uint quad(uint column, uint q, uint lane) {
 
 // Factorises the columns from `m` on of those in registers, which are columns `s` and on of the inner block.
 void micro(uint lane, uint m, uint s) {
-    if ((CUT & 4) == 0) factorise_micro(lane, m, s + m);
-    else if (lane < MICRO) pivots[s + m + lane] = s + m + lane;
+    factorise_micro(lane, m, s + m);
     [[unroll]] for (uint k = 0; k < MICRO; ++k) {
         [[unroll]] for (uint q = 0; q < QUADS; ++q) {
             if (first + (q * LANES + lane) * 4 < stride) Quads(P).at[quad(plane + s + m + k, q, lane)] = X(q, m + k);
@@ -72,29 +69,31 @@ void micro(uint lane, uint m, uint s) {
     barrier();
     uint own = s + m + lane;
     if (lane < MICRO && first + own < n) check_pivot(status, UPPER(own, own), first + own);
-    if (m + MICRO < COLUMNS && (CUT & 8) == 0) follow_micro(lane, m, s + m, s + COLUMNS);
+    if (m + MICRO < COLUMNS) follow_micro(lane, m, s + m, s + COLUMNS);
 }
 
 void main() {
     // Numbered by sub-group, so that a position tells the sub-group that has it.
     uint lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    taken[lane] = 0;
+    taken[2 * lane] = 0;
+    taken[2 * lane + 1] = 0;
     barrier();
     for (uint i = lane; i < from; i += LANES) {
         pivots[i] = chosen.at[i];
-        atomicOr(taken[owner(pivots[i])], 1u << row_of_owner(pivots[i]));
+        uint row = row_of_owner(pivots[i]);
+        atomicOr(taken[2 * owner(pivots[i]) + row / 32], 1u << row % 32);
     }
     barrier();
-    done = taken[lane];
+    done = uvec2(taken[2 * lane], taken[2 * lane + 1]);
     [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-        if (first + (q * LANES + lane) * 4 >= stride) done |= 15u << 4 * q;
+        if (first + (q * LANES + lane) * 4 >= stride) done[q / 8] |= 15u << 4 * (q % 8);
     }
     for (uint s = from; s < to; s += COLUMNS) {
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
             [[unroll]] for (uint q = 0; q < QUADS; ++q) X(q, c) = Quads(P).at[quad(plane + s + c, q, lane)];
         }
         // Several columns are on their way at once.
-        if ((CUT & 1) == 0) for (uint some = from; some < s; some += AT_ONCE) {
+        for (uint some = from; some < s; some += AT_ONCE) {
             vec4 l[AT_ONCE * QUADS];
             [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
                 [[unroll]] for (uint q = 0; q < QUADS; ++q) l[k * QUADS + q] = Quads(P).at[quad(plane + some + k, q, lane)];
@@ -117,7 +116,6 @@ void main() {
         // The pivots' rows of U in the columns to come.
         uint next = s + COLUMNS, rest = to - next;
         if (COLUMNS == INNER || rest == 0) break;
-        if ((CUT & 2) != 0) continue;
         // Raw in the columns to come, and L in those before.
         uint wide = INNER - from;
         for (uint at = lane; at < COLUMNS * wide; at += LANES) {
@@ -155,7 +153,6 @@ void main() {
         }
         return;
     }
-    if ((CUT & 16) != 0) return;
     // The rows of U, over what the steps have left there. Each begins with its pivot.
     for (uint at = lane; at < INNER * INNER; at += LANES) {
         uint i = at / INNER, d = at % INNER;

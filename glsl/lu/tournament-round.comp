@@ -8,13 +8,12 @@
 #include "lu-blocked.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ROWS = 4;
+const uint ROWS = 4;
 const uint COLUMNS = 32;
 const uint MICRO = 8;
-layout(constant_id = 4) const uint SUBGROUP = 32;
-layout(constant_id = 5) const uint DIRECT = 8;
-layout(constant_id = 6) const uint ROUND = 0;  // 0: the candidates are all rows
-layout(constant_id = 7) const uint LAST = 0;
+layout(constant_id = 1) const uint SUBGROUP = 32;
+layout(constant_id = 2) const uint ROUND = 0;  // 0: the candidates are all rows
+layout(constant_id = 3) const uint LAST = 0;
 
 layout(push_constant, scalar) uniform Arguments {
     Reals from;      // the candidates, column by column
@@ -59,9 +58,9 @@ void micro(uint lane, uint m, uint begin) {
 void main() {
     uint lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint begin = gl_WorkGroupID.x * LANES * ROWS;
-    done = 0;
+    done = uvec2(0);
     [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-        if (begin + (q * LANES + lane) * 4 >= count) done |= 15u << 4 * q;
+        if (begin + (q * LANES + lane) * 4 >= count) done[q / 8] |= 15u << 4 * (q % 8);
     }
     [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
         [[unroll]] for (uint q = 0; q < QUADS; ++q) X(q, c) = Quads(from).at[quad(c, q, begin, lane)];

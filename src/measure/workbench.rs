@@ -194,14 +194,10 @@ impl Workbench {
             }
         }
         phases.download = download.elapsed().into();
-        let mut check = if std::env::var("X_NOCHECK").is_ok() {
-            Ok(Check { method: crate::algorithms::CheckMethod::Elementwise, residual: 0.0, tolerance: 1.0, worst: String::new(), metrics: vec![] })
-        } else {
-            loaded.oracle.check(&outputs)
-        };
+        let mut check = loaded.oracle.check(&outputs);
         if let Ok(check) = &mut check {
             check.tolerance += program.allowance;
-            program.promise.into_iter().filter(|_| std::env::var("X_NOCHECK").is_err()).for_each(|promise| check.hold(promise));
+            program.promise.into_iter().for_each(|promise| check.hold(promise));
         }
         if let (Ok(check), Some(trespass)) = (&mut check, self.trespass(loaded, &sampler)?) {
             check.residual = f64::INFINITY;

