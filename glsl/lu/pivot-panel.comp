@@ -63,7 +63,7 @@ void micro(uint lane, uint m, uint s) {
     factorise_micro(lane, m, s + m);
     [[unroll]] for (uint k = 0; k < MICRO; ++k) {
         [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-            if (first + (q * LANES + lane) * 4 < stride) Quads(P).at[quad(plane + s + m + k, q, lane)] = X(q, m + k);
+            if (first + (q * LANES + lane) * 4 < stride) Quads(P).at[quad(plane + s + m + k, q, lane)] = QUAD(q, m + k);
         }
     }
     barrier();
@@ -86,11 +86,14 @@ void main() {
     barrier();
     done = uvec2(taken[2 * lane], taken[2 * lane + 1]);
     [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-        if (first + (q * LANES + lane) * 4 >= stride) done[q / 8] |= 15u << 4 * (q % 8);
+        if (first + (q * LANES + lane) * 4 >= stride) done |= uvec2(q < 8 ? 15u << 4 * q % 32 : 0u, q < 8 ? 0u : 15u << 4 * q % 32);
     }
     for (uint s = from; s < to; s += COLUMNS) {
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-            [[unroll]] for (uint q = 0; q < QUADS; ++q) X(q, c) = Quads(P).at[quad(plane + s + c, q, lane)];
+            [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+                vec4 values = Quads(P).at[quad(plane + s + c, q, lane)];
+                [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];
+            }
         }
         // Several columns are on their way at once.
         for (uint some = from; some < s; some += AT_ONCE) {
@@ -101,7 +104,7 @@ void main() {
             [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
                 [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
                     float u = UPPER(some + k, s + c);
-                    [[unroll]] for (uint q = 0; q < QUADS; ++q) X(q, c) -= l[k * QUADS + q] * u;
+                    [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) -= l[k * QUADS + r / 4][r % 4] * u;
                 }
             }
         }

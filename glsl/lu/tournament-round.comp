@@ -47,7 +47,7 @@ void micro(uint lane, uint m, uint begin) {
     if (LAST != 0) {
         [[unroll]] for (uint k = 0; k < MICRO; ++k) {
             [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-                if (begin + (q * LANES + lane) * 4 < count) Quads(from).at[quad(m + k, q, begin, lane)] = X(q, m + k);
+                if (begin + (q * LANES + lane) * 4 < count) Quads(from).at[quad(m + k, q, begin, lane)] = QUAD(q, m + k);
             }
         }
     }
@@ -60,10 +60,13 @@ void main() {
     uint begin = gl_WorkGroupID.x * LANES * ROWS;
     done = uvec2(0);
     [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-        if (begin + (q * LANES + lane) * 4 >= count) done[q / 8] |= 15u << 4 * (q % 8);
+        if (begin + (q * LANES + lane) * 4 >= count) done |= uvec2(q < 8 ? 15u << 4 * q % 32 : 0u, q < 8 ? 0u : 15u << 4 * q % 32);
     }
     [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-        [[unroll]] for (uint q = 0; q < QUADS; ++q) X(q, c) = Quads(from).at[quad(c, q, begin, lane)];
+        [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+            vec4 values = Quads(from).at[quad(c, q, begin, lane)];
+            [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];
+        }
     }
     // Each for itself, so that the places of columns among the registers are constants.
     micro(lane, 0, begin);

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use crate::algorithms::lu::LU;
     use crate::basis::size::Size;
-    use crate::device::capability::tests::{gpu, software_device};
+    use crate::device::capability::tests::gpu;
 
     fn program(variant: &str, n: u64, device: &DeviceInfo) -> Program {
         let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
@@ -336,8 +336,6 @@ mod tests {
         }
     }
 
-    #[test]
-    #[test]
     #[test]
     fn what_runs_beside_a_step_writes_nothing_that_the_step_touches() {
         // The diagonal block is left out of the update beside its factorisation, whatever the tile.
