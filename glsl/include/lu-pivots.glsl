@@ -38,7 +38,7 @@ uvec2 done;  // a bit for each row that has been a pivot, or is none; 64 at most
 uint owner(uint place) { return place / 4 % LANES; }
 uint row_of_owner(uint place) { return place / (4 * LANES) * 4 + place % 4; }
 
-// The largest of a sub-group, by exchange: a tenth of a microsecond less than subgroupMax on a GPU of NVIDIA.
+// The largest of a sub-group, by exchange.
 uint largest(uint key) {
     key = max(key, subgroupShuffleXor(key, 1));
     key = max(key, subgroupShuffleXor(key, 2));
