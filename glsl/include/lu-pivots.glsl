@@ -1,11 +1,10 @@
-// Steps of elimination with the largest magnitude of a column as its pivot, by one work-group with rows in registers: ROWS of
-// each of its invocations, COLUMNS columns of them. A step works on MICRO columns only; the others in registers follow
-// after MICRO steps. It is a maximum over the rows of an invocation, one over its sub-group, a barrier, and one over the
-// sub-groups, each of which has left its candidate's row beside its maximum, so that the row of the pivot can be read
-// at once.
+// Steps of elimination with the largest magnitude of a column as its pivot, by one work-group with rows in registers. A step is
+// a maximum over the rows of an invocation, one over its sub-group, a barrier, and one over the sub-groups, each of which
+// has left its candidate's row beside its maximum, so that the row of the pivot can be read at once.
 //
-// Who includes it declares the constants ROWS, COLUMNS, MICRO and SUBGROUP. Rows have places in the group: quads of an
-// invocation's rows are LANES quads apart.
+// Who includes it declares the constants ROWS, of an invocation, MICRO, the columns that a step works on, and SUBGROUP, and
+// X(r, d), where column d of row r is in registers. Rows have places in the group: quads of an invocation's rows are LANES quads
+// apart.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -13,7 +12,7 @@
 
 const uint LANES = gl_WorkGroupSize.x;
 const uint GROUPS = LANES / SUBGROUP;
-const uint QUADS = ROWS / 4;                  // of an invocation's rows
+const uint QUADS = ROWS / 4;  // of an invocation's rows
 const uint LINE_QUADS = (MICRO + 3) / 4;
 const uint LINE = INNER + 1;
 const bool FEW = GROUPS <= 8;  // whose candidates are compared one by one
@@ -25,42 +24,23 @@ shared uint pivots[INNER];                    // places of the pivots
 shared float lower[INNER * LINE];             // rows of L of some of them
 shared vec4 upper[INNER * INNER / 4];         // their rows of U
 
-float x[ROWS * COLUMNS];
 uvec2 done;  // a bit for each row that has been a pivot, or is none; 64 at most
 
 #define DONE(r) ((done[(r) / 32] >> (r) % 32 & 1u) != 0)
 #define OFFSET(r) ((r) / 4 * 4 * LANES + (r) % 4)
-#define X(r, d) x[(r) * COLUMNS + (d)]
-#define QUAD(q, d) vec4(X(4 * (q), d), X(4 * (q) + 1, d), X(4 * (q) + 2, d), X(4 * (q) + 3, d))
 #define UPPER(i, d) upper[(i) * (INNER / 4) + (d) / 4][(d) % 4]
 
 // The invocation that has a place, and which of its rows it is.
 uint owner(uint place) { return place / 4 % LANES; }
 uint row_of_owner(uint place) { return place / (4 * LANES) * 4 + place % 4; }
 
-// The largest of a sub-group, by exchange.
-uint largest(uint key) {
-    key = max(key, subgroupShuffleXor(key, 1));
-    key = max(key, subgroupShuffleXor(key, 2));
-    if (SUBGROUP > 4) key = max(key, subgroupShuffleXor(key, 4));
-    if (SUBGROUP > 8) key = max(key, subgroupShuffleXor(key, 8));
-    if (SUBGROUP > 16) key = max(key, subgroupShuffleXor(key, 16));
-    if (SUBGROUP > 32) key = max(key, subgroupShuffleXor(key, 32));
-    if (SUBGROUP > 64) key = max(key, subgroupShuffleXor(key, 64));
-    return key;
-}
-
-// What is done is zero from then on: it is no pivot, and what is taken from it is zero times something.
-void clear_done(uint m) {
+// Factorises columns `m` to `m` + MICRO in registers, which are columns `column` and on of the inner block. Their factors take
+// their places.
+void factorise(uint lane, uint m, uint column) {
+    // What is done is zero from then on: it is no pivot, and what is taken from it is zero times something.
     [[unroll]] for (uint c = 0; c < MICRO; ++c) {
         [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, m + c) = DONE(r) ? 0.0 : X(r, m + c);
     }
-}
-
-// Factorises columns `m` to `m` + MICRO in registers, which are columns `column` and on of the inner block. Their factors take
-// their places.
-void factorise_micro(uint lane, uint m, uint column) {
-    clear_done(m);
     // The columns move through the registers: the one to be factorised is always the first, and what is left of each
     // other is written a column further down, the factors behind them. So places are constants in a loop that remains one.
     for (uint c = 0; c < MICRO; ++c) {
@@ -71,7 +51,7 @@ void factorise_micro(uint lane, uint m, uint column) {
             best = own > key ? OFFSET(r) : best;
             key = max(key, own);
         }
-        uint top = largest(key);
+        uint top = subgroupMax(key);
         if (gl_SubgroupInvocationID == subgroupBallotFindLSB(subgroupBallot(key == top))) {
             candidates[set + gl_SubgroupID] = uvec2(top, lane * 4 + best);
             [[unroll]] for (uint r = 0; r < ROWS; ++r) {
@@ -102,7 +82,7 @@ void factorise_micro(uint lane, uint m, uint column) {
                 uvec2 other = candidates[set + g];
                 if (other.x > candidate.x || g < SUBGROUP) candidate = other;
             }
-            uint leader = subgroupBallotFindLSB(subgroupBallot(candidate.x == largest(candidate.x)));
+            uint leader = subgroupBallotFindLSB(subgroupBallot(candidate.x == subgroupMax(candidate.x)));
             where = subgroupShuffle(candidate.y, leader);
             winner = set + owner(where) / SUBGROUP;
         }
@@ -118,46 +98,6 @@ void factorise_micro(uint lane, uint m, uint column) {
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             float factor = own == r ? 1.0 : X(r, m) * by.scale * by.reciprocal;
             [[unroll]] for (uint d = 1; d < MICRO; ++d) X(r, m + d - 1) = X(r, m + d) - factor * line[d / 4][d % 4];
-            X(r, m + MICRO - 1) = factor;
-        }
-    }
-}
-
-// Brings the columns in registers behind those from `m` on up to date with them. They are those up to `end` of the inner
-// block: the pivots' rows of them, from which U is solved for, then all.
-void follow_micro(uint lane, uint m, uint column, uint end) {
-    for (uint i = 0; i < MICRO; ++i) {
-        uint place = pivots[column + i];
-        if (owner(place) != lane) continue;
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            if (row_of_owner(place) != r) continue;
-            [[unroll]] for (uint d = 0; d < COLUMNS; ++d) {
-                if (d >= m && d < m + MICRO) lower[i * LINE + d - m] = X(r, d);
-                if (d >= m + MICRO) UPPER(column + i, column + d - m) = X(r, d);
-            }
-        }
-    }
-    barrier();
-    uint own = column + MICRO + lane;
-    if (own < end) {
-        float u[MICRO];
-        [[unroll]] for (uint i = 0; i < MICRO; ++i) {
-            u[i] = UPPER(column + i, own);
-            [[unroll]] for (uint k = 0; k < MICRO; ++k) if (k < i) u[i] -= lower[i * LINE + k] * u[k];
-            UPPER(column + i, own) = u[i];
-        }
-    }
-    barrier();
-    // The factors go round once.
-    for (uint k = 0; k < MICRO; ++k) {
-        [[unroll]] for (uint d = 0; d < COLUMNS; ++d) {
-            if (d < m + MICRO) continue;
-            float u = UPPER(column + k, column + d - m);
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, d) -= X(r, m) * u;
-        }
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            float factor = X(r, m);
-            [[unroll]] for (uint d = 1; d < MICRO; ++d) X(r, m + d - 1) = X(r, m + d);
             X(r, m + MICRO - 1) = factor;
         }
     }

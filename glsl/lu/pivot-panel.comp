@@ -1,11 +1,9 @@
 // Factorises columns `from` to `to` of an inner block of 32 with partial pivoting: the largest magnitude of a column is its
-// pivot, of equal ones the first. One work-group, since every column waits for the pivot of the one before.
+// pivot. One work-group, since every column waits for the pivot of the one before.
 //
 // The block is in P, column by column. COLUMNS of it at a time are in registers, ROWS rows an invocation: as many as a
-// group's registers hold. Of those MICRO at a time are what a step works on: it is a maximum over the rows of an invocation, one
-// over its sub-group, a barrier, and one over the sub-groups, each of which has left its candidate's row beside its maximum,
-// so that the row of the pivot can be read at once. After MICRO steps the other columns in registers follow at once, and before
-// COLUMNS columns are factorised they are brought up to date with those before them.
+// group's registers hold, and no more than eight, for a step works on all of them. Before they are factorised they are brought up to date
+// with the columns before them.
 //
 // No row is moved meanwhile, nor later in W: at the end 32 pivots change places with the rows that stood in theirs, in the columns of
 // this outer block, which are in P, and in `rows`, through which all others are found.
@@ -17,9 +15,9 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint ROWS = 4;
-layout(constant_id = 2) const uint COLUMNS = 32;
-layout(constant_id = 3) const uint MICRO = 8;
-layout(constant_id = 4) const uint SUBGROUP = 32;
+layout(constant_id = 2) const uint COLUMNS = 8;
+layout(constant_id = 3) const uint SUBGROUP = 32;
+const uint MICRO = COLUMNS;
 
 layout(push_constant, scalar) uniform Arguments {
     Reals P;
@@ -33,15 +31,12 @@ layout(push_constant, scalar) uniform Arguments {
     uint from, to;  // the columns of it to factorise; those before have been, and these are up to date with them
 };
 
+float x[ROWS * COLUMNS];
+#define X(r, d) x[(r) * COLUMNS + (d)]
 #include "lu-pivots.glsl"
 
 const uint ROOM = ROWS >= 16 ? 2 : ROWS >= 8 ? 4 : 8;
 const uint AT_ONCE = ROOM < MICRO ? ROOM : MICRO;  // columns that are subtracted at once
-
-// Where the second, third and fourth set of MICRO columns begins among those in registers, if there is one.
-const uint SECOND = COLUMNS > MICRO ? MICRO : 0;
-const uint THIRD = COLUMNS > 2 * MICRO ? 2 * MICRO : 0;
-const uint FOURTH = COLUMNS > 2 * MICRO ? 3 * MICRO : 0;
 
 shared uint taken[2 * LANES];             // of the rows of an invocation, those that have been pivots
 shared uint stays[INNER];                 // whether a row of the first 32 is a pivot
@@ -56,20 +51,6 @@ void barrier_of_memory() {
 // Where the quad q of an invocation's rows is in a column of P; beyond the end, the last.
 uint quad(uint column, uint q, uint lane) {
     return (column * stride + min(first + (q * LANES + lane) * 4, stride - 4)) / 4;
-}
-
-// Factorises the columns from `m` on of those in registers, which are columns `s` and on of the inner block.
-void micro(uint lane, uint m, uint s) {
-    factorise_micro(lane, m, s + m);
-    [[unroll]] for (uint k = 0; k < MICRO; ++k) {
-        [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-            if (first + (q * LANES + lane) * 4 < stride) Quads(P).at[quad(plane + s + m + k, q, lane)] = QUAD(q, m + k);
-        }
-    }
-    barrier();
-    uint own = s + m + lane;
-    if (lane < MICRO && first + own < n) check_pivot(status, UPPER(own, own), first + own);
-    if (m + MICRO < COLUMNS) follow_micro(lane, m, s + m, s + COLUMNS);
 }
 
 void main() {
@@ -108,17 +89,19 @@ void main() {
                 }
             }
         }
-        // Each for itself, so that the places of columns among the registers are constants.
-        micro(lane, 0, s);
-        if (COLUMNS > MICRO) micro(lane, SECOND, s);
-        if (COLUMNS > 2 * MICRO) {
-            micro(lane, THIRD, s);
-            micro(lane, FOURTH, s);
+        factorise(lane, 0, s);
+        [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
+            [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+                vec4 values = vec4(X(4 * q, c), X(4 * q + 1, c), X(4 * q + 2, c), X(4 * q + 3, c));
+                if (first + (q * LANES + lane) * 4 < stride) Quads(P).at[quad(plane + s + c, q, lane)] = values;
+            }
         }
         barrier_of_memory();
         // The pivots' rows of U in the columns to come.
         uint next = s + COLUMNS, rest = to - next;
-        if (COLUMNS == INNER || rest == 0) break;
+        uint own = s + lane;
+        if (lane < COLUMNS && first + own < n) check_pivot(status, UPPER(own, own), first + own);
+        if (rest == 0) break;
         // Raw in the columns to come, and L in those before.
         uint wide = INNER - from;
         for (uint at = lane; at < COLUMNS * wide; at += LANES) {

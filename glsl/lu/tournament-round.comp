@@ -29,6 +29,8 @@ layout(push_constant, scalar) uniform Arguments {
     uint to_line;
 };
 
+vec4 x[COLUMNS];
+#define X(r, d) x[d][r]
 #include "lu-pivots.glsl"
 
 // A barrier after which the group sees what it wrote to buffers.
@@ -37,37 +39,64 @@ void barrier_of_memory() {
                    gl_SemanticsAcquireRelease);
 }
 
-uint quad(uint column, uint q, uint begin, uint lane) {
-    return (start + column * from_line + min(begin + (q * LANES + lane) * 4, count - 4)) / 4;
+// Where an invocation's rows are in a column of the candidates; beyond the end, the last.
+uint quad(uint column, uint begin, uint lane) {
+    return (start + column * from_line + min(begin + lane * 4, count - 4)) / 4;
+}
+
+// Element j of a quad, without an index that would put registers into memory.
+float element(vec4 quad, uint j) { return j < 2 ? (j == 0 ? quad.x : quad.y) : (j == 2 ? quad.z : quad.w); }
+
+// Brings the columns behind those from `m` on up to date with them: the pivots' rows of them, from which U is solved for,
+// then all.
+void follow(uint lane, uint m) {
+    for (uint i = 0; i < MICRO; ++i) {
+        uint place = pivots[m + i];
+        if (owner(place) != lane) continue;
+        [[unroll]] for (uint d = 0; d < COLUMNS; ++d) {
+            float value = element(x[d], place % 4);
+            if (d >= m && d < m + MICRO) lower[i * LINE + d - m] = value;
+            if (d >= m + MICRO) UPPER(m + i, d) = value;
+        }
+    }
+    barrier();
+    uint own = m + MICRO + lane;
+    if (own < COLUMNS) {
+        float u[MICRO];
+        [[unroll]] for (uint i = 0; i < MICRO; ++i) {
+            u[i] = UPPER(m + i, own);
+            [[unroll]] for (uint k = 0; k < MICRO; ++k) if (k < i) u[i] -= lower[i * LINE + k] * u[k];
+            UPPER(m + i, own) = u[i];
+        }
+    }
+    barrier();
+    // The factors go round once.
+    for (uint k = 0; k < MICRO; ++k) {
+        [[unroll]] for (uint d = 0; d < COLUMNS; d += 4) {
+            vec4 u = upper[(m + k) * (INNER / 4) + d / 4];
+            [[unroll]] for (uint j = 0; j < 4; ++j) if (d >= m + MICRO) x[d + j] -= x[m] * u[j];
+        }
+        vec4 factor = x[m];
+        [[unroll]] for (uint d = 1; d < MICRO; ++d) x[m + d - 1] = x[m + d];
+        x[m + MICRO - 1] = factor;
+    }
 }
 
 // Factorises the columns from `m` on.
 void micro(uint lane, uint m, uint begin) {
-    factorise_micro(lane, m, m);
-    if (LAST != 0) {
-        [[unroll]] for (uint k = 0; k < MICRO; ++k) {
-            [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-                if (begin + (q * LANES + lane) * 4 < count) Quads(from).at[quad(m + k, q, begin, lane)] = QUAD(q, m + k);
-            }
-        }
+    factorise(lane, m, m);
+    if (LAST != 0 && begin + lane * 4 < count) {
+        [[unroll]] for (uint k = 0; k < MICRO; ++k) Quads(from).at[quad(m + k, begin, lane)] = x[m + k];
     }
     barrier();
-    if (m + MICRO < COLUMNS) follow_micro(lane, m, m, COLUMNS);
+    if (m + MICRO < COLUMNS) follow(lane, m);
 }
 
 void main() {
     uint lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     uint begin = gl_WorkGroupID.x * LANES * ROWS;
-    done = uvec2(0);
-    [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-        if (begin + (q * LANES + lane) * 4 >= count) done |= uvec2(q < 8 ? 15u << 4 * q % 32 : 0u, q < 8 ? 0u : 15u << 4 * q % 32);
-    }
-    [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-        [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-            vec4 values = Quads(from).at[quad(c, q, begin, lane)];
-            [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];
-        }
-    }
+    done = uvec2(begin + lane * 4 < count ? 0 : 15, 0);
+    [[unroll]] for (uint c = 0; c < COLUMNS; ++c) x[c] = Quads(from).at[quad(c, begin, lane)];
     // Each for itself, so that the places of columns among the registers are constants.
     micro(lane, 0, begin);
     micro(lane, MICRO, begin);

@@ -330,7 +330,6 @@ impl Schedule<'_> {
             .subgroups_of(self.subgroup)
             .constant("ROWS", shape.held)
             .constant("COLUMNS", shape.columns)
-            .constant("MICRO", shape.micro)
             .constant("SUBGROUP", self.subgroup)
             .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
@@ -382,8 +381,6 @@ struct PanelShape {
     held: u32,
     /// Columns that are in registers at a time.
     columns: u32,
-    /// Columns that a step works on.
-    micro: u32,
     /// Columns that it factorises in a dispatch.
     at_once: u64,
 }
@@ -396,22 +393,17 @@ impl PanelShape {
             (DeviceKind::Cpu, ..=1024) => (256, 32),
             (DeviceKind::Cpu, ..=16_384) => (256, 16),
             (_, ..=2048) => (256, 32),
-            (_, ..=4096) => (512, 32),
+            (_, ..=4096) => (512, 16),
             (_, ..=16_384) => (512, 8),
             _ => (1024, 8),
         };
         let lanes = ((rows / 4).next_power_of_two() as u32).clamp(subgroup.max(64), most);
         let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
-        let columns = match most_values(lanes) / held {
-            columns @ 32.. => columns.min(INNER as u32),
-            columns => columns.clamp(1, MICRO),
-        };
-        Self { lanes, held, columns, micro: columns.min(MICRO), at_once }
+        // A step works on all of them: more than eight cost more than they save.
+        let columns = (most_values(lanes) / held).clamp(1, 8);
+        Self { lanes, held, columns, at_once }
     }
 }
-
-/// Columns that a step works on at most.
-const MICRO: u32 = 8;
 
 /// Elements that an invocation of a group of so many can hold in registers.
 fn most_values(lanes: u32) -> u32 {
@@ -497,9 +489,9 @@ mod tests {
         for device in [software_device(), gpu()] {
             for rows in (32..=1 << 16).step_by(32) {
                 let shape = PanelShape::new(rows, device.subgroup.size, &device);
-                let PanelShape { lanes, held, columns, micro, at_once } = shape;
+                let PanelShape { lanes, held, columns, at_once } = shape;
                 assert!(u64::from(lanes * held) >= rows && held <= 64 && held % 4 == 0, "{rows}: {shape:?}");
-                assert!([1, 2, 4, 8, 32].contains(&columns) && columns % micro == 0, "{rows}: {shape:?}");
+                assert!([1, 2, 4, 8].contains(&columns), "{rows}: {shape:?}");
                 assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
                 assert!(held * columns <= most_values(lanes) || columns == 1, "{rows}: {shape:?}");
             }
