@@ -1,5 +1,5 @@
 //! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once for each element type that its
-//! `#pragma dtypes …` line names, reflects the result and writes a typed table of shaders for `src/kernel/shaders.rs`.
+//! `#pragma dtypes …` line names and each layout of operands of its `#pragma layouts …` line, reflects the result and writes a typed table of shaders for `src/kernel/shaders.rs`.
 //!
 //! An error in a kernel fails the build with the file and line of the GLSL source.
 
@@ -60,7 +60,7 @@ fn kernels(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The table entries of one kernel, a line for each element type.
+/// The table entries of one kernel, a line for each element type and layout.
 fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<String, String> {
     let shown = path.display().to_string();
     let source = fs::read_to_string(path).map_err(|e| format!("{shown}: {e}"))?;
@@ -68,18 +68,21 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Stri
     let folder = path.parent().and_then(Path::file_name).and_then(|s| s.to_str()).expect("kernels are in folders");
     let name = format!("{folder}/{stem}");
     let mut entries = String::new();
-    for dtype in dtypes(&source, &shown)? {
-        let suffix = dtype.map_or_else(String::new, |dtype| format!(".{dtype}"));
-        let binary = spirv(compiler, &source, &shown, dtype)?;
+    let layouts = listed(&source, &shown, "layouts", &["nn", "nt", "tn"])?;
+    let dtypes = listed(&source, &shown, "dtypes", &["f32", "f64", "f16", "bf16", "i32", "i8", "u8"])?;
+    for (dtype, layout) in dtypes.iter().flat_map(|dtype| layouts.iter().map(move |layout| (*dtype, *layout))) {
+        let suffix: String = dtype.iter().chain(&layout).map(|name| format!(".{name}")).collect();
+        let macros = [("DTYPE", dtype), ("LAYOUT", layout)];
+        let binary = spirv(compiler, &source, &shown, macros)?;
         let file = out.join(format!("{folder}-{stem}{suffix}.spv"));
         fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
         let interface = Interface::read(&binary).map_err(|e| format!("{shown}: {e}"))?;
-        let dtype =
-            dtype.map_or_else(|| "None".into(), |d| format!("Some(DType::{}{})", &d[..1].to_uppercase(), &d[1..]));
+        let dtype = table::choice("DType", dtype);
+        let layout = table::choice("Layout", layout);
         let file = file.display().to_string();
         writeln!(
             entries,
-            "    Shader {{ name: {}, dtype: {dtype}, spirv: Cow::Borrowed(include_bytes!({file:?})), interface: {} }},",
+            "    Shader {{ name: {}, dtype: {dtype}, layout: {layout}, spirv: Cow::Borrowed(include_bytes!({file:?})), interface: {} }},",
             table::string(&name),
             table::interface(&interface),
         )
@@ -88,26 +91,27 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Stri
     Ok(entries)
 }
 
-/// The element types that the `#pragma dtypes f32 f64 …` line names; a kernel without one is compiled once.
-fn dtypes<'a>(source: &'a str, shown: &str) -> Result<Vec<Option<&'a str>>, String> {
-    const KNOWN: [&str; 7] = ["f32", "f64", "f16", "bf16", "i32", "i8", "u8"];
-    let Some((line, names)) = source
-        .lines()
-        .enumerate()
-        .find_map(|(line, text)| text.strip_prefix("#pragma dtypes ").map(|names| (line + 1, names)))
-    else {
-        return Ok(vec![None]);
-    };
+/// The names on the `#pragma <what> …` line of a kernel; one without it is compiled once for all of them.
+fn listed<'a>(source: &'a str, shown: &str, what: &str, known: &[&str]) -> Result<Vec<Option<&'a str>>, String> {
+    let pragma = format!("#pragma {what} ");
+    let mut lines = source.lines().enumerate();
+    let found = lines.find_map(|(line, text)| text.strip_prefix(&*pragma).map(|names| (line + 1, names)));
+    let Some((line, names)) = found else { return Ok(vec![None]) };
     let names: Vec<&str> = names.split_whitespace().collect();
-    match names.iter().find(|name| !KNOWN.contains(name)) {
-        Some(name) => Err(format!("{shown}:{line}: unknown dtype '{name}'; known: {}", KNOWN.join(", "))),
+    match names.iter().find(|name| !known.contains(name)) {
+        Some(name) => Err(format!("{shown}:{line}: unknown name '{name}' of {what}; known: {}", known.join(", "))),
         None => Ok(names.into_iter().map(Some).collect()),
     }
 }
 
 /// SPIR-V 1.5 of `source` for Vulkan 1.2, or 1.6 for Vulkan 1.3 where it says `#pragma vulkan 1.3`. Optimisation is left
 /// to the driver; names are kept for reflection.
-fn spirv(compiler: &shaderc::Compiler, source: &str, shown: &str, dtype: Option<&str>) -> Result<Vec<u8>, String> {
+fn spirv(
+    compiler: &shaderc::Compiler,
+    source: &str,
+    shown: &str,
+    macros: [(&str, Option<&str>); 2],
+) -> Result<Vec<u8>, String> {
     let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
     let (vulkan, version) = if source.lines().any(|line| line == "#pragma vulkan 1.3") {
         (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
@@ -117,8 +121,8 @@ fn spirv(compiler: &shaderc::Compiler, source: &str, shown: &str, dtype: Option<
     options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
     options.set_target_spirv(version);
     options.set_warnings_as_errors();
-    if let Some(dtype) = dtype {
-        options.add_macro_definition(&format!("DTYPE_{}", dtype.to_uppercase()), None);
+    for (prefix, name) in macros.into_iter().filter_map(|(prefix, name)| Some((prefix, name?))) {
+        options.add_macro_definition(&format!("{prefix}_{}", name.to_uppercase()), None);
     }
     options.set_include_callback(|requested, _, from, _| {
         let path = Path::new(INCLUDES).join(requested);

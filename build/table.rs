@@ -16,6 +16,11 @@ pub(crate) fn interface(found: &Interface) -> String {
     text
 }
 
+/// A variant of an enum by its lower-case name, where there is one.
+pub(crate) fn choice(of: &str, name: Option<&str>) -> String {
+    name.map_or_else(|| "None".into(), |name| format!("Some({of}::{}{})", &name[..1].to_uppercase(), &name[1..]))
+}
+
 /// A borrowed string.
 pub(crate) fn string(text: &str) -> String {
     format!("Cow::Borrowed({text:?})")

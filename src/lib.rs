@@ -23,11 +23,13 @@ mod vulkan;
 pub use algorithms::input::Input;
 pub use algorithms::matrix::for_factorisation;
 pub use algorithms::{
-    ALGORITHMS, Algorithm, CaseSpec, Check, Oracle, Problem, StopRule, StopTest, Variant, find as find_algorithm,
+    ALGORITHMS, Algorithm, CaseSpec, Check, Goal, Oracle, Problem, StopRule, StopTest, Variant, find as find_algorithm,
 };
 pub use basis::dtype::{DType, HostArray};
 pub use basis::error::Exit;
+pub use basis::layout::Layout;
 pub use basis::size::Size;
+pub use basis::stderr::say;
 pub use basis::units::Work;
 pub use commands::cli::Cli;
 pub use commands::{Answer, run};

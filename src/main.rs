@@ -1,26 +1,28 @@
 //! Parses the command line, runs the command, prints its answer.
 
 use clap::Parser;
-use gpukern::{Cli, Exit};
+use gpukern::{Cli, Exit, say};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match gpukern::run(Cli::parse()) {
         Ok(answer) => {
-            eprint!("{}", answer.notes);
+            say(&answer.notes);
             let mut output = std::io::stdout().lock();
-            match output.write_all(answer.output.as_bytes()).and_then(|()| output.flush()) {
+            let written = output.write_all(answer.output.as_bytes()).and_then(|()| output.flush());
+            say(&answer.trouble);
+            match written {
                 // A reader that closed the pipe has seen what it wanted.
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                    eprintln!("error: cannot write to standard output: {error}");
+                    say(&format!("error: cannot write to standard output: {error}\n"));
                     Exit::Failure.into()
                 }
                 _ => answer.exit.into(),
             }
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            say(&format!("error: {error}\n"));
             let exit: Exit = error.exit();
             exit.into()
         }

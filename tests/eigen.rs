@@ -8,11 +8,13 @@ use gpukern::{
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The software device, or whichever there is.
+/// The software device, or whichever there is; with `GPUKERN_DEVICE=gpu` a GPU.
 fn device() -> Rc<Device> {
     let instance = Instance::new(Validation::Off, None).expect("Vulkan");
     let devices = instance.devices().expect("devices");
-    let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
+    let software = std::env::var("GPUKERN_DEVICE").as_deref() != Ok("gpu");
+    let physical = devices.iter().find(|device| (device.info.kind == DeviceKind::Cpu) == software);
+    let physical = physical.or(devices.first());
     Device::open(&instance, physical.expect("a device")).expect("it opens")
 }
 
@@ -186,6 +188,22 @@ impl Oracle for Keeper {
     }
 }
 
+/// Runs `program` a hundred times and compares the bits of its answers.
+fn hundredfold(workbench: &mut Workbench, algorithm: &str, case: &CaseSpec, program: &Program) {
+    let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
+    let answers = Rc::default();
+    let kept = Kept { problem, answers: Rc::clone(&answers) };
+    let loaded = workbench.load(&kept).expect("room for it");
+    let what = format!("{algorithm} {} {:?}", case.size, program.note);
+    for _ in 0..100 {
+        let check = workbench.verify(&loaded, program).expect("it runs").check.expect("an answer");
+        assert!(check.passes(), "{what}: {check:?}");
+    }
+    let answers = answers.borrow();
+    assert_eq!(answers.len(), 100);
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{what}");
+}
+
 #[test]
 fn a_hundred_runs_give_the_same_bits() {
     let device = device();
@@ -195,21 +213,29 @@ fn a_hundred_runs_give_the_same_bits() {
             for n in [130, 1027] {
                 let input = find_algorithm(algorithm).expect("an algorithm").inputs[0];
                 let case = case(algorithm, input, n, StopRule::default());
-                let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(&case).expect("a problem");
-                let answers = Rc::default();
-                let kept = Kept { problem, answers: Rc::clone(&answers) };
-                let loaded = workbench.load(&kept).expect("room for it");
-                let program = built(algorithm, variant, &case, &info);
-                for _ in 0..100 {
-                    let check = workbench.verify(&loaded, &program).expect("it runs").check.expect("an answer");
-                    assert!(check.passes(), "{algorithm} {n}: {check:?}");
-                }
-                let answers = answers.borrow();
-                assert_eq!(answers.len(), 100);
-                assert!(answers.iter().all(|answer| *answer == answers[0]), "{algorithm} {n} {:?}", program.note);
+                hundredfold(&mut workbench, algorithm, &case, &built(algorithm, variant, &case, &info));
             }
         }
     }
+}
+
+#[test]
+fn a_hundred_factorisations_give_the_same_bits() {
+    let device = device();
+    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    let algorithm = find_algorithm("lu").expect("an algorithm");
+    let blocked = algorithm.variants.iter().filter(|variant| variant.name.starts_with("blocked"));
+    let mut ran = 0;
+    for variant in blocked {
+        for n in [100, 257] {
+            let case = case("lu", Input::Uniform, n, StopRule::default());
+            // A GPU may lack what a software device has, and the other way round.
+            let Ok(program) = variant.program(&case, &device.info) else { continue };
+            hundredfold(&mut workbench, "lu", &case, &program);
+            ran += 1;
+        }
+    }
+    assert!(ran >= 4, "{ran} of the blocked factorisations ran");
 }
 
 #[test]

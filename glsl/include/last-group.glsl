@@ -2,25 +2,29 @@
 // the last of them to arrive finishes. No group waits for another, so no progress of others is assumed.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Arrivals { uint at[]; };
 
+// Counts one of `arriving` in at counter `which`; whether it is the last, which can then read what the others wrote to
+// coherent buffers before they called it. All bits of `arrivals` are set before the first dispatch, and again after each.
+bool arrives_last(Arrivals arrivals, uint which, uint arriving) {
+    bool last = atomicAdd(arrivals.at[which], 1) + 1 == arriving - 1;  // 0 for the first
+    if (last) atomicExchange(arrivals.at[which], 0xffffffffu);
+    return last;
+}
+
+uint work_groups() { return gl_NumWorkGroups.x * gl_NumWorkGroups.y; }
+
 shared bool came_last;
 
-// Whether this work-group is the last of all in the dispatch; every invocation gets the answer. What the others wrote to
-// coherent buffers before they called it can then be read. All bits of `arrivals` are set before the first dispatch, and
-// again after each.
-bool last_to_arrive(Arrivals arrivals) {
-    groupMemoryBarrier();
+// The same for the work-groups that share a counter: every invocation gets the answer. Each orders what it wrote itself,
+// all at the same time; what others wrote matters to the last group alone.
+bool last_to_arrive(Arrivals arrivals, uint which, uint groups) {
+    memoryBarrierBuffer();
     barrier();
-    if (gl_LocalInvocationIndex == 0) {
-        // One invocation orders what its group did before what it tells the others: a fence in each would cost more than
-        // the data that a group reads.
-        memoryBarrierBuffer();
-        uint others = gl_NumWorkGroups.x * gl_NumWorkGroups.y - 1;
-        uint before = atomicAdd(arrivals.at[0], 1) + 1;  // 0 for the first
-        came_last = before == others;
-        if (came_last) atomicExchange(arrivals.at[0], 0xffffffffu);
-        memoryBarrierBuffer();
-    }
+    if (gl_LocalInvocationIndex == 0) came_last = arrives_last(arrivals, which, groups);
     barrier();
-    groupMemoryBarrier();
-    return came_last;
+    if (!came_last) return false;
+    memoryBarrierBuffer();
+    return true;
 }
+
+// The same for all work-groups of the dispatch.
+bool last_to_arrive(Arrivals arrivals) { return last_to_arrive(arrivals, 0, work_groups()); }

@@ -22,20 +22,42 @@ void main() {
     tensorLayoutNV<2, CLAMP> layout_a = createTensorLayoutNV(2, CLAMP);
     tensorLayoutNV<2, CLAMP> layout_b = createTensorLayoutNV(2, CLAMP);
     tensorLayoutNV<2, CLAMP> layout_c = createTensorLayoutNV(2, CLAMP);
+#if defined(LAYOUT_TN)
+    layout_a = setTensorLayoutDimensionNV(layout_a, K, M);
+    layout_a = setTensorLayoutStrideNV(layout_a, aligned(M), 1);
+#else
     layout_a = setTensorLayoutDimensionNV(layout_a, M, K);
     layout_a = setTensorLayoutStrideNV(layout_a, aligned(K), 1);
+#endif
+#if defined(LAYOUT_NT)
+    layout_b = setTensorLayoutDimensionNV(layout_b, N, K);
+    layout_b = setTensorLayoutStrideNV(layout_b, aligned(K), 1);
+#else
     layout_b = setTensorLayoutDimensionNV(layout_b, K, N);
     layout_b = setTensorLayoutStrideNV(layout_b, aligned(N), 1);
+#endif
     layout_c = setTensorLayoutDimensionNV(layout_c, M, N);
     layout_c = setTensorLayoutStrideNV(layout_c, aligned(N), 1);
+
+#if !defined(LAYOUT_NN)
+    tensorViewNV<2, false, 1, 0> transposed = createTensorViewNV(2, false, 1, 0);
+#endif
 
     coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> sums =
         coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(SUM(0));
     for (uint k = 0; k < K; k += BK) {
         coopmat<IN, gl_ScopeWorkgroup, BM, BK, gl_MatrixUseA> a;
         coopmat<IN, gl_ScopeWorkgroup, BK, BN, gl_MatrixUseB> b;
+#if defined(LAYOUT_TN)
+        coopMatLoadTensorNV(a, Components(A).at, 0, sliceTensorLayoutNV(layout_a, k, BK, first_row, BM), transposed);
+#else
         coopMatLoadTensorNV(a, Components(A).at, 0, sliceTensorLayoutNV(layout_a, first_row, BM, k, BK));
+#endif
+#if defined(LAYOUT_NT)
+        coopMatLoadTensorNV(b, Components(B).at, 0, sliceTensorLayoutNV(layout_b, first_column, BN, k, BK), transposed);
+#else
         coopMatLoadTensorNV(b, Components(B).at, 0, sliceTensorLayoutNV(layout_b, k, BK, first_column, BN));
+#endif
         sums = coopMatMulAdd(a, b, sums);
     }
     round_to_out(sums);

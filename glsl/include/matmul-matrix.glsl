@@ -4,7 +4,7 @@
 //   RAW      the integer of the same width, as which operands are moved: moving needs no arithmetic
 //   PIECE    components in 16 bytes
 //   SUM      component type of the accumulators: 32 bits, or NARROW_SUM
-//   OUT      type of C in memory, OUT_BITS its width, OUT_RAW the integer of that width
+//   OUT      type of C in memory, or of its parts; OUT_BITS its width, OUT_RAW the integer of that width
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_EXT_buffer_reference : require
@@ -47,6 +47,15 @@
 #undef SUM
 #define SUM IN
 #endif
+// Sums of a part of K stay in 32 bits.
+#if defined(IN_PARTS) && !defined(DTYPE_I8)
+#undef OUT
+#undef OUT_BITS
+#undef OUT_RAW
+#define OUT float
+#define OUT_BITS 32
+#define OUT_RAW uint
+#endif
 #define PIECE (128 / BITS)
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Operand { RAW at[]; };
@@ -56,6 +65,9 @@ layout(push_constant, scalar) uniform Arguments {
     Operand B;  // K×N
     Result C;   // M×N
     uint M, N, K;
+#if defined(IN_PARTS)
+    uint PARTS;
+#endif
 };
 
 // The block of C that a work-group computes, and how it is cut up.
@@ -63,9 +75,10 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint BM = 64;
 layout(constant_id = 4) const uint BN = 64;
 layout(constant_id = 5) const uint BK = 32;
+#include "matmul-parts.glsl"
 
 // Rounds a matrix of sums to what OUT can hold: the conversion to bf16 alone may cut bits off (it does on an H100).
-#if defined(DTYPE_BF16)
+#if defined(DTYPE_BF16) && !defined(IN_PARTS)
 #define round_to_out(sums)                                                                                 \
     for (int i = 0; i < sums.length(); ++i) {                                                              \
         uint bits = floatBitsToUint(sums[i]);                                                              \

@@ -1,6 +1,8 @@
 // Loads and stores of four neighbouring elements of a matrix: one access of 16 bytes where every row of it starts at a
 // multiple of 16 bytes, else four of 4 bytes. Which of the two is a specialization constant, so neither costs a branch.
 //
+// The rows of an operand as it is stored lie along K (A, and B of layout nt) or across it (B, and A of layout tn).
+//
 // Nothing outside the matrices is touched. A row or column beyond the edge is clamped (its sums are not stored), and
 // what lies beyond K is zero in both operands, so it adds nothing to the others.
 #extension GL_EXT_control_flow_attributes : require
@@ -10,33 +12,35 @@
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer OperandQuads { vec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultQuads { vec4 at[]; };
 
-layout(constant_id = 1) const uint A_ALIGNED = 0;  // K is a multiple of 4
-layout(constant_id = 2) const uint B_ALIGNED = 0;  // N is a multiple of 4, which C shares with B
+layout(constant_id = 1) const uint A_ALIGNED = 0;  // the length of A's rows is a multiple of 4
+layout(constant_id = 2) const uint B_ALIGNED = 0;  // that of B's
+layout(constant_id = 10) const uint C_ALIGNED = 0;
 
-// A[row][k..k + 4], with k a multiple of 4.
-vec4 quad_of_a(uint row, uint k) {
-    uint from = min(row, M - 1) * K;
-    if (A_ALIGNED != 0) return k < K ? OperandQuads(A).at[from / 4 + k / 4] : vec4(0);
+// x[row][k..k + 4] of a matrix of `rows` rows along K, with k a multiple of 4.
+vec4 quad_along(Operand x, uint row, uint rows, uint k, bool aligned) {
+    uint from = min(row, rows - 1) * K;
+    if (aligned) return k < K ? OperandQuads(x).at[from / 4 + k / 4] : vec4(0);
     vec4 quad;
-    quad.x = k + 0 < K ? A.at[from + k + 0] : 0;
-    quad.y = k + 1 < K ? A.at[from + k + 1] : 0;
-    quad.z = k + 2 < K ? A.at[from + k + 2] : 0;
-    quad.w = k + 3 < K ? A.at[from + k + 3] : 0;
+    quad.x = k + 0 < K ? x.at[from + k + 0] : 0;
+    quad.y = k + 1 < K ? x.at[from + k + 1] : 0;
+    quad.z = k + 2 < K ? x.at[from + k + 2] : 0;
+    quad.w = k + 3 < K ? x.at[from + k + 3] : 0;
     return quad;
 }
 
-// B[k][column..column + 4], with column a multiple of 4.
-vec4 quad_of_b(uint k, uint column) {
-    if (B_ALIGNED != 0) return k < K ? OperandQuads(B).at[k * (N / 4) + min(column, N - 4) / 4] : vec4(0);
-    uvec4 at = k * N + min(column + uvec4(0, 1, 2, 3), uvec4(N - 1));
-    return k < K ? vec4(B.at[at.x], B.at[at.y], B.at[at.z], B.at[at.w]) : vec4(0);
+// x[k][column..column + 4] of a matrix of `columns` columns, with column a multiple of 4.
+vec4 quad_across(Operand x, uint k, uint column, uint columns, bool aligned) {
+    if (aligned) return k < K ? OperandQuads(x).at[k * (columns / 4) + min(column, columns - 4) / 4] : vec4(0);
+    uvec4 at = k * columns + min(column + uvec4(0, 1, 2, 3), uvec4(columns - 1));
+    return k < K ? vec4(x.at[at.x], x.at[at.y], x.at[at.z], x.at[at.w]) : vec4(0);
 }
 
-// C[row][column..column + 4] = quad where inside of C, with column a multiple of 4.
-void store_quad(uint row, uint column, vec4 quad) {
+// C[row][column..column + 4] = quad where inside of C, with column a multiple of 4. C begins at element `first`, a multiple
+// of 4.
+void store_quad(uint row, uint column, vec4 quad, uint first) {
     if (row >= M || column >= N) return;
-    uint to = row * N + column;
-    if (B_ALIGNED != 0) {
+    uint to = first + row * N + column;
+    if (C_ALIGNED != 0) {
         ResultQuads(C).at[to / 4] = quad;
         return;
     }

@@ -10,7 +10,7 @@
 //   warp                   the number of the sub-group in its work-group, which says where in `tiles` it may write
 //
 // The including kernel has `tiles` in shared memory, at least STAGED_C pieces, in which sub-group `warp` has TM rows of
-// STRIDE_C pieces from warp·TM·STRIDE_C on; and M, N, C, and what matmul-warps.glsl names. It overwrites `tiles`.
+// STRIDE_C pieces from warp·TM·STRIDE_C on; and M, N, C, FIRST_OF_C, and what matmul-warps.glsl names. It overwrites `tiles`.
 #define STORE_WARP_TILE(sums, first_row, first_column, warp)                                                \
     {                                                                                                       \
         barrier();                                                                                          \
@@ -29,13 +29,20 @@
                 uint column = (first_column) + at % PIECES_IN_ROW_C * OUT_PIECE;                            \
                 if (at >= TM * PIECES_IN_ROW_C || row >= M || column >= N) continue;                        \
                 uvec4 piece = tiles[staging + at / PIECES_IN_ROW_C * STRIDE_C + at % PIECES_IN_ROW_C];      \
-                if (C_ALIGNED != 0) {                                                                       \
-                    ResultPieces(C).at[(row * N + column) / OUT_PIECE] = piece;                             \
+                uint to = FIRST_OF_C + row * N + column;                                                    \
+                if (C_STEP >= OUT_PIECE) {                                                                  \
+                    ResultPieces(C).at[to / OUT_PIECE] = piece;                                             \
+                    continue;                                                                               \
+                }                                                                                           \
+                if (C_STEP >= OUT_PIECE / 2) {                                                              \
+                    uint pair = to / (OUT_PIECE / 2);                                                       \
+                    ResultPairs(C).at[pair] = piece.xy;                                                     \
+                    if (column + OUT_PIECE / 2 < N) ResultPairs(C).at[pair + 1] = piece.zw;                 \
                     continue;                                                                               \
                 }                                                                                           \
                 [[unroll]] for (uint j = 0; j < OUT_PIECE; ++j) {                                           \
                     uint bits = piece[j * OUT_BITS / 32] >> j * OUT_BITS % 32;                              \
-                    if (column + j < N) ResultBits(C).at[row * N + column + j] = OUT_RAW(bits);             \
+                    if (column + j < N) ResultBits(C).at[to + j] = OUT_RAW(bits);                              \
                 }                                                                                           \
             }                                                                                               \
             subgroupBarrier();                                                                              \

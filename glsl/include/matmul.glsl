@@ -1,4 +1,5 @@
-// C = A·B, row major. A is M×K, B is K×N, C is M×N; any sizes.
+// C = A·B, row major. A is M×K, B is K×N, C is M×N; any sizes. build.rs defines LAYOUT_NN, LAYOUT_NT (B is stored N×K) or
+// LAYOUT_TN (A is stored K×M), one for each name in the kernel's `#pragma layouts` line.
 #include "dtype.glsl"
 #include "fold.glsl"
 
@@ -9,4 +10,7 @@ layout(push_constant, scalar) uniform Arguments {
     Operand B;
     Result C;
     uint M, N, K;
+#if defined(IN_PARTS)
+    uint PARTS;
+#endif
 };

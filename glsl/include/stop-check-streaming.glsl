@@ -6,12 +6,11 @@
 
 layout(constant_id = 2) const uint UNROLL = 1;  // quads that an invocation has in flight
 
-layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Verdict { uint at[]; };
-
 layout(push_constant, scalar) uniform Arguments {
     Input s;
     Words stop;
-    Verdict verdict;  // all bits set unless a work-group found a pair too far apart
+    // In the lower half how many work-groups are done, less one; in the upper how many of them found a pair too far apart.
+    // One word tells all that the last of them has to know, so that nothing has to be put in order.
     Arrivals arrivals;
     float eps;
     uint n;
@@ -22,6 +21,8 @@ layout(push_constant, scalar) uniform Arguments {
 layout(binding = 0) uniform samplerBuffer s4;
 #define S_QUAD(i) texelFetch(s4, int(i))
 #endif
+
+shared bool near_in[SUBGROUPS];
 
 // Whether the four elements from 4·q on are near to their neighbours, given the one behind them.
 bool near(vec4 own, float next) { return all(lessThan(abs(own - vec4(own.yzw, next)), vec4(eps))); }
@@ -62,7 +63,14 @@ void main() {
     uint i = 4 * quads + place();
     if (group == 0 && i < n) all_near = all_near && abs(s.at[i] - s.at[i + 1 < n ? i + 1 : 0]) < eps;
 
-    if (!subgroupAll(all_near) && subgroupElect()) atomicAnd(verdict.at[0], 0);
-    if (!last_to_arrive(arrivals)) return;
-    if (gl_LocalInvocationIndex == 0) stop.at[0] = atomicOr(verdict.at[0], 0xffffffffu) != 0 ? 1 : 0;
+    all_near = subgroupAll(all_near);
+    if (subgroupElect()) near_in[gl_SubgroupID] = all_near;
+    barrier();
+    if (gl_LocalInvocationIndex != 0) return;
+    for (uint i = 0; i < SUBGROUPS; ++i) all_near = all_near && near_in[i];
+    uint told = all_near ? 1 : 0x10001u;
+    uint sum = atomicAdd(arrivals.at[0], told) + told;
+    if ((sum & 0xffffu) != work_groups() - 1) return;
+    atomicExchange(arrivals.at[0], 0xffffffffu);
+    stop.at[0] = sum >> 16 == 0 ? 1 : 0;
 }

@@ -41,12 +41,18 @@ void main() {
     if (group == 0 && 4 * quads + place() < n) found.x = max(found.x, x.at[4 * quads + place()]);
 
     float most = subgroup_max(max(max(found.x, found.y), max(found.z, found.w)));
-    if (subgroupElect()) of_subgroup[gl_SubgroupID] = most;
-    barrier();
-    if (gl_LocalInvocationIndex == 0) {
-        for (uint i = 0; i < SUBGROUPS; ++i) most = max(most, of_subgroup[i]);
-        atomicMin(least.at[0], ~floatBitsToUint(most));
+    if (SUBGROUPS > 1) {
+        if (subgroupElect()) of_subgroup[gl_SubgroupID] = most;
+        barrier();
+        if (gl_SubgroupID != 0) return;
+        for (uint i = gl_SubgroupInvocationID; i < SUBGROUPS; i += SUBGROUP) most = max(most, of_subgroup[i]);
+        most = subgroup_max(most);
     }
-    if (!last_to_arrive(arrivals)) return;
-    if (gl_LocalInvocationIndex == 0) max_bits.at[0] = ~atomicExchange(least.at[0], 0xffffffffu);
+    // One invocation speaks for its group, and nobody waits for the answer but itself.
+    if (!subgroupElect()) return;
+    atomicMin(least.at[0], ~floatBitsToUint(most));
+    memoryBarrierBuffer();
+    if (!arrives_last(arrivals, 0, work_groups())) return;
+    memoryBarrierBuffer();
+    max_bits.at[0] = ~atomicExchange(least.at[0], 0xffffffffu);
 }

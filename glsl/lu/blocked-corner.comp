@@ -1,10 +1,12 @@
-// Brings the next diagonal block of NB×NB elements up to date with the last outer block, then factorises it: the one
-// sequential part of a factorisation without pivoting, by one work-group, while others update the rest of W.
+// Brings the next diagonal block of NB×NB elements up to date, then factorises it: the one sequential part of a
+// factorisation without pivoting, by one work-group, while others update the rest of W. For sub-groups of any size;
+// blocked-corner-shuffle is for those of 32.
 //
 // Each invocation keeps NB/16 × NB/16 elements in registers, cyclically, so that all have work until the end. In a step the
 // owners of the next four rows and columns leave them in shared memory, a barrier, everyone factorises the 4×4 elements on
-// the diagonal for itself, and updates its own by all four. Two sets of rows and columns make one barrier a step enough. Loops over steps stay loops: code that runs once is code to be fetched. Those within have
-// constant bounds: where one depends on another loop's variable, a driver left registers in memory.
+// the diagonal for itself, and updates its own by all four. Two sets of rows and columns make one barrier a step enough.
+// Loops over steps stay loops: code that runs once is code to be fetched. Those within have constant bounds: where one
+// depends on another loop's variable, a driver left registers in memory.
 // Mapping: one work-group of 256.
 #version 460
 #pragma dtypes f32
@@ -15,13 +17,14 @@ layout(constant_id = 1) const uint NB = 64;
 
 layout(push_constant, scalar) uniform Arguments {
     Reals W;
-    Reals P_LAST, Q_LAST;  // of the last outer block
-    Reals P, Q;            // of this one
+    Reals P_LAST, Q_LAST;  // that the block is updated by
+    Reals P, Q;            // of the outer block it is in
     Reals L, U;            // n×n
     Status status;
     uint n, stride;
     uint first;  // row and column of the block
-    uint depth;  // of the last outer block; 0 where there is none
+    uint plane;  // of its first column in P, of its first row in Q
+    uint depth;  // columns of P_LAST, rows of Q_LAST
 };
 
 const uint SIDE = 16;  // invocations along a row and a column of the block
@@ -37,10 +40,10 @@ void store(uint row, uint column, float value) {
     bool inside = first + row < n && first + column < n;
     uint to = (first + row) * n + first + column;
     if (row > column) {
-        P.at[column * stride + first + row] = value;
+        P.at[(plane + column) * stride + first + row] = value;
         if (inside) L.at[to] = value;
     } else {
-        Q.at[row * stride + first + column] = value;
+        Q.at[(plane + row) * stride + first + column] = value;
         if (inside) U.at[to] = value;
         if (inside && row == column) L.at[to] = 1.0;
     }

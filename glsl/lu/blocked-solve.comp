@@ -1,6 +1,6 @@
 // What lies beside and below a factorised diagonal block: rows of U from L·U = W (SIDE 0), columns of L from L·U = W
 // (SIDE 1), by substitution, so that the error bound of elimination holds whatever the condition of the block. A work-group
-// has a strip of 32 columns of U, or rows of L, which with the strip laid down are the same. Inner block by inner block of 32,
+// has a strip of 32 columns of U, or rows of L, which with the strip laid down are the same. Part by part,
 // an invocation solves for one of them, then all update the rest in tiles of 4×4.
 //
 // The solution moves through the registers: four values are done at a time, and what they leave of the others is written
@@ -14,6 +14,7 @@ layout(local_size_x_id = 0) in;  // 128
 layout(constant_id = 1) const uint NB = 64;
 layout(constant_id = 2) const uint SIDE = 0;
 layout(constant_id = 3) const uint PERMUTED = 0;  // whether row i of the problem is row `rows[i]` of W
+layout(constant_id = 4) const uint PART = 32;     // columns or rows that are solved for before the rest is updated
 
 layout(push_constant, scalar) uniform Arguments {
     Reals W;
@@ -32,14 +33,14 @@ const uint QUADS = WIDTH / 4;  // of a line of the strip
 const uint LINE = NB / 4;      // quads of a line of the block
 const uint LANES = gl_WorkGroupSize.x;
 const uint STRIP_QUADS = NB * QUADS / LANES;    // that an invocation moves
-const uint BLOCK_QUADS = INNER * LINE / LANES;
+const uint BLOCK_QUADS = PART * LINE / LANES;
 
 shared vec4 strip[NB * QUADS];           // [k][column of U or row of L], in quads whose order changes with k
-shared vec4 block[INNER * LINE];  // [k][row of L or column of U]: of the diagonal block, from one inner block on
+shared vec4 block[PART * LINE];  // [k][row of L or column of U]: of the diagonal block, from one part on
 
-shared vec4 divisors[INNER];      // the elements on its diagonal, as Divisor has them
+shared vec4 divisors[PART];      // the elements on its diagonal, as Divisor has them
 
-// A share of the lines of the block, from an inner block on.
+// A share of the lines of the block, from a part on.
 #define FETCH(base)                                                                                         \
     [[unroll]] for (uint j = 0; j < BLOCK_QUADS; ++j) {                                                     \
         uint at = j * LANES + lane, source = (plane + (base) + at / LINE) * stride / 4 + first / 4 + at % LINE; \
@@ -75,23 +76,23 @@ void main() {
             [[unroll]] for (uint c = 0; c < 4; ++c) strip[quad(k + c, i / 4)][i % 4] = own[j][c];
         }
     }
-    for (uint base = 0; base < NB; base += INNER) {
+    for (uint base = 0; base < NB; base += PART) {
         [[unroll]] for (uint j = 0; j < BLOCK_QUADS; ++j) block[j * LANES + lane] = next[j];
         barrier();
         if (SIDE != 0) {
-            if (lane < INNER) {
+            if (lane < PART) {
                 Divisor by = divisor(block[lane * LINE + (base + lane) / 4][lane % 4]);
                 divisors[lane] = vec4(by.scale, by.value, by.reciprocal, 0);
             }
             barrier();
         }
-        if (base + INNER < NB) {
-            FETCH(base + INNER)
+        if (base + PART < NB) {
+            FETCH(base + PART)
         }
         for (uint i = lane; i < WIDTH; i += gl_WorkGroupSize.x) {
-            float a[INNER];
-            [[unroll]] for (uint k = 0; k < INNER; ++k) a[k] = strip[quad(base + k, i / 4)][i % 4];
-            for (uint four = 0; four < INNER; four += 4) {
+            float a[PART];
+            [[unroll]] for (uint k = 0; k < PART; ++k) a[k] = strip[quad(base + k, i / 4)][i % 4];
+            for (uint four = 0; four < PART; four += 4) {
                 uint corner = four * LINE + (base + four) / 4;
                 [[unroll]] for (uint k = 0; k < 4; ++k) {
                     vec4 line = block[corner + k * LINE];
@@ -100,10 +101,10 @@ void main() {
                     [[unroll]] for (uint c = 0; c < 4; ++c) if (c > k) a[c] -= line[c] * a[k];
                 }
                 vec4 solved = vec4(a[0], a[1], a[2], a[3]);
-                // What lies behind the inner block is taken from what nobody asks for.
-                [[unroll]] for (uint q = 1; q < INNER / 4; ++q) {
+                // What lies behind the part is taken from what nobody asks for.
+                [[unroll]] for (uint q = 1; q < PART / 4; ++q) {
                     vec4 values = vec4(a[4 * q], a[4 * q + 1], a[4 * q + 2], a[4 * q + 3]);
-                    [[unroll]] for (uint k = 0; k < 4; ++k) values -= block[min(corner + k * LINE + q, INNER * LINE - 1)] * solved[k];
+                    [[unroll]] for (uint k = 0; k < 4; ++k) values -= block[min(corner + k * LINE + q, PART * LINE - 1)] * solved[k];
                     a[4 * q - 4] = values.x;
                     a[4 * q - 3] = values.y;
                     a[4 * q - 2] = values.z;
@@ -112,11 +113,11 @@ void main() {
             }
         }
         barrier();
-        for (uint at = lane; at < (NB - base - INNER) / 4 * QUADS; at += gl_WorkGroupSize.x) {
-            uint row = base + INNER + at / QUADS * 4, q = at % QUADS;
+        for (uint at = lane; at < (NB - base - PART) / 4 * QUADS; at += gl_WorkGroupSize.x) {
+            uint row = base + PART + at / QUADS * 4, q = at % QUADS;
             vec4 sums[4];
             [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] = strip[quad(row + r, q)];
-            [[unroll]] for (uint k = 0; k < INNER; ++k) {
+            [[unroll]] for (uint k = 0; k < PART; ++k) {
                 vec4 solved = strip[quad(base + k, q)], factors = block[k * LINE + row / 4];
                 [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= factors[r] * solved;
             }

@@ -22,8 +22,8 @@ layout(push_constant, scalar) uniform Arguments {
     Reals NEXT;    // the columns from `left` on, each of `stride` rows
     Indices rows, next_rows;
     uint stride;
-    uint top, left;  // the first row and column to update
-    uint right;      // the column behind the last
+    uint top, left;      // the first row and column to update
+    uint bottom, right;  // behind the last; rows end with a block
     uint plane;      // where the operands' first k is
     uint next;       // the column of NEXT to begin with
     uint depth;
@@ -68,9 +68,15 @@ void main() {
     if (TO_PANEL != 0 && next == 0) {
         for (uint i = lane; i < INNER; i += LANES) next_rows.at[first_row + i] = rows.at[first_row + i];
     }
+    // A load brings eight rows' places.
+    uint places[INNER / 8];
+    [[unroll]] for (uint i = 0; i < INNER / 8; ++i) {
+        uint row = first_row + 8 * i + lane % 8;
+        places[i] = PERMUTED != 0 ? rows.at[row] : row;
+    }
     [[unroll]] for (uint r = 0; r < INNER; ++r) {
         uint row = first_row + r;
-        uint start = (PERMUTED != 0 ? rows.at[row] : row) * stride;
+        uint start = subgroupShuffle(places[r / 8], r % 8) * stride;
         [[unroll]] for (uint i = 0; i < COLUMN_QUADS; ++i) {
             if (column[i] >= right || (row < top + corner && column[i] < left + corner)) continue;
             vec4 rest = texelFetch(W4, int((start + column[i]) / 4)) - sums[r * COLUMN_QUADS + i];

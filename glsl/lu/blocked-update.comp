@@ -23,8 +23,8 @@ layout(push_constant, scalar) uniform Arguments {
     Reals NEXT;    // the columns from `left` on, each of `stride` rows
     Indices rows, next_rows;
     uint stride;
-    uint top, left;  // the first row and column to update
-    uint right;      // the column behind the last
+    uint top, left;      // the first row and column to update
+    uint bottom, right;  // behind the last
     uint plane;      // where the operands' first k is
     uint next;       // the column of NEXT to begin with
     uint depth;
@@ -50,7 +50,7 @@ void main() {
     uint lane = gl_LocalInvocationID.x;
     uint first_row = top + (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
     uint first_column = left + gl_WorkGroupID.y * BN;
-    if (first_row >= stride) return;  // uniform in the group: the last strip may be narrower
+    if (first_row >= bottom) return;  // uniform in the group: the last strip may be narrower
 
     // In blocks of 2×2, so that lanes i and i ^ 1 read the same quad of P and lanes i and i ^ 2 the same quad of Q.
     uint l = lane % WARP, row = l / ACROSS, column = l % ACROSS;
@@ -113,14 +113,14 @@ void main() {
     // The next panel exchanges rows while others need the order of this one.
     if (TO_PANEL != 0 && next == 0) {
         for (uint i = lane; i < BM; i += LANES) {
-            if (first_row + i < stride) next_rows.at[first_row + i] = rows.at[first_row + i];
+            if (first_row + i < bottom) next_rows.at[first_row + i] = rows.at[first_row + i];
         }
     }
     [[unroll]] for (uint r = 0; r < TM; ++r) {
         [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
             uint row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
             uint column = first_column + (c * ACROSS + x) * 4;
-            if (row >= stride || column >= right) continue;
+            if (row >= bottom || column >= right) continue;
             if (TO_PANEL != 0) {
                 [[unroll]] for (uint j = 0; j < 4; ++j) {
                     NEXT.at[(next + column - left + j) * stride + row] = sums[r * (TN / 4) + c][j];

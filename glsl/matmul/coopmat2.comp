@@ -1,4 +1,5 @@
 #version 460
 #pragma vulkan 1.3
 #pragma dtypes f16 bf16 i8
+#pragma layouts nn nt tn
 #include "matmul-coopmat2.glsl"

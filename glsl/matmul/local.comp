@@ -3,6 +3,7 @@
 // Source: document 000, kernel v1; document 004, figure 9-8.
 #version 460
 #pragma dtypes f32 f64 f16 bf16 i32
+#pragma layouts nn
 #include "matmul.glsl"
 
 layout(local_size_x_id = 0) in;

@@ -3,6 +3,7 @@
 // Source: document 000, the repository's kernel v0.
 #version 460
 #pragma dtypes f32 f64 f16 bf16 i32
+#pragma layouts nn
 #include "matmul.glsl"
 
 layout(local_size_x_id = 0) in;

@@ -3,6 +3,7 @@
 // Source: document 000, kernel v0; document 001.
 #version 460
 #pragma dtypes f32 f64 f16 bf16 i32 i8
+#pragma layouts nn
 #include "matmul.glsl"
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;

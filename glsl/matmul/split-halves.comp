@@ -1,5 +1,6 @@
 // Splits a matrix into its halves: see split.glsl. Rows are padded with zeros, and so are columns.
-// Mapping: an invocation splits 8 neighbours of a row.
+// Mapping: an invocation splits 8 neighbours of a row; the next one those to the right of them, but below them where X is
+// stored transposed, so that what they read are neighbours.
 #version 460
 #pragma dtypes f32
 #include "fold.glsl"
@@ -7,6 +8,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint ALIGNED = 0;  // rows of X start at multiples of 16 bytes
+layout(constant_id = 2) const uint TRANSPOSED = 0;  // X has COLUMNS rows
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Matrix { float at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Quads { vec4 at[]; };
@@ -17,7 +19,7 @@ layout(push_constant, scalar) uniform Arguments {
     Largest LARGEST;
     Halves HIGH;
     Halves LOW;
-    uint ROWS, COLUMNS;  // of X
+    uint ROWS, COLUMNS;  // of the matrix
     uint PIECES;         // of 8 elements, in a row of the halves
     uint ALL_PIECES;
     uint PANEL;          // pieces of a row that are neighbours; then come those of the next row
@@ -26,12 +28,22 @@ layout(push_constant, scalar) uniform Arguments {
 void main() {
     uint piece = (gl_WorkGroupID.x + folded_group_y() * gl_NumWorkGroups.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (piece >= ALL_PIECES) return;
-    uint row = piece / PIECES, column = piece % PIECES * 8;
+    uint row = piece / PIECES, own = piece % PIECES;
+    if (TRANSPOSED != 0) {
+        own = piece / (ALL_PIECES / PIECES);
+        row = piece % (ALL_PIECES / PIECES);
+    }
+    uint column = own * 8;
     float up = ldexp(1.0, 14 - exponent_of(LARGEST.bits));
     vec4 x[2] = {vec4(0), vec4(0)};
     [[unroll]] for (uint i = 0; i < 2; ++i) {
         uint at = row * COLUMNS + column + 4 * i;
-        if (ALIGNED != 0) {
+        if (TRANSPOSED != 0) {
+            [[unroll]] for (uint j = 0; j < 4; ++j) {
+                uint from = column + 4 * i + j;
+                if (row < ROWS && from < COLUMNS) x[i][j] = X.at[from * ROWS + row];
+            }
+        } else if (ALIGNED != 0) {
             if (row < ROWS && column + 4 * i < COLUMNS) x[i] = Quads(X).at[at / 4];
         } else {
             [[unroll]] for (uint j = 0; j < 4; ++j) {
@@ -48,7 +60,7 @@ void main() {
         low[2 * i] = packHalf2x16(scaled.xy - leading.xy);
         low[2 * i + 1] = packHalf2x16(scaled.zw - leading.zw);
     }
-    uint own = piece % PIECES, to = (own / PANEL * (ALL_PIECES / PIECES) + row) * PANEL + own % PANEL;
+    uint to = (own / PANEL * (ALL_PIECES / PIECES) + row) * PANEL + own % PANEL;
     HIGH.at[to] = high;
     LOW.at[to] = low;
 }

@@ -5,6 +5,7 @@
 #version 460
 #extension GL_KHR_shader_subgroup_ballot : require
 #pragma dtypes f32 f64 f16 bf16 i32
+#pragma layouts nn
 #include "matmul.glsl"
 
 layout(local_size_x_id = 0) in;

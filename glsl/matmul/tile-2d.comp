@@ -12,6 +12,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_null_initializer : require
 #pragma dtypes f32 f64 f16 bf16 i32
+#pragma layouts nn
 #include "matmul.glsl"
 
 layout(local_size_x_id = 0) in;  // (BM / TM)·(BN / TN)

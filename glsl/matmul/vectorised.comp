@@ -7,6 +7,7 @@
 // Source: S. Boehm, "How to optimize a CUDA matmul kernel", 2022, kernel 6.
 #version 460
 #pragma dtypes f32
+#pragma layouts nn
 #include "matmul-quads.glsl"
 
 layout(local_size_x_id = 0) in;  // (BM / TM)·(BN / TN)
@@ -34,12 +35,13 @@ void main() {
         [[unroll]] for (uint i = 0; i < BM * BK / 4 / LANES; ++i) {
             uint at = i * LANES + lane;
             uint row = at / (BK / 4), quad = at % (BK / 4);
-            vec4 a = quad_of_a(first_row + row, k + quad * 4);
+            vec4 a = quad_along(A, first_row + row, M, k + quad * 4, A_ALIGNED != 0);
             [[unroll]] for (uint c = 0; c < 4; ++c) tile_a[(quad * 4 + c) * (BM / 4) + row / 4][row % 4] = a[c];
         }
         [[unroll]] for (uint i = 0; i < BK * BN / 4 / LANES; ++i) {
             uint at = i * LANES + lane;
-            tile_b[at] = quad_of_b(k + at / (BN / 4), first_column + at % (BN / 4) * 4);
+            uint row = k + at / (BN / 4), column = first_column + at % (BN / 4) * 4;
+            tile_b[at] = quad_across(B, row, column, N, B_ALIGNED != 0);
         }
         barrier();
         for (uint i = 0; i < BK; ++i) {
@@ -56,7 +58,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < TM; ++r) {
         [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
             uint row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
-            store_quad(row, first_column + (c * ACROSS + x) * 4, sums[r * (TN / 4) + c]);
+            store_quad(row, first_column + (c * ACROSS + x) * 4, sums[r * (TN / 4) + c], 0);
         }
     }
 }

@@ -19,12 +19,23 @@ impl Algorithm {
         problem: &dyn Problem,
         device: &DeviceInfo,
     ) -> Result<Program, String> {
+        // Programs are not made for devices whose answers make no sense.
+        if let Some(reason) = device.unusable() {
+            return Err(reason);
+        }
         if let (Some(tile), Some(tunable)) = (&case.tile, self.tunable(variant))
             // What the device lacks for the built-in tile, the program says itself.
             && *tile != tunable.built_in(case, device)
         {
             tunable.legal(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
         }
-        variant.program(case, device)?.feasible(&problem.buffers(), device)
+        let program = self.program(variant, case, device)?;
+        if let Some(size) = case.subgroup_size
+            && !program.dispatches().any(|dispatch| dispatch.subgroup_size == Some(size))
+        {
+            // It would be measured as what it is without, under a name that says otherwise.
+            return Err(format!("has no use for sub-groups of {size}"));
+        }
+        program.feasible(&problem.buffers(), device)
     }
 }

@@ -42,18 +42,49 @@ pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
         // Asked for f32; any other type would be read the same way.
         other => (0..other.len()).map(|i| other.get(i) as f32).collect(),
     };
+    a.chunks_mut(n).enumerate().for_each(|(row, values)| {
+        let (scale, shift) = of_row(input, n, row);
+        // Exact, so that one rounding makes an f32 of it.
+        for value in &mut *values {
+            *value = (f64::from(*value) * scale) as f32;
+        }
+        values[row] = (f64::from(values[row]) + shift) as f32;
+    });
+    a
+}
+
+/// What a row of uniform values is multiplied by, and what is added on its diagonal.
+fn of_row(input: Input, n: usize, row: usize) -> (f64, f64) {
     match input {
-        Input::DiagonallyDominant => a.iter_mut().step_by(n + 1).for_each(|diagonal| *diagonal += n as f32),
-        Input::Singular => a[..n].fill(0.0),
+        Input::DiagonallyDominant => (1.0, n as f64),
+        Input::Singular if row == 0 => (0.0, 0.0),
         // 37 shares no factor with 61: every power occurs once in 61 rows.
-        Input::IllScaled => a.chunks_mut(n).enumerate().for_each(|(row, values)| {
-            let scale = 2f32.powi((row * 37 % 61) as i32 - 30);
-            for value in values.iter_mut() {
-                *value *= scale;
-            }
-        }),
+        Input::IllScaled => (2f64.powi((row * 37 % 61) as i32 - 30), 0.0),
+        _ => (1.0, 0.0),
+    }
+}
+
+/// [`for_factorisation`] in f64: the same kinds, with values that no f32 holds.
+#[must_use]
+pub(crate) fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
+    match input {
+        Input::Hilbert => return (0..n * n).map(|at| 1.0 / ((at / n + at % n) as f64 + 1.0)).collect(),
+        // Its elements are f32 but for the one value below the diagonal, where it makes no difference.
+        Input::Wilkinson => return wilkinson(n).into_iter().map(f64::from).collect(),
         _ => {}
     }
+    let mut a = match random(DType::F64, Input::Uniform, n * n, &mut generator(seed, 0)) {
+        HostArray::F64(values) => values,
+        // Asked for f64; any other type would be read the same way.
+        other => (0..other.len()).map(|i| other.get(i)).collect(),
+    };
+    a.chunks_mut(n).enumerate().for_each(|(row, values)| {
+        let (scale, shift) = of_row(input, n, row);
+        for value in &mut *values {
+            *value *= scale;
+        }
+        values[row] += shift;
+    });
     a
 }
 

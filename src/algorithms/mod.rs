@@ -12,20 +12,22 @@ pub(crate) mod matmul;
 pub(crate) mod matrix;
 pub(crate) mod probes;
 mod product;
+pub(crate) mod tile;
 
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
+use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::size::Size;
-use crate::basis::units::Work;
+use crate::basis::units::{Nanos, Work};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 use input::Input;
-use matmul::{Tile, Tunable};
 use probes::Quantity;
 use serde::{Deserialize, Serialize};
+use tile::{Tile, Tunable};
 
 /// Every algorithm, in the order that lists show them.
 pub static ALGORITHMS: &[&Algorithm] = &[
@@ -64,15 +66,60 @@ pub struct Algorithm {
     pub iterative: bool,
     /// Kinds of input data, the default first.
     pub inputs: &'static [Input],
+    /// Layouts of its operands, the default first; that alone where there is nothing to transpose.
+    pub layouts: &'static [Layout],
     /// The implementations, in the order that lists show them.
     pub variants: &'static [Variant],
     /// The variants whose tile can be searched for, the one that is searched by default first.
     pub tunable: &'static [Tunable],
-    /// The built-in rule of `--variant auto`: names of variants, the best for a case on a device first; `None` where
-    /// there is no rule.
-    pub favourites: Option<fn(&CaseSpec, &DeviceInfo) -> &'static [&'static str]>,
+    /// What `--variant auto` chooses from for a case on a device, one at least, what should be fastest first; `None` where
+    /// there is no model of it.
+    pub candidates: Option<fn(&CaseSpec, &DeviceInfo) -> Vec<Candidate>>,
+    /// How its programs go on to the solution of a system of equations, where they can: `--solve`.
+    pub solution: Option<&'static Solution>,
     /// The problem that a case poses, or why its size makes no sense.
     pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
+}
+
+/// How programs that leave a result, such as the factors of a matrix, go on to solve a system of equations by it.
+pub struct Solution {
+    /// What is solved, in one sentence.
+    pub summary: &'static str,
+    /// Formula of the nominal work, for documentation.
+    pub work: &'static str,
+    /// The kernels that it takes beside those of the variant, in the order in which `program` gets them.
+    pub kernels: &'static [&'static str],
+    /// The program that solves a case, made from one that leaves the result. Pure.
+    pub program: fn(Program, &[&'static Shader], &CaseSpec, &DeviceInfo) -> Program,
+}
+
+/// What is asked of an algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// Its own result: of a factorisation the factors.
+    #[default]
+    Result,
+    /// The solution of a system of equations by that result.
+    Solution,
+}
+
+impl Goal {
+    /// Whether it is the algorithm's own result.
+    #[must_use]
+    pub fn is_result(&self) -> bool {
+        *self == Self::Result
+    }
+
+    /// The name in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::Solution => "solution",
+        }
+    }
 }
 
 /// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
@@ -127,6 +174,8 @@ pub struct Variant {
 pub enum Measures {
     /// How fast it solves the problem.
     Problem,
+    /// How fast it solves a system of equations. It has no result but the solution.
+    Solution,
     /// The cost of an operation in one of its forms.
     Form(Form),
     /// A limit of the device; `None` for a size that the algorithm has no problem of.
@@ -142,13 +191,28 @@ pub struct Form {
     pub name: &'static str,
 }
 
-/// One case of a plan, apart from its variant.
+/// A way to solve a case, and the time that it should take.
 #[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// The variant.
+    pub variant: &'static str,
+    /// Its tile, where it has a choice.
+    pub tile: Option<Tile>,
+    /// What it should take.
+    pub predicted: Nanos,
+}
+
+/// One case of a plan, apart from its variant.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseSpec {
     /// The size as it was asked for.
     pub size: Size,
     /// The element type that its kernels are compiled for.
     pub dtype: DType,
+    /// What is asked for.
+    pub goal: Goal,
+    /// The layout of the operands that its kernels are compiled for.
+    pub layout: Layout,
     /// The kind of input data.
     pub input: Input,
     /// Seed of the input data.
@@ -220,7 +284,8 @@ impl CaseSpec {
     #[must_use]
     pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
         let (input, stop) = (algorithm.inputs[0], StopRule::default());
-        Self { size, dtype, input, seed: 1, subgroup_size: None, stop, tile: None }
+        let (layout, goal) = (algorithm.layouts[0], Goal::Result);
+        Self { size, dtype, layout, goal, input, seed: 1, subgroup_size: None, stop, tile: None }
     }
 
     /// The sub-group size that a program for this case uses.
@@ -350,23 +415,57 @@ impl Algorithm {
         self.tunable.iter().find(|tunable| tunable.variant == variant.name)
     }
 
-    /// The element types that at least one variant supports.
-    pub fn dtypes(&self) -> impl Iterator<Item = DType> {
-        DType::ALL.into_iter().filter(|dtype| self.variants.iter().any(|variant| variant.supports(*dtype)))
+    /// The element types in which at least one variant reaches `goal`.
+    pub fn dtypes(&self, goal: Goal) -> impl Iterator<Item = DType> {
+        let some = move |dtype: &DType| self.variants.iter().any(|variant| variant.reaches(goal, *dtype));
+        DType::ALL.into_iter().filter(some)
+    }
+
+    /// What can be asked of it.
+    #[must_use]
+    pub fn goals(&self) -> &'static [Goal] {
+        match self.solution {
+            Some(_) => &[Goal::Result, Goal::Solution],
+            None => &[Goal::Result],
+        }
+    }
+
+    /// The program of `variant` for a case: its own, and where a solution is asked for what goes on to it.
+    ///
+    /// # Errors
+    /// Why the device cannot run it.
+    pub fn program(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+        let program = variant.program(case, device)?;
+        match (case.goal, variant.measures, self.solution) {
+            (Goal::Solution, Measures::Problem, Some(solution)) => {
+                let shaders = solution.kernels.iter().map(|name| Shader::find(name, case.dtype));
+                let shaders = shaders.collect::<Option<Vec<_>>>();
+                let shaders = shaders.ok_or_else(|| format!("has no {} kernel to solve with", case.dtype))?;
+                let program = (solution.program)(program, &shaders, case, device);
+                program.unsupported(device).map_or(Ok(program), Err)
+            }
+            _ => Ok(program),
+        }
     }
 }
 
 impl Variant {
-    /// Whether its kernels are compiled for `dtype`.
+    /// Whether its kernels are compiled for `dtype`, in the layout that goes without saying.
     #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
-        self.shaders(dtype).is_some()
+        self.shaders(dtype, Layout::default()).is_some()
     }
 
-    /// Its kernels compiled for `dtype`.
+    /// Whether it has what is asked for in an element type.
     #[must_use]
-    pub fn shaders(&self, dtype: DType) -> Option<Vec<&'static Shader>> {
-        self.kernels.iter().map(|name| Shader::find(name, dtype)).collect()
+    pub fn reaches(&self, goal: Goal, dtype: DType) -> bool {
+        self.supports(dtype) && (goal == Goal::Solution || !matches!(self.measures, Measures::Solution))
+    }
+
+    /// Its kernels compiled for `dtype` and `layout`.
+    #[must_use]
+    pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
+        self.kernels.iter().map(|name| Shader::find_for(name, dtype, layout)).collect()
     }
 
     /// The operation that it is a form of, and the name of the form.
@@ -374,7 +473,7 @@ impl Variant {
     pub fn form(&self) -> Option<Form> {
         match self.measures {
             Measures::Form(form) => Some(form),
-            Measures::Problem | Measures::Limit(_) => None,
+            Measures::Problem | Measures::Solution | Measures::Limit(_) => None,
         }
     }
 
@@ -383,7 +482,7 @@ impl Variant {
     pub fn limit(&self, size: Size, dtype: DType) -> Option<Quantity> {
         match self.measures {
             Measures::Limit(of) => of(size, dtype),
-            Measures::Problem | Measures::Form(_) => None,
+            Measures::Problem | Measures::Solution | Measures::Form(_) => None,
         }
     }
 
@@ -393,7 +492,13 @@ impl Variant {
     /// # Errors
     /// Why it cannot run there.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
-        let shaders = self.shaders(case.dtype).ok_or_else(|| format!("has no {} kernel", case.dtype))?;
+        let CaseSpec { dtype, layout, .. } = *case;
+        let missing = || {
+            let of_layout =
+                if self.supports(dtype) { format!(" for layout {layout}, only for nn") } else { String::new() };
+            format!("has no {dtype} kernel{of_layout}")
+        };
+        let shaders = self.shaders(dtype, layout).ok_or_else(missing)?;
         let program = (self.program)(&shaders, case, device);
         program.unsupported(device).map_or(Ok(program), Err)
     }
@@ -426,7 +531,9 @@ mod tests {
 
     #[test]
     fn every_kernel_belongs_to_a_variant_and_every_variant_has_its_kernels() {
-        let named: BTreeSet<&str> = all_variants().flat_map(|(_, variant)| variant.kernels.iter().copied()).collect();
+        let solutions = ALGORITHMS.iter().filter_map(|algorithm| algorithm.solution).flat_map(|own| own.kernels);
+        let variants = all_variants().flat_map(|(_, variant)| variant.kernels);
+        let named: BTreeSet<&str> = variants.chain(solutions).copied().collect();
         let compiled: BTreeSet<&str> = SHADERS.iter().map(|shader| &*shader.name).collect();
         assert_eq!(named, compiled, "glsl/*/*.comp and the registry differ");
         for (algorithm, variant) in all_variants() {
@@ -441,15 +548,20 @@ mod tests {
             let sizes = [algorithm.default_size.cpu, algorithm.verify_size.cpu];
             let sizes = sizes.iter().flat_map(|text| text.parse::<Sweep>().expect("a sweep").0);
             for size in sizes {
-                for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
-                    let case = CaseSpec::new(algorithm, size, dtype);
+                let goals = algorithm.goals().iter().flat_map(|goal| DType::ALL.map(|dtype| (*goal, dtype)));
+                for (goal, dtype) in goals.filter(|(goal, dtype)| variant.reaches(*goal, *dtype)) {
+                    let case = CaseSpec { goal, ..CaseSpec::new(algorithm, size, dtype) };
                     let problem = (algorithm.problem)(&case).expect("a sensible size");
-                    let program = variant.program(&case, &device);
+                    let program = algorithm.program(variant, &case, &device);
                     let matrices = variant
-                        .shaders(dtype)
+                        .shaders(dtype, Layout::Nn)
                         .is_some_and(|shaders| shaders.iter().any(|shader| shader.declares("CooperativeMatrixKHR")));
                     if let (Err(reason), true) = (&program, matrices) {
                         assert!(reason.starts_with("needs feature"), "{reason}");
+                        continue;
+                    }
+                    // A variant may be for products with few rows or columns.
+                    if program.as_ref().is_err_and(|reason| reason.starts_with("is for at most")) {
                         continue;
                     }
                     let program = program.unwrap_or_else(|e| panic!("{}/{} {size}: {e}", algorithm.name, variant.name));

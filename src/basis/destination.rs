@@ -3,10 +3,17 @@
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::{Builder, NamedTempFile};
 
 /// Links in a row that are followed at most, as many as Linux follows.
 const MOST_LINKS: usize = 40;
+
+/// The beginning and the end of a draft's name.
+const PREFIX: &str = ".gpukern-";
+const SUFFIX: &str = ".draft";
+/// Age at which a draft without a lock is nobody's.
+const SURELY_LOCKED: Duration = Duration::from_secs(10);
 
 /// A place to write to, found writable before there is anything to write.
 pub(crate) struct Destination(Way);
@@ -46,11 +53,20 @@ impl Destination {
         }
         let path = behind_links(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let draft = as_public_as_any(Builder::new().prefix(".gpukern-").suffix(".draft")).tempfile_in(folder)?;
+        remove_orphans(folder);
+        let draft = as_public_as_any(Builder::new().prefix(PREFIX).suffix(SUFFIX)).tempfile_in(folder)?;
+        // Where files cannot be locked, drafts of dead processes stay.
+        let _ = draft.as_file().try_lock();
         if let Some(there) = there {
             draft.as_file().set_permissions(there.permissions())?;
         }
         Ok(Self(Way::Draft { path, draft }))
+    }
+
+    /// Whether it is a file, which is replaced in one step.
+    #[must_use]
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.0, Way::Draft { .. })
     }
 
     /// Writes `contents`: all of them on the disk and in their place, or the older file stays.
@@ -66,6 +82,24 @@ impl Destination {
                 draft.persist(path)?;
                 Ok(())
             }
+        }
+    }
+}
+
+/// Removes the drafts of dead processes in `folder`: a living one holds a lock on its own. One that was just made may not
+/// be locked yet.
+fn remove_orphans(folder: &Path) {
+    let Ok(entries) = folder.read_dir() else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if !name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
+            continue;
+        }
+        let old = |there: Metadata| Some(there.is_file() && there.modified().ok()?.elapsed().ok()? >= SURELY_LOCKED);
+        if entry.metadata().ok().and_then(old) == Some(true)
+            && File::open(entry.path()).is_ok_and(|draft| draft.try_lock().is_ok())
+        {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }
@@ -131,6 +165,20 @@ mod tests {
         write(&path, "new").expect("written");
         assert_eq!(read(&path), "new");
         assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");
+    }
+
+    #[test]
+    fn drafts_of_dead_processes_are_removed_and_those_of_living_ones_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = [".gpukern-dead.draft", ".gpukern-alive.draft", ".gpukern-new.draft", "gpukern.draft"];
+        let paths = names.map(|name| folder.path().join(name));
+        let files = paths.clone().map(|path| File::create(path).expect("made"));
+        files[1].lock().expect("locked");
+        for index in [0, 1, 3] {
+            files[index].set_modified(std::time::SystemTime::now() - 2 * SURELY_LOCKED).expect("set");
+        }
+        write(&folder.path().join("run.json"), "{}").expect("written");
+        assert_eq!(paths.map(|path| path.exists()), [false, true, true, true]);
     }
 
     #[test]

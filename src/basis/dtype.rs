@@ -176,6 +176,23 @@ impl HostArray {
         each_type!(self, v => v.len())
     }
 
+    /// The transpose of a row-major matrix of so many columns, row major.
+    #[must_use]
+    pub fn transposed(&self, columns: usize) -> Self {
+        fn of<T: Copy>(elements: &[T], columns: usize) -> Vec<T> {
+            (0..columns).flat_map(|column| elements[column..].iter().step_by(columns).copied()).collect()
+        }
+        match self {
+            Self::F32(v) => Self::F32(of(v, columns)),
+            Self::F64(v) => Self::F64(of(v, columns)),
+            Self::F16(v) => Self::F16(of(v, columns)),
+            Self::Bf16(v) => Self::Bf16(of(v, columns)),
+            Self::I32(v) => Self::I32(of(v, columns)),
+            Self::I8(v) => Self::I8(of(v, columns)),
+            Self::U8(v) => Self::U8(of(v, columns)),
+        }
+    }
+
     /// Whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -238,6 +255,13 @@ mod tests {
     fn an_unknown_dtype_is_answered_with_the_nearest_one() {
         let error = "f23".parse::<DType>().expect_err("not a dtype");
         assert!(error.contains("unknown dtype 'f23'") && error.contains("did you mean 'f32'"), "{error}");
+    }
+
+    #[test]
+    fn a_transpose_has_the_rows_of_its_matrix_as_columns() {
+        let matrix = HostArray::I32(vec![1, 2, 3, 4, 5, 6]);
+        assert_eq!(matrix.transposed(3), HostArray::I32(vec![1, 4, 2, 5, 3, 6]));
+        assert_eq!(matrix.transposed(3).transposed(2), matrix);
     }
 
     #[test]

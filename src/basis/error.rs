@@ -1,5 +1,6 @@
 //! Error messages for the user, and the exit codes that go with them.
 
+use crate::basis::printable::brief;
 use std::process::ExitCode;
 
 /// The exit code of the process; the values are part of the command-line interface.
@@ -55,6 +56,7 @@ impl Error {
 /// it was looked for, such as ` for matmul`, or is empty.
 #[must_use]
 pub(crate) fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
+    let name = &*brief(name);
     let nearest = known
         .iter()
         .map(|candidate| (similarity(name, candidate), *candidate))
@@ -80,6 +82,13 @@ mod tests {
             message,
             "unknown variant 'subgruop' for matmul; did you mean 'subgroup'? available: naive, local, subgroup"
         );
+    }
+
+    #[test]
+    fn a_name_of_megabytes_is_answered_in_a_line() {
+        let begun = std::time::Instant::now();
+        let message = unknown("algorithm", &"matmul".repeat(1_000_000), "", &["matmul"]);
+        assert!(message.len() < 200 && begun.elapsed().as_secs() < 1, "{message}");
     }
 
     #[test]

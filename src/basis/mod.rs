@@ -3,8 +3,11 @@
 pub(crate) mod destination;
 pub(crate) mod dtype;
 pub(crate) mod error;
+pub(crate) mod input_file;
+pub(crate) mod layout;
 pub(crate) mod markup;
 pub(crate) mod metric;
 pub(crate) mod printable;
 pub(crate) mod size;
+pub(crate) mod stderr;
 pub(crate) mod units;

@@ -3,14 +3,53 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with the characters visible that a terminal would act on: control characters, and those that turn the
-/// direction of writing.
+/// Characters of a name that a message shows.
+const MOST_OF_A_NAME: usize = 60;
+/// Characters of a line of somebody else's.
+const MOST_OF_A_LINE: usize = 160;
+
+/// `text` with the characters visible that a terminal would act on or hide: control characters, those that turn the
+/// direction of writing, and those without a width or a shape.
 #[must_use]
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let acts = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    escaped(text, acts)
+}
+
+/// [`printable`] text of several lines.
+#[must_use]
+pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c != '\n' && acts(c))
+}
+
+/// A name of any length that somebody else chose, fit for a message.
+#[must_use]
+pub(crate) fn brief(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(MOST_OF_A_NAME) {
+        None => printable(name),
+        Some((end, _)) => Cow::Owned(format!("{}…", printable(&name[..end]))),
+    }
+}
+
+/// What a parser says of a file, with its lines: none is longer than a terminal is wide in most cases, for a parser
+/// quotes the whole line of the file.
+#[must_use]
+pub(crate) fn excerpt(text: &str) -> String {
+    let cut = |line: &str| match line.char_indices().nth(MOST_OF_A_LINE) {
+        None => printable(line).into_owned(),
+        Some((end, _)) => format!("{}…", printable(&line[..end])),
     };
-    if !text.contains(acts) {
+    text.trim_end().lines().map(cut).collect::<Vec<_>>().join("\n")
+}
+
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&acts) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
@@ -22,4 +61,33 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_acts_on_or_hides_is_shown_and_all_else_stays() {
+        for (text, shown) in [
+            ("plain – text é 漢 🏴", "plain – text é 漢 🏴"),
+            ("\x1b[31mred", "\\u{1b}[31mred"),
+            ("a\u{202e}b", "a\\u{202e}b"),
+            ("\u{61c}\u{feff}\u{e0041}\u{200b}", "\\u{61c}\\u{feff}\\u{e0041}\\u{200b}"),
+            ("two\nlines", "two\\nlines"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+        assert_eq!(printable_lines("two\nlines\r\x07"), "two\nlines\\r\\u{7}");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_at_a_character() {
+        assert_eq!(brief("matmul"), "matmul");
+        let long = "é".repeat(5_000_000);
+        assert_eq!(brief(&long), format!("{}…", "é".repeat(60)));
+        assert_eq!(brief(&"é".repeat(60)), "é".repeat(60));
+        assert_eq!(excerpt("a\x1b\nb\n"), "a\\u{1b}\nb");
+        assert_eq!(excerpt(&long).chars().count(), 161);
+    }
 }

@@ -1,6 +1,7 @@
 //! Problem sizes and sweeps of them, as they are typed: `1024`, `128,1000`, `128..8192`, `128..1024:128`,
 //! `1000x70x130`, `2^16..2^25`.
 
+use crate::basis::printable::brief;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -130,21 +131,29 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
 }
 
 fn size(text: &str) -> Result<Size, String> {
+    let zero = |item: &str| item.trim().parse() == Ok(0u64);
+    if text.contains('x') && text.split('x').any(zero) {
+        return Err(format!(
+            "size '{}' has an extent of zero: x stands between extents, as in 1000x70x130, and they are decimal",
+            brief(text)
+        ));
+    }
     let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;
     match extents[..] {
         [n] => Ok(Size::Uniform(n)),
         [a, b] => Ok(Size::Two(a, b)),
         [m, n, k] => Ok(Size::Three(m, n, k)),
-        _ => Err(format!("size '{text}' has {} extents; write N, or MxNxK for matmul", extents.len())),
+        _ => Err(format!("size '{}' has {} extents; write N, or MxNxK for matmul", brief(text), extents.len())),
     }
 }
 
 /// A positive integer, or a power `2^16`.
 fn extent(text: &str) -> Result<u64, String> {
     let text = text.trim();
+    let shown = brief(text);
     let malformed =
-        || format!("malformed size '{text}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
-    let too_large = || format!("size '{text}' is too large; sizes are below 2^31");
+        || format!("malformed size '{shown}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
+    let too_large = || format!("size '{shown}' is too large; sizes are below 2^31");
     let value = match text.split_once('^') {
         Some((base, exponent)) => {
             let base: u64 = base.parse().map_err(|_| malformed())?;
@@ -203,6 +212,8 @@ mod tests {
             ("2147483648", "too large"),
             ("1..2000000000:1", "at most 10000"),
             ("1..10:0", "is zero"),
+            ("0x10", "size '0x10' has an extent of zero: x stands between extents"),
+            ("64x0x64", "has an extent of zero"),
         ] {
             let error = text.parse::<Sweep>().expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");

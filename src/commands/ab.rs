@@ -2,9 +2,10 @@
 
 use super::child::Child;
 use super::document::JSON;
-use super::{Answer, beside, command_line, interrupt, judging};
+use super::{Answer, announce, beside, command_line, document, interrupt, judging};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
+use crate::basis::input_file;
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
 use crate::commands::cli::{AbArgs, Judging};
@@ -21,7 +22,9 @@ use crate::plan::{CaseGroup, PlannedRun, Purpose};
 use crate::record::{Outcome, Record};
 use crate::report;
 use crate::stats;
+use crate::tuning::tuned::Tuned;
 use crate::vulkan::Validation;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -66,6 +69,7 @@ struct Match<'a> {
 pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let game = Match::new(args)?;
+    document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
     let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let started = jiff::Timestamp::now().to_string();
     let (turns, Played { sides, rounds, finding, trouble }) = match &game.contest {
@@ -97,9 +101,9 @@ pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
     let exit = beside(exit(&trial), trouble.map_or(Ok(()), Err), &mut notes);
     trial.exit = exit as u8;
     let text = report::ab::text(&trial);
-    let Some(target) = target else { return Ok(Answer { output: text, notes, exit }) };
-    let output = target.deliver_json(&trial)?.unwrap_or(text);
-    Ok(Answer { output, notes, exit })
+    let mut answer = Answer::new(text, notes, exit);
+    answer.deliver_json(target, &trial);
+    Ok(answer)
 }
 
 fn exit(trial: &Trial) -> Exit {
@@ -107,7 +111,7 @@ fn exit(trial: &Trial) -> Exit {
     let verdict = trial.finding.map(|finding| finding.verdict);
     if any(|outcome| matches!(outcome, Outcome::Rejected(_))) || verdict == Some(Verdict::Slower) {
         Exit::Rejected
-    } else if any(|outcome| matches!(outcome, Outcome::Failed { .. })) {
+    } else if any(|outcome| outcome.failure().is_some()) {
         Exit::Failure
     } else if matches!(verdict, Some(Verdict::Same | Verdict::Faster)) {
         Exit::Success
@@ -133,7 +137,9 @@ impl<'a> Match<'a> {
             variant: pair.iter().map(|variant| variant.name.to_string()).collect(),
             size: vec![args.size.clone()],
             dtype: args.dtype.iter().cloned().collect(),
+            layout: args.layout.iter().cloned().collect(),
             input: args.input.clone(),
+            solve: args.solve,
             device: args.device.iter().cloned().collect(),
             seed: args.seed,
             subgroup_size: args.subgroup_size.iter().cloned().collect(),
@@ -160,27 +166,30 @@ impl<'a> Match<'a> {
     /// Plays rounds of batches of samples in this process.
     fn batches(&self, entrants: &[Entrant; 2], setup: &Setup) -> Result<Played, Error> {
         let session = Session::open(setup)?;
+        announce(&session);
         let chosen = session.select_usable(&self.run.devices)?;
-        let [physical] = chosen[..] else {
+        let [device] = chosen[..] else {
             return Err(Error::Usage(format!(
                 "ab runs on one device, --device names {}; name one by its index",
                 chosen.len()
             )));
         };
-        progress::line(&format!("device {}: {}", physical.info.index, physical.info.name));
-        let mut runner = session.runner(physical, Timing::Sample, interrupt::listen()?)?;
+        progress::line(&format!("device {}: {}", device.index, device.name));
+        let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupt::listen()?)?;
         let sampling = crate::plan::Sampling { max_time: self.max_time, ..self.run.sampling };
         let mut judge = Judge::new(FIRST_LOOK, self.min_effect);
         let (cases, rounds) =
-            runner.duel(&self.run.groups[0], entrants, &sampling, &mut |rounds| judge.decided(rounds));
+            executor.duel(&self.run.groups[0], entrants, &sampling, &mut |rounds| judge.decided(rounds));
         let trouble = session.check_validation().err();
         let finding = judge.last(&rounds);
         let mut side = 0;
         let sides = cases.map(|case| {
             let label = self.labels[side].clone();
-            let median = median(&rounds, side);
+            // One that was measured without the other has a median all the same.
+            let alone = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
+            let median = median(&rounds, side).or(alone);
             side += 1;
-            Contestant { label, device: physical.info.clone(), case, median }
+            Contestant { label, device: device.clone(), case, median }
         });
         Ok(Played { sides, rounds, finding, trouble })
     }
@@ -190,7 +199,7 @@ impl<'a> Match<'a> {
         interrupt::listen()?;
         let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
         selection.variant.truncate(1);
-        let mut arguments = selection.arguments();
+        let mut arguments: Vec<OsString> = selection.arguments().into_iter().map(OsString::from).collect();
         // Tiles that were tuned for the one driver are not for the other.
         arguments.push("--no-tuned".into());
         let mut first: [Option<Contestant>; 2] = [None, None];
@@ -232,7 +241,7 @@ impl<'a> Match<'a> {
         &self,
         order: [usize; 2],
         manifests: &[&Path; 2],
-        arguments: &[String],
+        arguments: &[OsString],
         setup: &Setup,
         first: &mut [Option<Contestant>; 2],
     ) -> Result<Ended, Error> {
@@ -395,7 +404,7 @@ fn contestant(record: Record, label: &str, name: &str) -> Result<Contestant, Err
 
 /// The kernel that a file of the user's takes the place of.
 fn only_kernel(variant: &'static Variant, group: &CaseGroup) -> Result<&'static Shader, Error> {
-    let shaders = variant.shaders(group.spec.dtype).unwrap_or_default();
+    let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
     match shaders[..] {
         [kernel] => Ok(kernel),
         _ => Err(Error::Usage(format!(
@@ -412,11 +421,8 @@ fn read_spirv(path: &Path, kernel: &Shader) -> Result<Vec<u8>, Error> {
     let shown = printable(&path.display().to_string()).into_owned();
     let refuse =
         |reason: String| Error::Usage(format!("cannot run '{shown}' in place of {}: {reason}", kernel.label()));
-    let length = path.metadata().map_err(|e| refuse(e.to_string()))?.len();
-    if length > spirv::MOST_BYTES as u64 {
-        return Err(refuse(format!("it has {length} bytes, more than any kernel; name a SPIR-V file")));
-    }
-    let bytes = std::fs::read(path).map_err(|e| refuse(e.to_string()))?;
+    let bytes = input_file::read(path, spirv::MOST_BYTES as u64)
+        .map_err(|e| refuse(format!("{e}; name a SPIR-V file of a kernel")))?;
     spirv::check(&bytes, kernel).map_err(refuse)?;
     Ok(bytes)
 }
@@ -427,7 +433,7 @@ fn check_manifest(path: &Path) -> Result<(), Error> {
     let refuse = |reason: String| {
         Error::Usage(format!("'{shown}' is no driver manifest: {reason}; the loader's own are in vulkan/icd.d/"))
     };
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
+    let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     let manifest: serde_json::Value = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
     match manifest.pointer("/ICD/library_path") {
         Some(serde_json::Value::String(_)) => Ok(()),

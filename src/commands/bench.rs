@@ -1,8 +1,9 @@
 //! `gpukern bench`.
 
-use super::document::JSON;
+use super::document::{JSON, Target};
+use super::failures::Failures;
 use super::rounds::Request;
-use super::{Answer, beside, command_line, measure};
+use super::{Answer, Delivery, beside, command_line, document, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
 use crate::commands::cli::{BenchArgs, TableForm};
@@ -14,46 +15,69 @@ use crate::record::{Outcome, Record, Warning};
 use crate::report;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
+    if args.attached {
+        super::child::attach_to_parent();
+    }
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
     let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
+    if args.explain {
+        return super::explain::run(&plan, setup);
+    }
     if let Some(processes) = args.noise {
         return super::noise::run(args, processes, setup);
     }
+    let path = args.json.as_deref().or(args.resume.as_deref());
+    document::check_apart(&[("the record", path)], &args.inputs())?;
     let mut notes = String::new();
     let request = Request::new(args, &mut notes)?;
-    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
+    let target = path.map(|path| JSON.open(path)).transpose()?;
+    let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
+    let earlier = args.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;
+    if let (Some(path), None) = (&kept, &earlier) {
+        journal::check_none(path)?;
+    }
+    let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
     let job = Job::new(Timing::Sample, limits, &tuned, command_line());
-    let MeasuredPlan { record, validated } = measure(&plan, setup, job)?;
+    let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
+    let MeasuredPlan { record, validated, without_limits } = measured;
     notes.push_str(&report::bench::notes(&record));
-    let exit = beside(exit(&record), validated, &mut notes);
+    let exit = match beside(exit(&record), validated, &mut notes) {
+        Exit::Success if without_limits => Exit::Interrupted,
+        exit => exit,
+    };
 
     // The record is written before anything else can go wrong.
-    let mut answer = Answer { output: tables(&record, &plan, args.table), notes, exit };
-    let mut instead = None;
-    if let Some(target) = target {
-        instead = target.deliver_json(&record)?;
+    let mut answer = Answer::new(tables(&record, &plan, args.table), notes, exit);
+    let delivery = answer.deliver_json(target, &record);
+    match (journal, delivery) {
+        (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
+        (Some(journal), _) => journal.remove(),
+        (None, _) => {}
+    }
+    if let Some(failures) = failures {
+        answer.kept(failures.keep(&record, &plan, &tuned));
     }
     if let Some(request) = request {
         match request.judge(record, &plan, args, setup) {
             Ok(judged) => {
                 answer.exit = worse(answer.exit, judged.exit);
                 // Standard output is for the record alone when that goes there.
-                let text = if instead.is_some() { &mut answer.notes } else { &mut answer.output };
+                let alone = delivery == Delivery::InPlaceOfOutput;
+                let text = if alone { &mut answer.notes } else { &mut answer.output };
                 let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.baseline_run), judged.text);
             }
             Err(error) => {
                 answer.exit = worse(answer.exit, error.exit());
-                let _ = writeln!(answer.notes, "error: {error}");
+                let _ = writeln!(answer.trouble, "error: {error}");
             }
         }
     }
-    answer.output = instead.unwrap_or(answer.output);
     Ok(answer)
 }
 
@@ -98,7 +122,7 @@ pub(super) fn exit(record: &Record) -> Exit {
     };
     if any(|outcome| matches!(outcome, Outcome::Rejected(_))) {
         Exit::Rejected
-    } else if any(|outcome| matches!(outcome, Outcome::Failed { .. })) {
+    } else if any(|outcome| outcome.failure().is_some()) {
         Exit::Failure
     } else if any(cut_short) {
         Exit::Interrupted

@@ -2,15 +2,13 @@
 //! between processes.
 
 use super::interrupt;
-use crate::basis::error::Error;
+use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
 use crate::measure::session::Setup;
 use crate::record::Record;
 use crate::record::reader;
-use crate::vulkan::Validation;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -26,21 +24,12 @@ pub(super) struct Child {
 
 impl Child {
     /// A `bench` with `arguments`, Vulkan loaded as here, its record on standard output.
-    pub(super) fn bench(name: String, arguments: &[String], setup: &Setup) -> Result<Self, Error> {
+    pub(super) fn bench(name: String, arguments: &[OsString], setup: &Setup) -> Result<Self, Error> {
         let program = std::env::current_exe()
             .map_err(|e| Error::Failure(format!("cannot find this program to start it again: {e}")))?;
         let mut command = Command::new(program);
-        command.arg("bench").args(arguments).args(["--no-peak", "--json=-"]);
-        if setup.validation == Validation::On {
-            command.arg("--validation");
-        }
-        let path = |name: &str, path: &Path| {
-            let mut option = OsString::from(name);
-            option.push(path.as_os_str());
-            option
-        };
-        command.args(setup.loader.iter().map(|loader| path("--loader=", loader)));
-        command.args(setup.cache_dir.iter().map(|folder| path("--cache-dir=", folder)));
+        command.arg("bench").args(arguments).args(["--no-peak", "--json=-", "--attached"]);
+        command.args(setup.arguments());
         Ok(Self { command, name })
     }
 
@@ -52,8 +41,10 @@ impl Child {
     /// Runs the process to its end and returns its record; `None` if this process was interrupted meanwhile.
     pub(super) fn record(mut self) -> Result<Option<Record>, Error> {
         let failure = |reason: String| Error::Failure(format!("{}: {reason}", self.name));
-        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().map_err(|e| failure(format!("cannot start this program again: {e}")))?;
+        // It ends when this pipe does, so that none is left of a process that was killed.
+        let _lifeline = child.stdin.take();
         let (sender, receiver) = mpsc::channel();
         // Both pipes are read all the while: one that is full would stop the process.
         let messages = child.stderr.take().map(|source| std::thread::spawn(|| read_all(source)));
@@ -85,6 +76,14 @@ impl Child {
         }
         Ok(Some(reader::parse(&output, &self.name)?.record))
     }
+}
+
+/// Ends this process with the one that started it and holds the other end of standard input.
+pub(super) fn attach_to_parent() {
+    std::thread::spawn(|| {
+        read_all(std::io::stdin());
+        std::process::exit(Exit::Interrupted as i32);
+    });
 }
 
 /// Reads a pipe to its end; a record that breaks off early is refused by the reader.

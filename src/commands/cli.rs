@@ -2,7 +2,8 @@
 
 use crate::plan::options::Selection;
 use clap::{Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 /// Measure compute kernels on any Vulkan device: which variant of an algorithm is fastest here, and is its answer
 /// right.
@@ -43,6 +44,20 @@ pub struct Cli {
     /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
     #[arg(long, global = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
     pub cache_dir: Option<PathBuf>,
+
+    /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
+    /// then ten times that.
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s")]
+    pub timeout: String,
+
+    /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
+    #[arg(long, global = true, value_name = "TIME", default_value = "60s")]
+    pub max_run: String,
+
+    /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
+    /// waited for.
+    #[arg(long, global = true)]
+    pub in_process: bool,
 }
 
 /// The commands. There is one of them a process: its size is nothing.
@@ -70,7 +85,7 @@ pub enum Command {
         gpukern peak --json peak.json"
     )]
     Peak(PeakArgs),
-    /// Find the best tile sizes of a variant for a device and keep them: `bench` then uses them.
+    /// Find the best tiles of a product, or block widths of a factorisation, for a device, and keep them for `bench`.
     #[command(
         after_help = "Every tile that is timed is verified first. Those that lose are dropped after a few samples; the \
         best run against the built-in tile in turns. Results hold for a device, its driver, an element type and sizes \
@@ -79,6 +94,7 @@ pub enum Command {
         gpukern tune matmul                                   tiled, f32, the default sizes, a minute\n  \
         gpukern tune matmul --size 512..4096 --budget 5m      these sizes, five minutes for all of them\n  \
         gpukern tune matmul -V tile-2d -t f16,f64             another variant and other element types\n  \
+        gpukern tune lu -V all -s 1024,4096                   block widths of factorisations\n  \
         gpukern tune matmul --tuned here.toml                 keep the results in this file\n  \
         gpukern bench matmul -V auto,tiled                    use them\n  \
         gpukern bench matmul -V tiled --no-tuned              do without"
@@ -103,6 +119,9 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Do what another process of this program orders through standard input.
+    #[command(hide = true)]
+    Worker,
 }
 
 /// Options of `devices`.
@@ -139,10 +158,24 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
+    /// options again, with this one in place of --json. What is there is not measured again.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
+    pub resume: Option<PathBuf>,
+
+    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
+    /// the device, the driver's last words, the command.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
+
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
     #[arg(long, value_name = "WHAT")]
     pub baseline: Option<BaselineChoice>,
+
+    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
+    #[arg(long)]
+    pub explain: bool,
 
     /// Do not hold cases against the limits of the device.
     #[arg(long)]
@@ -153,7 +186,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
     pub tuned: Option<PathBuf>,
 
-    /// Take the built-in tiles, and the built-in rule for `--variant auto`.
+    /// Take the built-in tiles, and the model's choice for `--variant auto`.
     #[arg(long)]
     pub no_tuned: bool,
 
@@ -187,20 +220,37 @@ pub struct BenchArgs {
     /// Only the case with this id: how further rounds name theirs.
     #[arg(long, value_name = "ID", hide = true)]
     pub only: Vec<String>,
+
+    /// End when standard input does: how a process of several ends with the one that started it.
+    #[arg(long, hide = true)]
+    pub attached: bool,
 }
 
 impl BenchArgs {
     /// The options of another process that is to measure the same: what to measure, with which tiles.
     #[must_use]
-    pub fn arguments(&self) -> Vec<String> {
-        let file =
-            |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("--{name}={}", path.display()));
-        let mut arguments = self.selection.arguments();
-        arguments.extend(file("config", &self.config));
-        arguments.extend(file("tuned", &self.tuned));
-        arguments.extend(self.no_tuned.then(|| "--no-tuned".to_string()));
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<_> = self.selection.arguments().into_iter().map(OsString::from).collect();
+        arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
+        arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
+        arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
         arguments
     }
+
+    /// The files that it reads, by the options that name them.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
+        let named = [("--config", &self.config), ("--tuned", &self.tuned)];
+        let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
+        named.chain(self.baseline_run.iter().map(|path| ("--baseline-run", path.as_path()))).collect()
+    }
+}
+
+/// An option with a path, which need not be text.
+pub(crate) fn with_path(option: &str, path: &Path) -> OsString {
+    let mut option = OsString::from(option);
+    option.push(path.as_os_str());
+    option
 }
 
 /// How two sides are compared.
@@ -274,12 +324,20 @@ pub struct TuneArgs {
     pub variant: Vec<String>,
 
     /// Sizes [default: those of `bench`].
-    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
+
+    /// Search the shapes of a model of yours: a file with one `MxNxK` a line, comments from # on.
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    pub shapes: Option<PathBuf>,
 
     /// Element types [default: f32].
     #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
     pub dtype: Vec<String>,
+
+    /// Layouts of the operands: nn, nt, tn [default: nn].
+    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
+    pub layout: Vec<String>,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
@@ -318,16 +376,24 @@ pub struct VerifyArgs {
     pub variant: Vec<String>,
 
     /// Sizes [default: awkward ones, different for each algorithm].
-    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
     /// Element types [default: all].
     #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
     pub dtype: Vec<String>,
 
+    /// matmul: layouts of the operands, nn, nt, tn [default: all].
+    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
+    pub layout: Vec<String>,
+
     /// Kind of input data [default: every kind].
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
+
+    /// lu: only the solutions of A·x = b [default: these and the factors].
+    #[arg(long)]
+    pub solve: bool,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
@@ -347,6 +413,20 @@ pub struct VerifyArgs {
     /// Seed of the input data [default: 1].
     #[arg(long)]
     pub seed: Option<u64>,
+
+    /// Known failures: a TOML file of `[[known]]` tables with `case`, an id or a pattern with `*`, a `reason` and, where
+    /// it matters, a `status` (rejected, failed, crashed or timed-out). New failures and known ones that pass are errors.
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
+
+    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
+    /// the device, the driver's last words, the command.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
+
+    /// Write junit XML to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub junit: Option<PathBuf>,
 }
 
 /// Options of `export`.
@@ -383,8 +463,9 @@ pub struct ReportArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, dtype, input, device, subgroup_size, seed } = args;
-        Self { algorithm, variant, size, dtype, input, device, seed, subgroup_size, ..Self::default() }
+        let VerifyArgs { algorithm, variant, size, dtype, layout, input, solve, device, subgroup_size, seed, .. } =
+            args;
+        Self { algorithm, variant, size, dtype, layout, input, solve, device, seed, subgroup_size, ..Self::default() }
     }
 }
 
@@ -463,16 +544,24 @@ pub struct AbArgs {
     pub variant: Option<String>,
 
     /// The size: 1024, or 1000x70x130 (M×N×K).
-    #[arg(long, short, value_name = "SIZE")]
+    #[arg(long, short, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: String,
 
     /// The element type: f32, f64, f16, bf16, i32 or i8 [default: the first of these that a chosen variant has].
     #[arg(long, short = 't', value_name = "TYPE")]
     pub dtype: Option<String>,
 
+    /// matmul: the layout of the operands, nn, nt or tn [default: nn].
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<String>,
+
     /// Kind of input data; `gpukern list` names those of each algorithm.
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
+
+    /// lu: go on to the solution of A·x = b.
+    #[arg(long)]
+    pub solve: bool,
 
     /// The device: an index, a part of the name, a UUID, `gpu` or `cpu`.
     #[arg(long, short, value_name = "DEVICE", env = "GPUKERN_DEVICE", hide_env_values = true)]
@@ -497,6 +586,20 @@ pub struct AbArgs {
     /// Write what was measured as JSON to this file, or to standard output (`-`) in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+}
+
+impl AbArgs {
+    /// The files that it reads, by the options that name them.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
+        let named = [
+            ("--a-spirv", &self.a_spirv),
+            ("--b-spirv", &self.b_spirv),
+            ("--a-driver", &self.a_driver),
+            ("--b-driver", &self.b_driver),
+        ];
+        named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?))).collect()
+    }
 }
 
 #[cfg(test)]

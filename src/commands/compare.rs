@@ -1,9 +1,10 @@
 //! `gpukern compare`.
 
-use super::document::{Document, JSON};
+use super::document::{self, Document, JSON};
 use super::{Answer, judging};
 use crate::basis::error::Error;
-use crate::basis::printable::printable;
+use crate::basis::input_file;
+use crate::basis::printable::{excerpt, printable};
 use crate::commands::cli::CompareArgs;
 use crate::compare;
 use crate::compare::gate::{self, GateLimit};
@@ -13,7 +14,6 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let settings = judging::settings(&args.judging)?;
-    let limits = args.gate.as_deref().map(read_limits).transpose()?;
     let paths = [side(args.before.as_ref(), &args.baseline), side(args.after.as_ref(), &args.candidate)];
     for (paths, option) in paths.iter().zip(["baseline", "candidate"]) {
         if paths.is_empty() {
@@ -28,6 +28,11 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     if [&args.json, &args.junit].into_iter().flatten().filter(|path| *path == Path::new("-")).count() > 1 {
         return Err(Error::Usage("--json and --junit both name standard output ('-'); give one of them a file".into()));
     }
+    let outputs = [("--json", args.json.as_deref()), ("--junit", args.junit.as_deref())];
+    let records = paths.iter().flatten().map(|path| ("a record", *path));
+    let inputs: Vec<_> = records.chain(args.gate.as_deref().map(|path| ("--gate", path))).collect();
+    document::check_apart(&outputs, &inputs)?;
+    let limits = args.gate.as_deref().map(read_limits).transpose()?;
     let json = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let junit = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
     let mut notes = String::new();
@@ -40,15 +45,12 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
     let exit = judging::exit(&comparison, &ruling);
-    let mut output = report::compare::text(&comparison, &ruling);
-    if let Some(target) = json {
-        let document = compare::ComparisonDocument::new(&comparison, &ruling.violations, exit);
-        output = target.deliver_json(&document)?.unwrap_or(output);
-    }
+    let mut answer = Answer::new(report::compare::text(&comparison, &ruling), notes, exit);
+    answer.deliver_json(json, &compare::ComparisonDocument::new(&comparison, &ruling.violations, exit));
     if let Some(target) = junit {
-        output = target.deliver(&junit::comparison(&comparison, &ruling))?.unwrap_or(output);
+        answer.deliver(target, &junit::comparison(&comparison, &ruling));
     }
-    Ok(Answer { output, notes, exit })
+    Ok(answer)
 }
 
 const JUNIT: Document = Document { name: "JUnit XML", option: "--junit" };
@@ -59,7 +61,7 @@ fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
 
 fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
     let shown = printable(&path.display().to_string()).into_owned();
-    let text = std::fs::read_to_string(path)
+    let text = input_file::read_text(path)
         .map_err(|e| Error::Usage(format!("cannot read limits '{shown}': {e}; docs/compare.md shows a file")))?;
-    gate::parse(&text).map_err(|reason| Error::Usage(format!("limits '{shown}' are not valid: {reason}")))
+    gate::parse(&text).map_err(|reason| Error::Usage(format!("limits '{shown}' are not valid: {}", excerpt(&reason))))
 }

@@ -23,6 +23,33 @@ pub(super) struct Target {
     destination: Option<Destination>,
 }
 
+/// Refuses a file that is to be written where another is read or written: it would be gone.
+pub(super) fn check_apart(outputs: &[(&str, Option<&Path>)], inputs: &[(&str, &Path)]) -> Result<(), Error> {
+    let mut taken: Vec<_> = inputs.iter().filter_map(|(name, path)| Some((*name, place(path)?))).collect();
+    for (option, path) in outputs.iter().filter_map(|(option, path)| Some((*option, (*path)?))) {
+        let Some(place) = place(path) else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {
+            return Err(Error::Usage(format!(
+                "{option} would overwrite '{}', which is {other} too; choose another path",
+                path.display()
+            )));
+        }
+        taken.push((option, place));
+    }
+    Ok(())
+}
+
+/// The file behind `path`, or where it would be made; `None` for what is no file, such as /dev/null or `-`.
+fn place(path: &Path) -> Option<PathBuf> {
+    if path == Path::new("-") || path.metadata().is_ok_and(|there| !there.is_file()) {
+        return None;
+    }
+    path.canonicalize().ok().or_else(|| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    })
+}
+
 impl Document {
     /// Opens the place `-` or a path for the document.
     pub(super) fn open(self, path: &Path) -> Result<Target, Error> {
@@ -39,6 +66,11 @@ impl Document {
 }
 
 impl Target {
+    /// The path, where it is that of a file.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.destination.as_ref().filter(|destination| destination.is_file()).map(|_| self.path.as_path())
+    }
+
     /// Delivers `text`; returns what belongs on standard output.
     pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
         let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };
@@ -66,6 +98,29 @@ mod tests {
         assert_eq!(target.deliver_json(&[1, 2]).expect("delivered").as_deref(), Some("[1,2]\n"));
         assert_eq!(JSON.open(&path).expect("writable").deliver("new").expect("delivered"), None);
         assert_eq!(std::fs::read_to_string(&path).expect("readable"), "new");
+    }
+
+    #[test]
+    fn a_file_is_written_once_and_none_that_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [record, fresh] = ["run.json", "new.json"].map(|name| folder.path().join(name));
+        std::fs::write(&record, "").expect("written");
+        let same = folder.path().join("./new.json");
+        let apart = |outputs: &[(&str, Option<&Path>)]| check_apart(outputs, &[("a record", &record)]);
+        assert!(apart(&[("--json", Some(&fresh)), ("--junit", None)]).is_ok());
+        let error = apart(&[("--json", Some(&record))]).expect_err("it is read").to_string();
+        assert!(error.contains("--json would overwrite") && error.contains("which is a record too"), "{error}");
+        let error = apart(&[("--json", Some(&fresh)), ("--junit", Some(&same))]).expect_err("both").to_string();
+        assert!(error.contains("--junit would overwrite") && error.contains("which is --json too"), "{error}");
+        for shared in [Path::new("-"), Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" })] {
+            assert!(apart(&[("--json", Some(shared)), ("--junit", Some(shared))]).is_ok(), "{}", shared.display());
+        }
+        #[cfg(unix)]
+        {
+            let link = folder.path().join("link");
+            std::os::unix::fs::symlink(&record, &link).expect("linked");
+            assert!(apart(&[("--json", Some(&link))]).is_err());
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `gpukern export`.
 
-use super::document::Document;
+use super::document::{self, Document};
 use super::{Answer, read};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::ExportArgs;
@@ -9,9 +9,10 @@ use std::path::Path;
 
 pub(super) fn run(args: &ExportArgs) -> Result<Answer, Error> {
     let format: Format = args.to.parse().map_err(Error::Usage)?;
+    document::check_apart(&[("--output", args.output.as_deref())], &[("the record", &args.run)])?;
     let mut notes = String::new();
     let text = format.export(&read(&args.run, &mut notes)?.record)?;
     let document = Document { name: format.name(), option: "--output" };
     let target = document.open(args.output.as_deref().unwrap_or(Path::new("-")))?;
-    Ok(Answer { output: target.deliver(&text)?.unwrap_or_default(), notes, exit: Exit::Success })
+    Ok(Answer::new(target.deliver(&text)?.unwrap_or_default(), notes, Exit::Success))
 }

@@ -1,22 +1,77 @@
-//! Ctrl-C: the first ends the case in flight, the second ends the process.
+//! Signals that ask this process to end: the first ends the case in flight and keeps what was measured; a second Ctrl-C
+//! ends the process.
 
 use crate::basis::error::{Error, Exit};
+use crate::measure::timekeeper;
+use signal_hook::consts;
+use signal_hook::flag;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Listens for Ctrl-C; the flag becomes true at the first.
+/// Listens for Ctrl-C, and for what ends a process elsewhere: a closed terminal, a service manager, `timeout`. The flag
+/// becomes true at the first.
 pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
-    ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(Exit::Interrupted as i32);
-        }
-    })
-    .map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
+    register(&INTERRUPTED, SecondTime::EndsProcess)
+        .map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
     Ok(&INTERRUPTED)
 }
 
-/// Whether there was a Ctrl-C since [`listen`].
+/// Lets what asks other processes to end pass: whoever started this one sees it too, and ends it.
+pub(super) fn ignore() -> Result<(), Error> {
+    static IGNORED: AtomicBool = AtomicBool::new(false);
+    register(&IGNORED, SecondTime::Ignored).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
+}
+
+/// What a second Ctrl-C does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SecondTime {
+    EndsProcess,
+    Ignored,
+}
+
+fn register(ended: &'static AtomicBool, second: SecondTime) -> io::Result<()> {
+    // Only a person asks twice: a terminal that closes sends SIGHUP once itself and once through the shell.
+    let typed = |signal| {
+        if second == SecondTime::EndsProcess {
+            flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, ended)?;
+        }
+        flag::register(signal, ended)
+    };
+    typed(consts::SIGINT)?;
+    flag::register(consts::SIGTERM, ended)?;
+    #[cfg(unix)]
+    {
+        typed(consts::SIGQUIT)?;
+        if !hangup_is_ignored() {
+            flag::register(consts::SIGHUP, ended)?;
+        }
+        flag::register(consts::SIGCONT, &timekeeper::CONTINUED)?;
+    }
+    Ok(())
+}
+
+/// Whether there was a signal to end since [`listen`].
 pub(super) fn flagged() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Makes a write beyond the largest file that this process may have an error as of a full disk, not its end.
+pub(super) fn outlive_file_limits() {
+    #[cfg(unix)]
+    {
+        static BEYOND: AtomicBool = AtomicBool::new(false);
+        // Where it cannot be registered, everything is as before.
+        let _ = flag::register(consts::SIGXFSZ, &BEYOND);
+    }
+}
+
+/// Whether whoever started this process, such as nohup, made it deaf to SIGHUP: then it stays so. Linux tells, in a mask
+/// whose bit 0 is signal 1.
+#[cfg(unix)]
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0)
 }

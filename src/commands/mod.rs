@@ -7,8 +7,11 @@ pub(crate) mod cli;
 mod compare;
 mod devices;
 mod document;
+mod explain;
 mod export;
+mod failures;
 mod interrupt;
+mod journal;
 mod judging;
 mod list;
 mod noise;
@@ -22,11 +25,16 @@ mod verify;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
-use crate::measure::session::{Agenda, Job, MeasuredPlan, Setup};
-use crate::plan::Plan;
+use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Session, Setup};
+use crate::measure::worker::serve;
+use crate::plan::{Plan, options};
+use crate::record::Record;
 use crate::record::reader::{self, LoadedRecord};
 use crate::vulkan::Validation;
+use document::Target;
+use journal::{Journal, Watch};
 use progress::Progress;
+use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -35,16 +43,69 @@ use std::path::Path;
 pub struct Answer {
     /// Text for standard output.
     pub output: String,
-    /// Text for standard error.
+    /// Text for standard error before it.
     pub notes: String,
+    /// Text for standard error behind it: what could not be delivered.
+    pub trouble: String,
     /// The exit code of the process.
     pub exit: Exit,
 }
 
 impl Answer {
-    fn success(output: String) -> Self {
-        Self { output, notes: String::new(), exit: Exit::Success }
+    fn new(output: String, notes: String, exit: Exit) -> Self {
+        Self { output, notes, trouble: String::new(), exit }
     }
+
+    fn success(output: String) -> Self {
+        Self::new(output, String::new(), Exit::Success)
+    }
+
+    /// Delivers `text` where an option asks for it: in place of the output, or to a file. What cannot be written takes
+    /// nothing from the output.
+    fn deliver(&mut self, target: Target, text: &str) -> Delivery {
+        self.delivered(target.deliver(text))
+    }
+
+    /// Delivers `document` as JSON, if an option asks for it.
+    fn deliver_json(&mut self, target: Option<Target>, document: &impl Serialize) -> Delivery {
+        target.map_or(Delivery::Elsewhere, |target| self.delivered(target.deliver_json(document)))
+    }
+
+    fn delivered(&mut self, delivered: Result<Option<String>, Error>) -> Delivery {
+        match delivered {
+            Ok(None) => Delivery::Elsewhere,
+            Ok(Some(text)) => {
+                self.output = text;
+                Delivery::InPlaceOfOutput
+            }
+            Err(error) => {
+                self.fail(error);
+                Delivery::Failed
+            }
+        }
+    }
+
+    /// Adds what was kept beside the output, or why it was not.
+    fn kept(&mut self, kept: Result<String, Error>) {
+        match kept {
+            Ok(note) => self.trouble.push_str(&note),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Adds an error that takes nothing from the output.
+    fn fail(&mut self, error: Error) {
+        self.exit = beside(self.exit, Err(error), &mut self.trouble);
+    }
+}
+
+/// The place that a document went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    InPlaceOfOutput,
+    Elsewhere,
+    /// None: the answer says why.
+    Failed,
 }
 
 /// Runs the command line.
@@ -52,9 +113,13 @@ impl Answer {
 /// # Errors
 /// The error that ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
+    interrupt::outlive_file_limits();
     let validation = if cli.validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cli.cache_dir.as_deref());
-    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir };
+    let isolation = if cli.in_process { Isolation::InProcess } else { Isolation::Workers };
+    let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
+    let (timeout, max_run) = (time("--timeout", &cli.timeout)?, time("--max-run", &cli.max_run)?);
+    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir, isolation, timeout, max_run };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &setup),
         Command::List(args) => list::run(&args),
@@ -66,7 +131,15 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Worker => worker(&setup),
     }
+}
+
+/// Does what another process of this program orders. That one hears of Ctrl-C and tells this one.
+fn worker(setup: &Setup) -> Result<Answer, Error> {
+    interrupt::ignore()?;
+    serve(setup)?;
+    Ok(Answer::success(String::new()))
 }
 
 /// Reads the record in a file; what is odd about it goes to `notes`.
@@ -88,16 +161,52 @@ fn beside(exit: Exit, trouble: Result<(), Error>, notes: &mut String) -> Exit {
 
 /// The command line, as documents show it.
 fn command_line() -> Vec<String> {
-    std::iter::once("gpukern".to_string()).chain(std::env::args().skip(1)).collect()
+    // A path need not be text.
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once("gpukern".to_string()).chain(arguments).collect()
+}
+
+/// Says which drivers crash before anything is measured with the others.
+fn announce(session: &Session<'_>) {
+    for driver in session.dead_drivers() {
+        progress::line(&format!("left out: {driver}"));
+    }
 }
 
 /// Measures `plan` on its devices, with progress on standard error.
-fn measure(plan: &Plan, setup: &Setup, job: Job<'_>) -> Result<MeasuredPlan, Error> {
+fn measure(plan: &Plan, setup: &Setup, job: &Job<'_>) -> Result<MeasuredPlan, Error> {
+    measure_keeping(plan, setup, job, None, None).map(|(measured, _)| measured)
+}
+
+/// Measures what `earlier` lacks of `plan`, with a journal of the record that is to be at `path`.
+fn measure_keeping(
+    plan: &Plan,
+    setup: &Setup,
+    job: &Job<'_>,
+    path: Option<&Path>,
+    earlier: Option<Record>,
+) -> Result<(MeasuredPlan, Option<Journal>), Error> {
     let session = Agenda::session(plan, setup)?;
-    let agenda = Agenda::new(plan, setup, session.as_ref())?;
+    session.iter().for_each(announce);
+    let mut agenda = Agenda::new(plan, setup, session.as_ref())?;
+    if let Some(earlier) = earlier {
+        agenda.resume(earlier, job)?;
+        progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases()));
+    }
+    let begin = |path| Journal::begin(path, &agenda.outline(job), agenda.taken(), agenda.process());
+    let journal = path.and_then(|path| begin(path).map_err(|reason| progress::line(&reason)).ok());
     let interrupted = interrupt::listen()?;
-    let mut progress = Progress::new(agenda.cases());
-    let measured = agenda.measure(job, interrupted, &mut progress);
-    progress.finish();
-    measured
+    let mut watch = Watch { progress: Progress::new(agenda.cases()), journal };
+    let measured = agenda.measure(job, interrupted, &mut watch);
+    watch.progress.finish();
+    match measured {
+        Ok(measured) => Ok((measured, watch.journal)),
+        Err(error) => {
+            // Nothing was measured that is not elsewhere.
+            if let Some(journal) = watch.journal.filter(|_| agenda.taken().is_empty()) {
+                journal.remove();
+            }
+            Err(error)
+        }
+    }
 }

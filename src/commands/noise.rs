@@ -2,7 +2,7 @@
 
 use super::child::Child;
 use super::document::JSON;
-use super::{Answer, bench, beside, interrupt};
+use super::{Answer, bench, beside, document, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::BenchArgs;
 use crate::commands::progress;
@@ -16,6 +16,7 @@ pub(super) fn run(args: &BenchArgs, processes: u32, setup: &Setup) -> Result<Ans
     if processes < 2 {
         return Err(Error::Usage(format!("--noise={processes}: it takes two processes to differ; write --noise=8")));
     }
+    document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
     let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     interrupt::listen()?;
     let arguments = args.arguments();
@@ -49,7 +50,7 @@ pub(super) fn run(args: &BenchArgs, processes: u32, setup: &Setup) -> Result<Ans
     }
     let noise = Noise::new(&records);
     let table = report::noise::text(&noise);
-    let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
-    let output = target.deliver_json(&noise)?.unwrap_or(table);
-    Ok(Answer { output, notes, exit })
+    let mut answer = Answer::new(table, notes, exit);
+    answer.deliver_json(target, &noise);
+    Ok(answer)
 }

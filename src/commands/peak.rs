@@ -1,7 +1,7 @@
 //! `gpukern peak`.
 
 use super::document::JSON;
-use super::{Answer, beside, interrupt};
+use super::{Answer, announce, beside, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::PeakArgs;
 use crate::commands::progress::Progress;
@@ -10,27 +10,29 @@ use crate::measure::session::{Session, Setup};
 use crate::peak::{Extent, plan};
 use crate::record::{Case, Outcome};
 use crate::report;
+use crate::tuning::tuned::Tuned;
 use std::sync::atomic::Ordering;
 
 pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
     let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let extent = if args.quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(setup)?;
+    announce(&session);
     let interrupted = interrupt::listen()?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
-    for physical in session.select_usable(&args.device)? {
-        let mut runner = match session.runner(physical, Timing::Sample, interrupted) {
-            Ok(runner) => runner,
+    for device in session.select_usable(&args.device)? {
+        let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
+            Ok(executor) => executor,
             Err(error) => {
-                worst = beside(worst, Err(error.into()), &mut notes);
+                worst = beside(worst, Err(error), &mut notes);
                 continue;
             }
         };
-        let groups = plan::run(&physical.info, extent).groups;
+        let groups = plan::run(device, extent).groups;
         let mut progress = Progress::new(groups.iter().map(|group| group.variants.len()).sum());
-        progress.device(&physical.info);
+        progress.device(device);
         let mut watch = Watch { progress, worst };
-        peaks.push(runner.measure_peak(extent, &mut watch));
+        peaks.push(executor.measure_peak(extent, &mut watch));
         watch.progress.finish();
         worst = watch.worst;
     }
@@ -40,9 +42,9 @@ pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
     };
     let tables: Vec<_> = peaks.iter().map(report::peak::text).collect();
     let table = tables.join("\n");
-    let Some(target) = target else { return Ok(Answer { output: table, notes, exit }) };
-    let output = target.deliver_json(&peaks)?.unwrap_or(table);
-    Ok(Answer { output, notes, exit })
+    let mut answer = Answer::new(table, notes, exit);
+    answer.deliver_json(target, &peaks);
+    Ok(answer)
 }
 
 /// An observer that shows progress and keeps the exit code of the worst probe: a limit that is missing because its
@@ -60,7 +62,7 @@ impl Observer for Watch {
     fn end(&mut self, case: &Case) {
         match case.outcome {
             Outcome::Rejected(_) => self.worst = Exit::Rejected,
-            Outcome::Failed { .. } if self.worst == Exit::Success => self.worst = Exit::Failure,
+            ref other if other.failure().is_some() && self.worst == Exit::Success => self.worst = Exit::Failure,
             _ => {}
         }
         self.progress.end(case);

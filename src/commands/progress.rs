@@ -1,5 +1,7 @@
 //! Progress on standard error, on a terminal only.
 
+use crate::basis::printable::printable;
+use crate::basis::stderr::say;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::measure::runner::Observer;
 use crate::plan::CaseId;
@@ -23,7 +25,7 @@ impl Progress {
 
     /// Sets the text beside the bar.
     pub(crate) fn message(&self, text: &str) {
-        self.0.set_message(text.to_string());
+        self.0.set_message(printable(text).into_owned());
     }
 
     /// Counts one more case as done.
@@ -33,7 +35,7 @@ impl Progress {
 
     /// Writes a line above the bar.
     pub(crate) fn line(&self, text: &str) {
-        self.0.suspend(|| eprintln!("{text}"));
+        self.0.suspend(|| line(text));
     }
 
     /// Removes the bar.
@@ -44,7 +46,7 @@ impl Progress {
 
 /// Writes a line to standard error, where there is no bar.
 pub(crate) fn line(text: &str) {
-    eprintln!("{text}");
+    say(&format!("{text}\n"));
 }
 
 impl Observer for Progress {
@@ -72,7 +74,7 @@ impl Observer for Progress {
 
 /// One line for all cases of a variant and type that share a reason: a sweep of hundreds says it once.
 fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
-    let variant = |id: &CaseId| (id.algorithm, id.variant.clone(), id.dtype);
+    let variant = |id: &CaseId| (id.algorithm, id.variant.clone(), id.dtype, id.layout);
     let mut lines: Vec<(&CaseId, &str, usize)> = vec![];
     for (id, reason) in skipped {
         match lines.iter_mut().find(|(first, why, _)| why == reason && variant(first) == variant(id)) {
@@ -90,14 +92,16 @@ fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Goal;
     use crate::basis::dtype::DType;
 
     #[test]
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
         let case = |variant: &str, dtype, extents: &str, reason: &str| {
             let (variant, extents) = (variant.into(), extents.into());
-            let id =
-                CaseId { algorithm: "matmul", variant, dtype, extents, input: None, subgroup_size: None, stop: None };
+            let (algorithm, goal, layout, input) = ("matmul", Goal::Result, None, None);
+            let (subgroup_size, stop) = (None, None);
+            let id = CaseId { algorithm, variant, dtype, extents, layout, goal, input, subgroup_size, stop };
             (id, reason.to_string())
         };
         let skipped = [

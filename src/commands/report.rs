@@ -1,6 +1,6 @@
 //! `gpukern report`.
 
-use super::document::Document;
+use super::document::{self, Document};
 use super::{Answer, read};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::ReportArgs;
@@ -11,6 +11,8 @@ const REPORT: Document = Document { name: "a report", option: "--output" };
 const CHART: Document = Document { name: "a chart", option: "--svg" };
 
 pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
+    let inputs: Vec<_> = args.run.iter().map(|path| ("a record", path.as_path())).collect();
+    document::check_apart(&[("--output", Some(&args.output))], &inputs)?;
     let (mut runs, mut notes) = (vec![], String::new());
     for path in &args.run {
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
@@ -33,5 +35,5 @@ pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{} records, {} charts", runs.len(), report.charts.len());
-    Ok(Answer { output, notes, exit: Exit::Success })
+    Ok(Answer::new(output, notes, Exit::Success))
 }

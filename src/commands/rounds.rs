@@ -132,8 +132,8 @@ impl Request {
     /// Measures the cases `ids` in another process; `None` when interrupted.
     fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, setup: &Setup) -> Result<Option<Record>, Error> {
         let mut arguments = args.arguments();
-        arguments.extend(args.baseline.map(|_| format!("--baseline={HOST}")));
-        arguments.extend(ids.iter().map(|id| format!("--only={id}")));
+        arguments.extend(args.baseline.map(|_| format!("--baseline={HOST}").into()));
+        arguments.extend(ids.iter().map(|id| format!("--only={id}").into()));
         let Some(record) = Child::bench(format!("round {round}"), &arguments, setup)?.record()? else {
             return Ok(None);
         };

@@ -1,16 +1,18 @@
 //! `gpukern tune`.
 
-use super::{Answer, beside, interrupt};
-use crate::algorithms::matmul::Tunable;
-use crate::algorithms::{self, Algorithm};
+use super::{Answer, announce, beside, interrupt};
+use crate::algorithms::tile::Tunable;
+use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
+use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work, rounded};
 use crate::commands::cli::TuneArgs;
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
+use crate::measure::executor::Executor;
 use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, Runner, Timing};
+use crate::measure::runner::{Observer, Timing};
 use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose};
@@ -51,30 +53,31 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
     Tuned::keep(&path, &[])?;
 
     let session = Session::open(setup)?;
+    announce(&session);
     let interrupted = interrupt::listen()?;
-    let physicals = session.select_usable(&run.devices)?;
-    let left = physicals.iter().map(|device| searches(algorithm, &run, &device.info).count() as u32).sum();
-    let answer = Answer { output: String::new(), notes: without_type(&run), exit: Exit::Success };
+    let devices = session.select_usable(&run.devices)?;
+    let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
+    let answer = Answer::new(String::new(), without_type(&run), Exit::Success);
     let progress = Progress::new(left as usize);
-    let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, answer };
+    let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
-    for physical in physicals {
-        tuning.progress.device(&physical.info);
-        let mut runner = match session.runner(physical, Timing::Sample, interrupted) {
-            Ok(runner) => runner,
+    for device in devices {
+        tuning.progress.device(device);
+        let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
+            Ok(executor) => executor,
             Err(error) => {
-                tuning.beside(Err(error.into()));
+                tuning.beside(Err(error));
                 continue;
             }
         };
         let mut rows = vec![];
-        for (group, tunable) in searches(algorithm, &run, &physical.info) {
+        for (group, tunable) in searches(algorithm, &run, device) {
             if !interrupted.load(Ordering::Relaxed) {
-                rows.extend(tuning.search(&mut runner, &physical.info, group, tunable));
+                rows.extend(tuning.search(executor.as_mut(), group, tunable));
             }
         }
         if !rows.is_empty() {
-            tables.push(report::text(&physical.info, algorithm, &rows));
+            tables.push(report::text(device, algorithm, &rows));
         }
     }
     tuning.progress.finish();
@@ -95,6 +98,8 @@ struct Tuning {
     /// Searches still to be made.
     left: u32,
     progress: Progress,
+    /// Whether any result was kept.
+    kept: bool,
     answer: Answer,
 }
 
@@ -105,13 +110,8 @@ impl Tuning {
     }
 
     /// Searches the tiles of a variant on a problem, and keeps the best at once.
-    fn search(
-        &mut self,
-        runner: &mut Runner<'_>,
-        device: &DeviceInfo,
-        group: &CaseGroup,
-        tunable: &'static Tunable,
-    ) -> Option<Row> {
+    fn search(&mut self, executor: &mut dyn Executor, group: &CaseGroup, tunable: &'static Tunable) -> Option<Row> {
+        let device = &executor.info().clone();
         let name = format!("{} {} {}", tunable.variant, group.spec.dtype, group.spec.size);
         // Time that a search leaves over is for the others.
         let budget = self.budget.saturating_sub(self.begun.elapsed()) / self.left.max(1);
@@ -127,11 +127,12 @@ impl Tuning {
         };
         let kept = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
         let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
-        let found = runner.tune(Question {
+        let found = executor.tune(Question {
             algorithm: self.algorithm,
             tunable,
             spec: group.spec,
             kept,
+            avoid: vec![],
             budget,
             seed: group.spec.seed,
             progress: &mut progress,
@@ -139,7 +140,9 @@ impl Tuning {
         self.progress.advance();
         let found = self.accept(&name, found)?;
         // At once: whatever ends the process later, this stays.
-        self.beside(Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work)));
+        let kept = Tuned::keep(&self.path, &results(device, self.algorithm, tunable, group, &found, work));
+        self.kept |= kept.is_ok();
+        self.beside(kept);
         for (tile, refusal) in &found.refused {
             self.note(&format!("{name}, tile {tile}"), refusal);
         }
@@ -172,13 +175,13 @@ impl Tuning {
 
     /// The answer, with a table for each device on which something was found.
     fn finish(self, tables: &[String], stopped: bool) -> Result<Answer, Error> {
-        let Self { path, mut answer, .. } = self;
+        let Self { path, mut answer, kept, .. } = self;
         if answer.exit == Exit::Success && stopped {
             answer.exit = Exit::Interrupted;
         } else if answer.exit == Exit::Success && tables.is_empty() {
             return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
         }
-        if !tables.is_empty() {
+        if kept {
             let _ = writeln!(answer.notes, "kept in {}", path.display());
         }
         Ok(Answer { output: tables.join("\n"), ..answer })
@@ -187,18 +190,26 @@ impl Tuning {
 
 /// The algorithm and the problems to search.
 fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
-    let TuneArgs { algorithm: name, mut variant, size, dtype, device, seed, .. } = args;
+    let size = match &args.shapes {
+        Some(path) => shapes(path)?,
+        None => args.size.clone(),
+    };
+    let TuneArgs { algorithm: name, mut variant, dtype, layout, device, seed, .. } = args;
     let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
     let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let Some(first) = known.first() else {
-        return Err(Error::Usage(format!("{name} has no tiles to search; write `gpukern tune matmul`")));
+        let have = algorithms::ALGORITHMS.iter().filter(|other| !other.tunable.is_empty());
+        let have: Vec<_> = have.map(|other| format!("`gpukern tune {}`", other.name)).collect();
+        return Err(Error::Usage(format!("{name} has no tiles to search; write {}", have.join(" or "))));
     };
     if variant.is_empty() {
         variant = vec![(*first).to_string()];
     } else if variant == ["all"] {
         variant = known.iter().map(ToString::to_string).collect();
     }
-    let selection = Selection { algorithm: vec![name], variant, size, dtype, device, seed, ..Selection::default() };
+    let algorithms = vec![name];
+    let selection =
+        Selection { algorithm: algorithms, variant, size, dtype, layout, device, seed, ..Selection::default() };
     let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| variant.name).find(|name| !known.contains(name));
@@ -207,6 +218,36 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
         return Err(Error::Usage(format!("variant '{other}' has no tile to search; available: {}", known.join(", "))));
     }
     Ok((algorithm, run))
+}
+
+/// The sizes in a file: one `MxNxK` a line, and comments from # on.
+fn shapes(path: &Path) -> Result<Vec<String>, Error> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::Usage(format!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK a line"))
+    })?;
+    let mut found = vec![];
+    for (number, line) in text.lines().enumerate() {
+        let shape = line.split('#').next().unwrap_or_default().trim();
+        if shape.is_empty() {
+            continue;
+        }
+        let size = shape.parse::<Size>().ok().filter(|size| matches!(size, Size::Three(..)));
+        match size {
+            Some(_) if found.iter().any(|known| known == shape) => {}
+            Some(_) => found.push(shape.to_string()),
+            None => {
+                let place = number + 1;
+                return Err(Error::Usage(format!(
+                    "{shown}, line {place}: '{shape}' is no shape; write MxNxK, such as 8x4096x4096"
+                )));
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::Usage(format!("there are no shapes in '{shown}'; write one MxNxK a line")));
+    }
+    Ok(found)
 }
 
 /// A line for each variant that has none of the element types: there is nothing to search for it.
@@ -236,7 +277,8 @@ fn searches<'a>(
     device: &DeviceInfo,
 ) -> impl Iterator<Item = (&'a CaseGroup, &'static Tunable)> {
     run.groups_on(device.kind).flat_map(move |group| {
-        let variants = group.variants.iter().filter(|variant| variant.supports(group.spec.dtype));
+        let CaseSpec { dtype, layout, .. } = group.spec;
+        let variants = group.variants.iter().filter(move |variant| variant.shaders(dtype, layout).is_some());
         variants.filter_map(move |variant| Some((group, algorithm.tunable(variant)?)))
     })
 }
@@ -257,6 +299,7 @@ fn results(
         algorithm: algorithm.name.into(),
         variant: tunable.variant.into(),
         dtype: group.spec.dtype,
+        layout: group.spec.layout,
         sizes: tuned::class(group.spec.size),
         tile: None,
         gflops: 0.0,
@@ -267,7 +310,8 @@ fn results(
         date: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
         gpukern: env!("CARGO_PKG_VERSION").into(),
     };
-    let rule = found.rule.map(|(name, time)| Kept { variant: name.into(), gflops: gflops(time), ..plain.clone() });
+    let rule = found.rule.as_ref();
+    let rule = rule.map(|(name, time)| Kept { variant: name.clone(), gflops: gflops(*time), ..plain.clone() });
     let best = Kept {
         tile: Some(found.best.0),
         gflops: gflops(found.best.1),

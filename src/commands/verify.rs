@@ -1,24 +1,75 @@
 //! `gpukern verify`.
 
+use super::document::{Document, check_apart};
+use super::failures::Failures;
 use super::{Answer, bench, beside, command_line, measure};
-use crate::basis::error::Error;
+use crate::basis::error::{Error, Exit};
 use crate::commands::cli::VerifyArgs;
+use crate::compare::known::{self, Expectations, Known};
+use crate::export::Format;
 use crate::measure::runner::Timing;
 use crate::measure::session::{Job, LimitPolicy, MeasuredPlan, Setup};
 use crate::plan::options::Selection;
 use crate::plan::{Plan, PlannedRun, Purpose};
+use crate::record::Record;
 use crate::report;
 use crate::tuning::tuned::Tuned;
+use std::fmt::Write;
+use std::path::Path;
+
+const JUNIT: Document = Document { name: "junit XML", option: "--junit" };
 
 pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
+    let known = args.expect.as_deref().map(read_known).transpose()?;
+    let inputs: Vec<_> = args.expect.iter().map(|path| ("--expect", path.as_path())).collect();
+    check_apart(&[("--junit", args.junit.as_deref())], &inputs)?;
+    let target = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
+    let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let run = PlannedRun::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
     let plan = Plan { runs: vec![run] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
-    let MeasuredPlan { record, validated } = measure(&plan, setup, job)?;
+    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &job)?;
     let output = format!("{}\n{}", report::verify::table(&record), report::verify::summary(&record));
     let mut notes = report::bench::notes(&record);
-    let exit = beside(bench::exit(&record), validated, &mut notes);
-    Ok(Answer { output, notes, exit })
+    let exit = match &known {
+        None => bench::exit(&record),
+        Some(known) => judge(&record, known, &mut notes),
+    };
+    let exit = beside(exit, validated, &mut notes);
+    let mut answer = Answer::new(output, notes, exit);
+    if let Some(failures) = failures {
+        answer.kept(failures.keep(&record, &plan, &tuned));
+    }
+    if let Some(target) = target {
+        answer.deliver(target, &Format::Junit.export(&record)?);
+    }
+    Ok(answer)
+}
+
+/// Reads a file of known failures.
+fn read_known(path: &Path) -> Result<Vec<Known>, Error> {
+    let refuse = |reason: String| Error::Usage(format!("cannot read known failures in '{}': {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
+    known::parse(&text).map_err(refuse)
+}
+
+/// The exit code where some failures are known: that of the others, and 1 where known ones pass.
+fn judge(record: &Record, known: &[Known], notes: &mut String) -> Exit {
+    let Expectations { expected, gone, absent } = Expectations::of(record, known);
+    let mut others = record.clone();
+    let mut index = 0..;
+    others.cases.retain(|_| index.next().is_none_or(|index: usize| !expected.contains(&index)));
+    let _ = writeln!(notes, "{} known failures as expected", expected.len());
+    for known in &absent {
+        let _ = writeln!(notes, "note      the known failure {} is of no case of this run", known.text());
+    }
+    for known in &gone {
+        let _ = writeln!(notes, "error: the known failure {} passes; take it out of the file", known.text());
+    }
+    match bench::exit(&others) {
+        Exit::Success if !gone.is_empty() => Exit::Rejected,
+        exit => exit,
+    }
 }

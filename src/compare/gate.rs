@@ -123,7 +123,7 @@ fn rate(text: &str, units: &[&str]) -> Result<f64, String> {
 }
 
 /// Whether `text` matches `pattern`, in which `*` stands for any text, slashes included.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut parts: Vec<_> = parts.collect();

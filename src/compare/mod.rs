@@ -4,6 +4,7 @@
 mod differences;
 mod document;
 pub(crate) mod gate;
+pub(crate) mod known;
 mod pair;
 pub(crate) mod paired;
 mod side;

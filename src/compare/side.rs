@@ -93,7 +93,9 @@ pub(super) const INTERRUPTED: &str = "interrupted";
 pub(super) fn state(side: &[Seen<'_>]) -> (&'static str, String) {
     let say = |seen: &Seen<'_>| match &seen.case.outcome {
         Outcome::Rejected(verification) => (0, REJECTED, verification.worst.clone()),
-        Outcome::Failed { error } => (1, FAILED, error.clone()),
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => {
+            (1, FAILED, seen.case.outcome.failure().unwrap_or_default())
+        }
         Outcome::Measured(measured) if !measured.samples.is_empty() => (2, MEASURED, String::new()),
         Outcome::Measured(_) => (3, "verified only", String::new()),
         Outcome::Skipped { reason } => (4, "skipped", reason.clone()),

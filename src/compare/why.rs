@@ -101,6 +101,7 @@ fn warning_names(side: &[Seen<'_>]) -> BTreeSet<&'static str> {
         Warning::UnstableClock => "unstable clock",
         Warning::TimeLimit => "time limit",
         Warning::Interrupted => "interrupted",
+        Warning::Stopped { .. } => "the process was stopped",
         Warning::Drift { .. } => "drift",
         Warning::SlowClock { .. } => "slow clock",
         Warning::AboveLimit { .. } => "above limit",

@@ -2,6 +2,7 @@
 //! driver. Everything here may be missing, damaged or read-only: then it is made again, and nothing fails.
 
 use crate::basis::destination::Destination;
+use crate::basis::input_file;
 use crate::device::capability::DeviceInfo;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 pub struct CacheFolder {
     folder: Option<PathBuf>,
 }
+
+/// Largest file that is read: far more than a driver keeps of all kernels.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// Bytes of the checksum before the contents of a file.
 const CHECKSUM: usize = 32;
@@ -42,7 +46,7 @@ impl CacheFolder {
     /// The contents kept of this kind for a device with its driver; `None` where there are none, or damaged ones.
     #[must_use]
     pub fn get(&self, kind: &str, device: &DeviceInfo) -> Option<Vec<u8>> {
-        let file = std::fs::read(self.file(kind, device)?).ok()?;
+        let file = input_file::read(&self.file(kind, device)?, MOST_BYTES).ok()?;
         let (checksum, contents) = file.split_at_checked(CHECKSUM)?;
         // A driver may trust its own data more than it should: hand it nothing that was cut off or altered.
         (Sha256::digest(contents)[..] == *checksum).then(|| contents.to_vec())
@@ -101,6 +105,9 @@ mod tests {
         cache.put("pipelines", &device, b"compiled");
         let path = cache.file("pipelines", &device).expect("a folder was given");
         let whole = std::fs::read(&path).expect("written");
+        // A file of a terabyte is none of ours.
+        std::fs::File::options().write(true).open(&path).and_then(|file| file.set_len(1 << 40)).expect("grown");
+        assert_eq!(cache.get("pipelines", &device), None);
         for damaged in [&whole[..10], &whole[..whole.len() - 1], &[whole.clone(), vec![1]].concat()] {
             std::fs::write(&path, damaged).expect("written");
             assert_eq!(cache.get("pipelines", &device), None);

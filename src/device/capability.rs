@@ -3,7 +3,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -161,10 +161,16 @@ pub struct DeviceLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Timestamps {
-    /// Nanoseconds of one tick.
+    /// Nanoseconds of one tick; `null` where it is not finite, as null drivers say.
+    #[serde(deserialize_with = "or_infinite")]
     pub period_ns: f32,
     /// Meaningful bits of a timestamp; 0 where the queue has none.
     pub valid_bits: u32,
+}
+
+/// A number; infinity for the `null` that JSON has in its place.
+fn or_infinite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f32::INFINITY))
 }
 
 /// One supported shape of `VK_KHR_cooperative_matrix`: D = A·B + C with A m×k, B k×n.
@@ -418,11 +424,28 @@ impl DeviceInfo {
     /// Why nothing at all can be measured here, if so.
     #[must_use]
     pub fn unusable(&self) -> Option<String> {
+        if let Some(nonsense) = self.nonsense() {
+            return Some(format!("makes no sense: {nonsense}"));
+        }
         let lacking = Self::BASE.iter().find(|feature| !self.features.contains(feature));
         if let Some(feature) = lacking {
             return Some(format!("needs feature {}", feature.name()));
         }
         (self.timestamps.valid_bits == 0).then(|| "needs a compute queue with timestamps".into())
+    }
+
+    /// The answer of the driver's that no device can mean, as those of null drivers, if there is one.
+    fn nonsense(&self) -> Option<String> {
+        let Self { timestamps, limits, subgroup, .. } = self;
+        let period = timestamps.period_ns;
+        if timestamps.valid_bits > 0 && !(period.is_finite() && period > 0.0) {
+            return Some(format!("its clock has {period} ns a tick"));
+        }
+        if subgroup.size == 0 {
+            return Some("its sub-groups have 0 invocations".into());
+        }
+        let none = limits.group_invocations == 0 || limits.group_size.contains(&0) || limits.group_count.contains(&0);
+        none.then(|| "its work-groups have 0 invocations".into())
     }
 
     /// Why a kernel that declares `capabilities` cannot run here, if so.
@@ -502,6 +525,27 @@ pub(crate) mod tests {
             cooperative_matrices: vec![],
             flexible_matrices: None,
         }
+    }
+
+    #[test]
+    fn a_device_whose_answers_make_no_sense_is_refused_with_the_answer() {
+        assert_eq!(software_device().unusable(), None);
+        let told = |device: DeviceInfo| device.unusable().expect("refused");
+        for period_ns in [f32::INFINITY, f32::NAN, 0.0, -1.0] {
+            let device = DeviceInfo { timestamps: Timestamps { period_ns, valid_bits: 64 }, ..software_device() };
+            let reason = format!("makes no sense: its clock has {period_ns} ns a tick");
+            assert_eq!(told(device.clone()), reason);
+            // As another process is told of it.
+            let json = serde_json::to_string(&device).expect("JSON");
+            let read: DeviceInfo = serde_json::from_str(&json).expect(&json);
+            assert!(told(read).starts_with("makes no sense: its clock has "), "{json}");
+        }
+        let mut device = software_device();
+        device.subgroup.size = 0;
+        assert_eq!(told(device), "makes no sense: its sub-groups have 0 invocations");
+        let mut device = software_device();
+        device.limits.group_count[1] = 0;
+        assert_eq!(told(device), "makes no sense: its work-groups have 0 invocations");
     }
 
     #[test]

@@ -70,8 +70,8 @@ impl<'a> Families<'a> {
     /// The family of a case, and its place there.
     fn place(&mut self, case: &'a Case) -> (usize, usize) {
         let same = |other: &Case| {
-            (&other.algorithm, &other.variant, other.dtype, other.device)
-                == (&case.algorithm, &case.variant, case.dtype, case.device)
+            (other.asked(), &other.variant, other.dtype, other.layout, other.device)
+                == (case.asked(), &case.variant, case.dtype, case.layout, case.device)
         };
         let family = self.0.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
             self.0.push((case, 0));

@@ -191,7 +191,7 @@ fn reason(outcome: &Outcome) -> Option<String> {
             Some(format!("residual {residual}, allowed {:.2e}{worst}", v.tolerance))
         }
         Outcome::Skipped { reason } => Some(reason.clone()),
-        Outcome::Failed { error } => Some(error.clone()),
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => outcome.failure(),
         Outcome::Interrupted => Some("the run was interrupted before it had a sample".into()),
     }
 }
@@ -199,11 +199,7 @@ fn reason(outcome: &Outcome) -> Option<String> {
 fn status(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Measured(m) if m.verification.verified().is_none() => "unverified",
-        Outcome::Measured(_) => "measured",
-        Outcome::Rejected(_) => "rejected",
-        Outcome::Skipped { .. } => "skipped",
-        Outcome::Failed { .. } => "failed",
-        Outcome::Interrupted => "interrupted",
+        other => other.status(),
     }
 }
 
@@ -242,7 +238,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::{Correctness, Limit, Share};
+    use crate::record::{Correctness, Death, Limit, Share};
     use crate::report::bench::tests::record as plain;
 
     /// One measured case with a warning, one with a share; one rejected, skipped, failed and interrupted.
@@ -307,6 +303,11 @@ pub(crate) mod tests {
                 Outcome::Rejected(verification) => verification.worst = HOSTILE.into(),
                 Outcome::Skipped { reason } => *reason = HOSTILE.into(),
                 Outcome::Failed { error } => *error = HOSTILE.into(),
+                Outcome::Crashed(death) | Outcome::TimedOut(death) => {
+                    let Death { cause, kernels, driver, said } = death;
+                    (*cause, *driver, *kernels, *said) =
+                        (HOSTILE.into(), HOSTILE.into(), vec![HOSTILE.into()], vec![HOSTILE.into()]);
+                }
                 Outcome::Interrupted => {}
             }
         }

@@ -1,4 +1,4 @@
-//! The JSON of nvbench (<https://github.com/NVIDIA/nvbench>, file version 1.0.0): an algorithm is a benchmark, variant,
+//! The JSON of nvbench (<https://github.com/NVIDIA/nvbench>, file version 1.0.0): an algorithm with its goal is a benchmark, variant,
 //! element type, size and input are its axes, a case is a state. Numbers in axis values and summaries are strings.
 //!
 //! Its tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so that is where ours go; the
@@ -39,7 +39,7 @@ struct State {
     skip_reason: Option<String>,
 }
 
-const AXES: [&str; 5] = ["Variant", "T", "Size", "Input", "Subgroup"];
+const AXES: [&str; 6] = ["Variant", "T", "Layout", "Size", "Input", "Subgroup"];
 
 /// A state for each case; those without a time are skipped, with the reason.
 ///
@@ -49,10 +49,10 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut benchmarks: Vec<Benchmark> = vec![];
     for named in named(record) {
         let case = named.case;
-        let at = benchmarks.iter().position(|benchmark| benchmark.name == case.algorithm).unwrap_or_else(|| {
-            let same: Vec<_> = record.cases.iter().filter(|other| other.algorithm == case.algorithm).collect();
+        let at = benchmarks.iter().position(|benchmark| benchmark.name == case.asked()).unwrap_or_else(|| {
+            let same: Vec<_> = record.cases.iter().filter(|other| other.asked() == case.asked()).collect();
             benchmarks.push(Benchmark {
-                name: case.algorithm.clone(),
+                name: case.asked(),
                 index: benchmarks.len(),
                 devices: distinct(same.iter().map(|case| case.device)),
                 axes: axes(&same),
@@ -95,9 +95,11 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
 }
 
 /// The values of a case along [`AXES`].
-fn values(case: &Case) -> [String; 5] {
+fn values(case: &Case) -> [String; 6] {
     let subgroup = case.subgroup_size.map_or_else(|| "default".into(), |width| width.to_string());
-    [case.variant.clone(), case.dtype.to_string(), case.size.to_string(), case.input.to_string(), subgroup]
+    let kind = [case.variant.clone(), case.dtype.to_string(), case.layout.to_string()];
+    let [variant, dtype, layout] = kind;
+    [variant, dtype, layout, case.size.to_string(), case.input.to_string(), subgroup]
 }
 
 fn axes(cases: &[&Case]) -> Vec<Value> {

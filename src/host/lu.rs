@@ -1,44 +1,109 @@
-//! LU factorisation by faer, on all cores.
+//! LU factorisation by faer, on all cores, and the solution of systems by it, in f64 without any f32.
 //!
 //! Most variants factorise without pivoting. On the CPU nobody would: libraries offer partial pivoting, P·A = L·U, and
 //! that is what users get. The comparison is between what each side is used for; pivoting adds n²/2 comparisons and up to
 //! n² exchanges to the 2/3·n³ operations.
 
 use super::{Baseline, HostProgram, extent};
-use crate::algorithms::lu::{LU, NO_BAD_PIVOT};
+use crate::algorithms::lu::{CONVERGED, LU, NO_BAD_PIVOT};
 use crate::basis::dtype::{DType, HostArray};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
+use faer::linalg::lu::partial_pivoting::solve::{solve_in_place, solve_in_place_scratch};
+use faer::perm::PermRef;
+use faer::traits::ComplexField;
 use faer::{Mat, MatRef, Par, Spec};
 
 pub(super) static BASELINE: Baseline = Baseline {
     algorithm: &LU,
-    dtypes: &[DType::F32],
+    // Systems in f64 alone: factors are asked for in f32.
+    dtypes: &[DType::F32, DType::F64],
     name: "faer",
     summary: "recursive factorisation P·A = L·U on all cores, in place and column major, with partial pivoting, which most \
               variants do without",
     make: |case, inputs| match inputs {
         [HostArray::F32(a), _] => Some(Box::new(Factorisation::new(extent(case), a))),
+        [HostArray::F32(a), _, HostArray::F32(b)] => Some(Box::new(Solution::new(extent(case), a, b))),
+        [HostArray::F64(a), HostArray::F64(b)] => Some(Box::new(Solution::new(extent(case), a, b))),
         _ => None,
     },
 };
 
-struct Factorisation<'a> {
+/// The elements that systems are solved in.
+trait Element: ComplexField + Copy {
+    /// The outputs of the problem.
+    fn outputs(solution: &Solution<'_, Self>) -> Vec<HostArray>;
+}
+
+impl Element for f32 {
+    fn outputs(solution: &Solution<'_, Self>) -> Vec<HostArray> {
+        let Solution { factors, b, .. } = solution;
+        let [a, _, u, status, rows] = <[_; 5]>::try_from(factors.outputs()).expect("A, L, U, status and rows");
+        vec![a, u, status, rows, HostArray::F32((0..b.len()).map(|row| solution.x[(row, 0)]).collect())]
+    }
+}
+
+impl Element for f64 {
+    fn outputs(solution: &Solution<'_, Self>) -> Vec<HostArray> {
+        let x = HostArray::F64((0..solution.b.len()).map(|row| solution.x[(row, 0)]).collect());
+        // Nothing is left to refine.
+        let words = [NO_BAD_PIVOT, CONVERGED, 0].map(|word| HostArray::I32(vec![word]));
+        std::iter::once(x).chain(words).collect()
+    }
+}
+
+/// A·x = b, all in the same type, by the factors of A.
+struct Solution<'a, T> {
+    factors: Factorisation<'a, T>,
+    b: &'a [T],
+    /// b before a run, the solution after it.
+    x: Mat<T>,
+    scratch: MemBuffer,
+}
+
+impl<'a, T: Element> Solution<'a, T> {
+    fn new(n: usize, a: &'a [T], b: &'a [T]) -> Self {
+        let scratch = MemBuffer::new(solve_in_place_scratch::<usize, T>(n, 1, Par::rayon(0)));
+        let x = MatRef::from_row_major_slice(b, n, 1).to_owned();
+        Self { factors: Factorisation::new(n, a), b, x, scratch }
+    }
+}
+
+impl<T: Element> HostProgram for Solution<'_, T> {
+    fn restore(&mut self) {
+        self.factors.restore();
+        self.x.copy_from(MatRef::from_row_major_slice(self.b, self.b.len(), 1));
+    }
+
+    fn run(&mut self) {
+        self.factors.run();
+        let Factorisation { n, packed, permutation, inverse, .. } = &self.factors;
+        let order = PermRef::new_checked(permutation, inverse, *n);
+        let stack = MemStack::new(&mut self.scratch);
+        solve_in_place(packed.as_ref(), packed.as_ref(), order, self.x.as_mut(), Par::rayon(0), stack);
+    }
+
+    fn outputs(&self) -> Vec<HostArray> {
+        T::outputs(self)
+    }
+}
+
+struct Factorisation<'a, T> {
     n: usize,
     /// A as it was given, row major.
-    a: &'a [f32],
+    a: &'a [T],
     /// A before a run; after it L below the diagonal, whose ones are not stored, and U from the diagonal on. Column
     /// major as all matrices of faer, so that its users have theirs in this form already; row major takes twice the time.
-    packed: Mat<f32>,
+    packed: Mat<T>,
     /// Row i of P·A is row `permutation[i]` of A.
     permutation: Vec<usize>,
     inverse: Vec<usize>,
     scratch: MemBuffer,
 }
 
-impl<'a> Factorisation<'a> {
-    fn new(n: usize, a: &'a [f32]) -> Self {
-        let scratch = lu_in_place_scratch::<usize, f32>(n, n, Par::rayon(0), Spec::default());
+impl<'a, T: ComplexField + Copy> Factorisation<'a, T> {
+    fn new(n: usize, a: &'a [T]) -> Self {
+        let scratch = lu_in_place_scratch::<usize, T>(n, n, Par::rayon(0), Spec::default());
         Self {
             n,
             a,
@@ -49,6 +114,18 @@ impl<'a> Factorisation<'a> {
         }
     }
 
+    fn restore(&mut self) {
+        self.packed.copy_from(MatRef::from_row_major_slice(self.a, self.n, self.n));
+    }
+
+    fn run(&mut self) {
+        let stack = MemStack::new(&mut self.scratch);
+        let (matrix, permutation, inverse) = (self.packed.as_mut(), &mut self.permutation, &mut self.inverse);
+        lu_in_place(matrix, permutation, inverse, Par::rayon(0), stack, Spec::default());
+    }
+}
+
+impl Factorisation<'_, f32> {
     /// The elements of a row major n×n matrix.
     fn matrix(&self, element: impl Fn(usize, usize) -> f32) -> HostArray {
         let mut values = Vec::with_capacity(self.n * self.n);
@@ -59,15 +136,13 @@ impl<'a> Factorisation<'a> {
     }
 }
 
-impl HostProgram for Factorisation<'_> {
+impl HostProgram for Factorisation<'_, f32> {
     fn restore(&mut self) {
-        self.packed.copy_from(MatRef::from_row_major_slice(self.a, self.n, self.n));
+        self.restore();
     }
 
     fn run(&mut self) {
-        let stack = MemStack::new(&mut self.scratch);
-        let (matrix, permutation, inverse) = (self.packed.as_mut(), &mut self.permutation, &mut self.inverse);
-        lu_in_place(matrix, permutation, inverse, Par::rayon(0), stack, Spec::default());
+        self.run();
     }
 
     /// A as it was, L and U in full, a sound status and the permutation: with pivoting a zero pivot only arises in a

@@ -1,9 +1,11 @@
-//! Matrix product by faer, on all cores, on the row major matrices as they are.
+//! Matrix product by faer, on all cores, on the matrices as they are stored.
 
 use super::{Baseline, HostProgram};
+use crate::algorithms::CaseSpec;
 use crate::algorithms::dims::Dims;
 use crate::algorithms::matmul::MATMUL;
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use faer::linalg::matmul::matmul;
 use faer::traits::ComplexField;
 use faer::traits::math_utils::{one, zero};
@@ -13,12 +15,11 @@ pub(super) static BASELINE: Baseline = Baseline {
     algorithm: &MATMUL,
     dtypes: &[DType::F32, DType::F64],
     name: "faer",
-    summary: "blocked product on all cores with the vector instructions of the CPU, row major matrices as they are",
+    summary: "blocked product on all cores with the vector instructions of the CPU, matrices as they are stored",
     make: |case, inputs| {
-        let dims = case.size.into();
         Some(match inputs {
-            [HostArray::F32(a), HostArray::F32(b)] => Box::new(Product::new(dims, a, b, HostArray::F32)),
-            [HostArray::F64(a), HostArray::F64(b)] => Box::new(Product::new(dims, a, b, HostArray::F64)),
+            [HostArray::F32(a), HostArray::F32(b)] => Box::new(Product::new(case, a, b, HostArray::F32)),
+            [HostArray::F64(a), HostArray::F64(b)] => Box::new(Product::new(case, a, b, HostArray::F64)),
             _ => return None,
         })
     },
@@ -33,11 +34,16 @@ struct Product<'a, T> {
 }
 
 impl<'a, T: ComplexField> Product<'a, T> {
-    fn new(dims: Dims, a: &'a [T], b: &'a [T], array: fn(Vec<T>) -> HostArray) -> Self {
+    fn new(case: &CaseSpec, a: &'a [T], b: &'a [T], array: fn(Vec<T>) -> HostArray) -> Self {
+        let dims = Dims::from(case.size);
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
+        let matrix = |elements, rows, columns, transposed: bool| {
+            let of = if transposed { MatRef::from_column_major_slice } else { MatRef::from_row_major_slice };
+            of(elements, rows, columns)
+        };
         Self {
-            a: MatRef::from_row_major_slice(a, m, k),
-            b: MatRef::from_row_major_slice(b, k, n),
+            a: matrix(a, m, k, case.layout == Layout::Tn),
+            b: matrix(b, k, n, case.layout == Layout::Nt),
             c: vec![zero(); m * n],
             array,
         }

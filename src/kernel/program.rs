@@ -3,6 +3,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
+use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::mismatch::{Mismatch, in_words};
@@ -33,6 +34,8 @@ pub struct Program {
     pub scratch: Vec<BufferSpec>,
     /// The arithmetic that it computes in, where that is not of the element type.
     pub computes: Option<Computes>,
+    /// Why it does not solve the case on any device, where it does not.
+    pub refusal: Option<String>,
 }
 
 /// Arithmetic in another type than that of the elements.
@@ -242,6 +245,19 @@ impl Dispatch {
         fitting(self.try_constant(name, value))
     }
 
+    /// Gives an argument another value.
+    ///
+    /// # Panics
+    /// Where the kernel has no such argument, or one of another kind: an error of the registry.
+    #[must_use]
+    pub fn argument(mut self, name: &str, value: Value) -> Self {
+        let index = self.shader.interface.arguments.iter().position(|argument| argument.name == name);
+        let index = index.unwrap_or_else(|| panic!("{}", Mismatch::unknown(self.shader, name)));
+        assert_eq!(self.values[index].kind(), value.kind(), "{name} of {}", self.shader.label());
+        self.values[index] = value;
+        self
+    }
+
     /// Sets the number of work-groups along x, y, z.
     #[must_use]
     pub fn groups(mut self, groups: [u64; 3]) -> Self {
@@ -288,6 +304,17 @@ impl Dispatch {
     fn buffers(&self) -> impl Iterator<Item = BufferId> {
         let addressed = self.values.iter().copied().filter_map(Value::buffer);
         addressed.chain(self.views.iter().copied()).chain(self.indirect)
+    }
+
+    fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
+        for value in &mut self.values {
+            if let Value::Buffer(id) = value {
+                *id = place(*id);
+            }
+        }
+        for id in self.views.iter_mut().chain(&mut self.indirect) {
+            *id = place(*id);
+        }
     }
 
     fn set(&mut self, id: u32, value: u32) {
@@ -370,6 +397,16 @@ impl Dispatch {
     }
 }
 
+impl Dispatch {
+    /// A hash of `spirv`, which is this kernel's or stands for it, and of the specialization: another hash is another
+    /// program.
+    #[must_use]
+    pub fn hash(&self, spirv: &[u8]) -> String {
+        let words = self.constants.iter().flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()]);
+        fingerprint(&[spirv, &words.flatten().collect::<Vec<u8>>()])
+    }
+}
+
 /// The dispatch that the registry made, whose kernel and values fit each other.
 fn fitting(made: Result<Dispatch, Mismatch>) -> Dispatch {
     made.unwrap_or_else(|mismatch| panic!("{mismatch}"))
@@ -399,6 +436,12 @@ impl Program {
         Self { steps: vec![Step::Dispatch(dispatch)], ..Self::default() }
     }
 
+    /// No program: the variant does not solve cases of this shape.
+    #[must_use]
+    pub fn refused(reason: String) -> Self {
+        Self { refusal: Some(reason), ..Self::default() }
+    }
+
     /// Sets the error allowed beyond the tolerance of the problem.
     #[must_use]
     pub fn allowing(mut self, allowance: f64) -> Self {
@@ -410,6 +453,23 @@ impl Program {
     #[must_use]
     pub fn promising(mut self, metric: &'static str, most: f64) -> Self {
         self.promise = Some((metric, most));
+        self
+    }
+
+    /// The same steps over other buffers: each of its buffers becomes the one that `place` says.
+    #[must_use]
+    pub fn over(mut self, place: impl Fn(BufferId) -> BufferId) -> Self {
+        let body = self.repeat.as_mut().map(|repeat| {
+            repeat.stop = place(repeat.stop);
+            &mut repeat.body
+        });
+        for step in self.steps.iter_mut().chain(body.into_iter().flatten()) {
+            match step {
+                Step::Dispatch(dispatch) => dispatch.move_to(&place),
+                Step::Fill { buffer, .. } => *buffer = place(*buffer),
+                Step::Copy { from, to } => (*from, *to) = (place(*from), place(*to)),
+            }
+        }
         self
     }
 
@@ -474,7 +534,7 @@ impl Program {
     #[must_use]
     pub fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let unsupported = || self.dispatches().find_map(|dispatch| dispatch.unsupported(device));
-        device.unusable().or_else(|| self.too_long()).or_else(unsupported)
+        device.unusable().or_else(|| self.refusal.clone()).or_else(|| self.too_long()).or_else(unsupported)
     }
 
     /// Why a buffer of its own is too long, if one has more elements than 32 bits can count: padding makes it longer
@@ -627,6 +687,23 @@ mod tests {
             let [y, z] = fold(count, 65_535);
             assert!(y <= 65_535 && y * z >= count && (y * z - count) < y, "{count}: {y}×{z}");
         }
+    }
+
+    #[test]
+    fn a_program_over_other_buffers_names_them_in_every_step() {
+        let steps = || {
+            let mut kernel = naive();
+            (kernel.views, kernel.indirect) = (vec![BufferId(1)], Some(BufferId(2)));
+            let [a, b, c] = [0, 1, 2].map(BufferId);
+            vec![Step::Dispatch(kernel), Step::Fill { buffer: a, word: 0 }, Step::Copy { from: b, to: c }]
+        };
+        let repeat = Some(Repeat { body: steps(), stop: BufferId(2), bound: 1 });
+        let program = Program { steps: steps(), repeat, ..Program::default() }.over(|id| BufferId(10 * id.0 + 1));
+        let named: Vec<_> = program.all_steps().map(Step::buffers).collect();
+        let expected =
+            [vec![1, 11, 21, 11, 21], vec![1], vec![11, 21]].map(|ids| ids.into_iter().map(BufferId).collect());
+        assert!(named.chunks(3).all(|steps| steps == &expected as &[Vec<_>]) && named.len() == 6, "{named:?}");
+        assert_eq!(program.repeat.expect("rounds").stop, BufferId(21));
     }
 
     #[test]

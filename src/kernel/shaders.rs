@@ -1,6 +1,7 @@
 //! The compiled kernels: a table that `build.rs` writes from `glsl/` and its reflection.
 
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::kernel::reflection::{Argument, ArgumentKind, Interface, SizeOp, SpecConstant, Word};
 use std::borrow::Cow;
 
@@ -11,6 +12,8 @@ pub struct Shader {
     pub name: Cow<'static, str>,
     /// The element type it was compiled for; `None` for a kernel without a `#pragma dtypes` line.
     pub dtype: Option<DType>,
+    /// The layout of operands it was compiled for; `None` for a kernel without a `#pragma layouts` line.
+    pub layout: Option<Layout>,
     /// The SPIR-V binary; in the table, its pages stay on disk until a pipeline is made from it.
     pub spirv: Cow<'static, [u8]>,
     /// The interface that the binary declares.
@@ -34,10 +37,21 @@ impl Word {
 }
 
 impl Shader {
-    /// The kernel `name` compiled for `dtype`, or compiled once for all types.
+    /// The kernel `name` compiled for `dtype` and row-major operands, or compiled once for all types.
     #[must_use]
     pub fn find(name: &str, dtype: DType) -> Option<&'static Self> {
-        SHADERS.iter().find(|shader| shader.name == name && shader.dtype.is_none_or(|d| d == dtype))
+        Self::find_for(name, dtype, Layout::Nn)
+    }
+
+    /// The kernel `name` compiled for `dtype` and `layout`, or compiled once for all of either.
+    #[must_use]
+    pub fn find_for(name: &str, dtype: DType, layout: Layout) -> Option<&'static Self> {
+        let fits = |shader: &&Self| {
+            shader.name == name
+                && shader.dtype.is_none_or(|own| own == dtype)
+                && shader.layout.is_none_or(|own| own == layout)
+        };
+        SHADERS.iter().find(fits)
     }
 
     /// Bytes of the push-constant block.
@@ -78,10 +92,12 @@ impl Shader {
         self.interface.capabilities.iter().any(|declared| declared == capability)
     }
 
-    /// Name with the element type: `matmul/naive.f32`.
+    /// Name with the element type and the layout, where that is unusual: `matmul/naive.f32`, `matmul/tiled.f32.nt`.
     #[must_use]
     pub fn label(&self) -> String {
-        self.dtype.map_or_else(|| self.name.to_string(), |dtype| format!("{}.{dtype}", self.name))
+        let dtype = self.dtype.map_or_else(String::new, |dtype| format!(".{dtype}"));
+        let layout = self.layout.and_then(Layout::unusual).map_or_else(String::new, |layout| format!(".{layout}"));
+        format!("{}{dtype}{layout}", self.name)
     }
 }
 

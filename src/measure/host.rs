@@ -113,7 +113,7 @@ fn verify(
     let checked = check(problem, inputs, program);
     phases.verification = start.elapsed().into();
     match checked {
-        Err(error) => Err(Outcome::Failed { error }),
+        Err(reason) => Err(Outcome::Rejected(Verification::without_answer(reason))),
         Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
         Ok(check) => Ok(Verified { verification: Verification::from(check), time, phases }),
     }
@@ -142,7 +142,7 @@ fn sample(baseline: OnHost<'_>, verified: Verified, sampling: &Sampling, interru
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{CaseSpec, find};
+    use crate::algorithms::{CaseSpec, Goal, find};
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::plan::{DeviceClass, VariantChoice};
@@ -150,7 +150,7 @@ mod tests {
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
         let algorithm = find(algorithm).expect("it is in the registry");
-        let dtype = algorithm.dtypes().next().expect("a type");
+        let dtype = algorithm.dtypes(Goal::Result).next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
         let group = CaseGroup {
             algorithm,

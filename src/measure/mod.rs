@@ -1,9 +1,12 @@
 //! Measures a plan on devices: the session that opens them, the workbench, the one loop that warms up and samples,
 //! searches, limits.
 
+pub(crate) mod executor;
 pub(crate) mod host;
+mod resume;
 pub(crate) mod runner;
 pub(crate) mod sampling;
 pub(crate) mod session;
-mod timekeeper;
+pub(crate) mod timekeeper;
 pub(crate) mod workbench;
+pub(crate) mod worker;

@@ -31,12 +31,16 @@ const LEAST_SAMPLE: Nanos = Nanos(50e3);
 /// Least ticks of the device's clock in one sample, so that its resolution is at worst 1 %.
 const LEAST_TICKS: f64 = 100.0;
 
+/// Most device time of one submission, where a single run is not longer: drivers end those of 2 s.
+const MOST_SUBMISSION: Nanos = Nanos(250e6);
+
 /// Runs of the program in one sample, given what one run takes and the tick of the device's clock.
 #[must_use]
 pub(crate) fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
     let wanted = LEAST_SAMPLE.0.max(LEAST_TICKS * tick.0);
     // A run below the clock's resolution reads as zero: count it as one tick.
-    (wanted / one_run.0.max(tick.0).max(1.0)).ceil().clamp(1.0, 10_000.0) as u32
+    let one_run = one_run.0.max(tick.0).max(1.0);
+    (wanted / one_run).ceil().min((MOST_SUBMISSION.0 / one_run).floor()).clamp(1.0, 10_000.0) as u32
 }
 
 /// Least host time of a batch that the host times: its submission and wait are a thousandth of that.

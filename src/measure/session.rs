@@ -1,7 +1,10 @@
 //! Devices opened for measuring, and a plan taken through them: runners, host baselines, limits, the record.
 
+use super::executor::{self, Executor};
 use super::host;
+use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing};
+use super::worker::{Remote, Workers};
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
@@ -9,14 +12,15 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
 use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
-use crate::record::{Case, Caveat, Method, Outcome, Record, SCHEMA, Share, Warning};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Share, Warning};
+use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The setup of a session: how Vulkan is loaded, and what is kept between runs.
 pub(crate) struct Setup {
@@ -28,13 +32,60 @@ pub(crate) struct Setup {
     pub cache: CacheFolder,
     /// The folder of these files, where the user named one.
     pub cache_dir: Option<PathBuf>,
+    /// The process that does the work on devices.
+    pub isolation: Isolation,
+    /// Time after which a call of a driver hangs, unless it took longer before.
+    pub timeout: Duration,
+    /// Time that one run of a program may take.
+    pub max_run: Duration,
+}
+
+impl Setup {
+    /// The options of another process of this program that is set up alike.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec![];
+        let path = |name: &str, path: &PathBuf| {
+            let mut option = OsString::from(name);
+            option.push(path);
+            option
+        };
+        if self.validation == Validation::On {
+            arguments.push("--validation".into());
+        }
+        if self.isolation == Isolation::InProcess {
+            arguments.push("--in-process".into());
+        }
+        arguments.extend(self.loader.iter().map(|loader| path("--loader=", loader)));
+        arguments.extend(self.cache_dir.iter().map(|folder| path("--cache-dir=", folder)));
+        for (name, time) in [("timeout", self.timeout), ("max-run", self.max_run)] {
+            arguments.push(format!("--{name}={}ms", time.as_millis().max(1)).into());
+        }
+        arguments
+    }
+}
+
+/// Whether a driver that crashes takes this process with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// Workers do the work on devices.
+    Workers,
+    /// This process does, as debuggers want it, and waits for ever.
+    InProcess,
 }
 
 /// Vulkan and the devices that it shows.
 pub(crate) struct Session<'a> {
     setup: &'a Setup,
-    instance: Rc<Instance>,
-    devices: Vec<PhysicalDevice>,
+    devices: Vec<DeviceInfo>,
+    place: Place<'a>,
+}
+
+/// The process that does the work on devices.
+enum Place<'a> {
+    /// This one, with Vulkan loaded.
+    Here(Rc<Instance>, Vec<PhysicalDevice>),
+    /// Others, which a driver that crashes may take with it.
+    Workers(Workers<'a>),
 }
 
 impl<'a> Session<'a> {
@@ -43,18 +94,35 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When there is no loader or no layer for validation.
     pub(crate) fn open(setup: &'a Setup) -> Result<Self, Error> {
-        let instance = Instance::new(setup.validation, setup.loader.as_deref())?;
-        let devices = instance.devices()?;
-        Ok(Self { setup, instance, devices })
+        let (place, devices) = match setup.isolation {
+            Isolation::InProcess => {
+                let instance = Instance::new(setup.validation, setup.loader.as_deref())?;
+                let physicals = instance.devices()?;
+                let devices = physicals.iter().map(|physical| physical.info.clone()).collect();
+                (Place::Here(instance, physicals), devices)
+            }
+            Isolation::Workers => {
+                let (workers, devices) = Workers::open(setup)?;
+                (Place::Workers(workers), devices)
+            }
+        };
+        Ok(Self { setup, devices, place })
+    }
+
+    /// What is to be said of drivers that crash when their devices are listed, a line each.
+    pub(crate) fn dead_drivers(&self) -> Vec<String> {
+        match &self.place {
+            Place::Here(..) => vec![],
+            Place::Workers(workers) => workers.dead.iter().map(ToString::to_string).collect(),
+        }
     }
 
     /// The devices that `selectors` name, or the default one.
     ///
     /// # Errors
     /// When a selector names no device, or several.
-    pub(crate) fn select(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
-        let infos: Vec<_> = self.devices.iter().map(|device| device.info.clone()).collect();
-        let chosen = selector::select(&infos, selectors).map_err(Error::Usage)?;
+    pub(crate) fn select(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
+        let chosen = selector::select(&self.devices, selectors).map_err(Error::Usage)?;
         Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
     }
 
@@ -62,12 +130,12 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// Those of [`Self::select`]; when there is no device, or nothing can be measured on one.
-    pub(crate) fn select_usable(&self, selectors: &[String]) -> Result<Vec<&PhysicalDevice>, Error> {
+    pub(crate) fn select_usable(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
         if self.devices.is_empty() {
             return Err(VulkanError::NoDriver.into());
         }
         let chosen = self.select(selectors)?;
-        match chosen.iter().find_map(|device| device.info.unusable().map(|reason| (&device.info.name, reason))) {
+        match chosen.iter().find_map(|device| device.unusable().map(|reason| (&device.name, reason))) {
             Some((name, reason)) => {
                 Err(Error::Usage(format!("nothing can be measured on '{name}': it {reason}; choose another --device")))
             }
@@ -75,18 +143,30 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A runner on `physical`, with what is kept of it between runs.
+    /// An executor on `device`, with what is kept of it between runs.
     ///
     /// # Errors
     /// When the device cannot be opened.
-    pub(crate) fn runner<'i>(
-        &self,
-        physical: &PhysicalDevice,
+    pub(crate) fn executor<'s>(
+        &'s self,
+        device: &DeviceInfo,
         timing: Timing,
-        interrupted: &'i AtomicBool,
-    ) -> Result<Runner<'i>, VulkanError> {
-        let device = Device::open(&self.instance, physical)?;
-        Runner::new(&device, timing, &self.setup.cache, interrupted)
+        tuned: &Tuned,
+        interrupted: &'s AtomicBool,
+    ) -> Result<Box<dyn Executor + 's>, Error> {
+        match &self.place {
+            Place::Here(instance, physicals) => {
+                let device = Device::open(instance, &physicals[device.index])?;
+                let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
+                runner.use_tuned(tuned.clone());
+                runner.wait_for_runs_of(self.setup.max_run);
+                Ok(Box::new(runner))
+            }
+            Place::Workers(workers) => {
+                let remote = Remote::open(workers, device, timing, tuned, interrupted).map_err(Error::Failure)?;
+                Ok(Box::new(remote))
+            }
+        }
     }
 
     /// Turns messages of the validation layer into an error.
@@ -94,7 +174,10 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When there are any.
     pub(crate) fn check_validation(&self) -> Result<(), Error> {
-        let messages = self.instance.validation_messages();
+        let messages = match &self.place {
+            Place::Here(instance, _) => instance.validation_messages(),
+            Place::Workers(workers) => workers.messages(),
+        };
         match messages.first() {
             None => Ok(()),
             Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
@@ -134,12 +217,14 @@ pub(crate) struct MeasuredPlan {
     pub record: Record,
     /// Messages of the validation layer, as an error. They make no case wrong, and lose none.
     pub validated: Result<(), Error>,
+    /// Whether an interruption left out limits: of cases it says so itself.
+    pub without_limits: bool,
 }
 
 /// A run on one device, without the cases of earlier runs.
 struct Errand<'a> {
     session: &'a Session<'a>,
-    physical: &'a PhysicalDevice,
+    device: &'a DeviceInfo,
     run: PlannedRun,
 }
 
@@ -150,6 +235,9 @@ pub(crate) struct Agenda<'a> {
     session: Option<&'a Session<'a>>,
     errands: Vec<Errand<'a>>,
     on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
+    /// Cases of the run that this one resumes, and the processes that measured them.
+    taken: Vec<Case>,
+    processes: Vec<Process>,
 }
 
 /// The measurements so far.
@@ -158,6 +246,8 @@ struct Gathered {
     devices: Vec<DeviceInfo>,
     peaks: Vec<Peak>,
     cases: Vec<Case>,
+    /// Whether limits are missing because of an interruption.
+    cut_short: bool,
 }
 
 /// Whether a run names more than the device `host`, which alone needs no Vulkan.
@@ -179,16 +269,17 @@ impl<'a> Agenda<'a> {
     /// # Errors
     /// When a run names a device that is not there, or on which nothing can be measured.
     pub(crate) fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
-        let mut agenda = Self { plan, setup, session, errands: vec![], on_host: vec![] };
+        let mut agenda =
+            Self { plan, setup, session, errands: vec![], on_host: vec![], taken: vec![], processes: vec![] };
         let mut planned = BTreeSet::new();
         for run in &plan.runs {
             let mut kinds = vec![];
             if let Some(session) = session.filter(|_| needs_vulkan(run)) {
                 let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
-                for physical in session.select_usable(&others)? {
-                    let DeviceInfo { index, kind, .. } = physical.info;
+                for device in session.select_usable(&others)? {
+                    let DeviceInfo { index, kind, .. } = *device;
                     let run = run.anew(kind, |id| !planned.insert((index, id)));
-                    agenda.errands.push(Errand { session, physical, run });
+                    agenda.errands.push(Errand { session, device, run });
                     kinds.push(kind);
                 }
             }
@@ -211,6 +302,63 @@ impl<'a> Agenda<'a> {
         }
     }
 
+    /// Completes `record`: what it has of this plan is not measured again.
+    ///
+    /// # Errors
+    /// When it is of another plan, device or program.
+    pub(crate) fn resume(&mut self, record: Record, job: &Job<'_>) -> Result<(), Error> {
+        let earlier = Earlier::new(record, &self.plan.hash(), self.method())?;
+        for Errand { device, run, .. } in &mut self.errands {
+            earlier.take(run, device, job.tuned, &mut self.taken)?;
+        }
+        let (index, mut left) = (self.host_index(), vec![]);
+        for (group, sampling) in std::mem::take(&mut self.on_host) {
+            if !earlier.take_host(group, index, &mut self.taken)? {
+                left.push((group, sampling));
+            }
+        }
+        self.on_host = left;
+        self.processes = earlier.processes;
+        Ok(())
+    }
+
+    /// The cases that are taken over from an earlier run.
+    #[must_use]
+    pub(crate) fn taken(&self) -> &[Case] {
+        &self.taken
+    }
+
+    /// Index of this process among those that measure the record.
+    #[must_use]
+    pub(crate) fn process(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// The record as it is before anything is measured.
+    #[must_use]
+    pub(crate) fn outline(&self, job: &Job<'_>) -> Record {
+        let mut devices: Vec<DeviceInfo> = vec![];
+        for Errand { device, .. } in &self.errands {
+            if !devices.iter().any(|known| known.index == device.index) {
+                devices.push((*device).clone());
+            }
+        }
+        if self.measures_host() {
+            devices.push(host::device(self.host_index()));
+        }
+        self.record(job, Gathered { devices, ..Gathered::default() })
+    }
+
+    /// Index of the host among the devices.
+    fn host_index(&self) -> usize {
+        self.session.map_or(0, |session| session.devices.len())
+    }
+
+    /// Whether the host takes part, or took part in the run that is resumed.
+    fn measures_host(&self) -> bool {
+        !self.on_host.is_empty() || self.taken.iter().any(|case| case.device == self.host_index())
+    }
+
     /// Number of cases to measure.
     #[must_use]
     pub(crate) fn cases(&self) -> usize {
@@ -224,41 +372,45 @@ impl<'a> Agenda<'a> {
     /// When there is nothing to measure, or the only device cannot be opened.
     pub(crate) fn measure(
         &self,
-        job: Job<'_>,
+        job: &Job<'_>,
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<MeasuredPlan, Error> {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered { cases: self.taken.clone(), ..Gathered::default() };
         for errand in &self.errands {
-            let cases = self.run(errand, &job, interrupted, observer, &mut gathered)?;
+            let cases = self.run(errand, job, interrupted, observer, &mut gathered)?;
             // What `auto` chose here may have been named in another run.
             let known = |case: &Case| gathered.cases.iter().any(|k| (k.device, &k.id) == (case.device, &case.id));
             let new: Vec<_> = cases.into_iter().filter(|case| !known(case)).collect();
             gathered.cases.extend(new);
         }
-        if !self.on_host.is_empty() {
+        if self.measures_host() {
             self.run_host(interrupted, observer, &mut gathered);
         }
         let validated = self.session.map_or(Ok(()), Session::check_validation);
-        if gathered.cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
-            return Err(Error::Usage(
-                "nothing to measure: the device can run none of these cases (reasons above)".into(),
-            ));
+        let reason = |case: &Case| match &case.outcome {
+            Outcome::Skipped { reason } => Some(format!("the first, {}, is skipped: {reason}", case.id)),
+            _ => None,
+        };
+        if gathered.cases.iter().all(|case| reason(case).is_some()) {
+            let first = gathered.cases.first().and_then(reason).unwrap_or_default();
+            return Err(Error::Usage(format!("nothing to measure: the device can run none of these cases; {first}")));
         }
-        Ok(MeasuredPlan { record: self.record(job, gathered), validated })
+        let without_limits = gathered.cut_short;
+        Ok(MeasuredPlan { record: self.record(job, gathered), validated, without_limits })
     }
 
     /// The cases of one run on one device.
     fn run(
         &self,
-        Errand { session, physical, run }: &Errand<'_>,
+        &Errand { session, device: info, ref run }: &Errand<'_>,
         job: &Job<'_>,
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
         gathered: &mut Gathered,
     ) -> Result<Vec<Case>, Error> {
-        let info = &physical.info;
-        if !gathered.devices.iter().any(|known| known.index == info.index) {
+        let first = !gathered.devices.iter().any(|known| known.index == info.index);
+        if first {
             gathered.devices.push(info.clone());
             observer.device(info);
         }
@@ -266,19 +418,25 @@ impl<'a> Agenda<'a> {
             return Ok(unmeasured(run, info, job.tuned, &Outcome::Interrupted));
         }
         let alone = self.errands.len() == 1 && self.on_host.is_empty();
-        let mut runner = match session.runner(physical, job.timing, interrupted) {
+        let mut runner = match session.executor(info, job.timing, job.tuned, interrupted) {
             Ok(runner) => runner,
             // Nothing else is left to report.
-            Err(error) if alone => return Err(error.into()),
+            Err(error) if alone => return Err(error),
             Err(error) => return Ok(unmeasured(run, info, job.tuned, &Outcome::Failed { error: error.to_string() })),
         };
-        runner.use_tuned(job.tuned.clone());
-        observer.skipped(&runner.skipped(run));
+        observer.skipped(&executor::skipped(run, info, job.tuned));
         let mut cases = runner.run(run, observer);
+        if first {
+            // Limits are held against what an earlier process measured, too.
+            let (earlier, others) = gathered.cases.drain(..).partition(|case| case.device == info.index);
+            gathered.cases = others;
+            cases = [earlier, cases].concat();
+        }
         if job.limits == LimitPolicy::Hold && !interrupted.load(Ordering::Relaxed) {
-            let peak = hold(&mut runner, &mut cases);
-            if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) {
-                gathered.peaks.push(peak);
+            match hold(runner.as_mut(), &mut cases, interrupted) {
+                Some(peak) if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) => gathered.peaks.push(peak),
+                Some(_) => {}
+                None => gathered.cut_short = true,
             }
         }
         Ok(cases)
@@ -286,7 +444,7 @@ impl<'a> Agenda<'a> {
 
     /// Measures the baselines on the host, and notes how much faster than they the devices were.
     fn run_host(&self, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
-        let device = host::device(self.session.map_or(0, |session| session.devices.len()));
+        let device = host::device(self.host_index());
         observer.device(&device);
         for (group, sampling) in &self.on_host {
             observer.begin(&group.id_of("host").to_string());
@@ -298,18 +456,35 @@ impl<'a> Agenda<'a> {
         gathered.devices.push(device);
     }
 
-    /// The record of what was measured.
-    fn record(&self, job: Job<'_>, Gathered { devices, peaks, cases }: Gathered) -> Record {
-        // Runs of a configuration that differ in these would be records that nobody can compare: plans refuse them.
+    /// How the plan is measured. Runs of a configuration that differ in this would be records that nobody can compare:
+    /// plans refuse them.
+    fn method(&self) -> Method {
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
+        Method { validation: self.setup.validation == Validation::On, clock, cache }
+    }
+
+    /// The record of what was measured.
+    fn record(&self, job: &Job<'_>, Gathered { devices, peaks, mut cases, .. }: Gathered) -> Record {
+        let earlier: BTreeSet<_> = self.taken.iter().map(|case| (case.device, case.id.as_str())).collect();
+        let is_own = |case: &Case| !earlier.contains(&(case.device, case.id.as_str()));
+        cases.iter_mut().filter(|case| is_own(case)).for_each(|case| case.process = self.process());
+        let started = job.started.to_string();
+        let mut processes = self.processes.clone();
+        // One that found nothing left to measure is none of them.
+        if !processes.is_empty() && (cases.is_empty() || cases.iter().any(is_own)) {
+            processes.push(Process { started: started.clone(), command: job.command.clone() });
+        }
         let wall_time = Nanos::from(job.begun.elapsed());
-        let device_time = cases.iter().filter_map(|case| case.measured()).map(|measured| measured.phases.device).sum();
+        let own = cases.iter().filter(|case| is_own(case)).filter_map(Case::measured);
+        let device_time = own.map(|measured| measured.phases.device).sum();
         Record {
             schema: SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            started: job.started.to_string(),
-            command: job.command,
-            method: Method { validation: self.setup.validation == Validation::On, clock, cache },
+            started,
+            command: job.command.clone(),
+            plan: Some(self.plan.hash()),
+            processes,
+            method: self.method(),
             caveats: Caveat::of(&devices),
             devices,
             peaks,
@@ -324,12 +499,8 @@ impl<'a> Agenda<'a> {
 /// The cases of `run` on a device that measured none of them.
 fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, outcome: &Outcome) -> Vec<Case> {
     let cases = run.groups.iter().flat_map(|group| {
-        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         let chosen = tuned::choose(group, device, tuned).into_iter();
-        let case = move |chosen: Chosen| {
-            Case::new(group, chosen.variant.name, problem.as_ref(), device.index, outcome.clone())
-        };
-        chosen.map(case).collect::<Vec<_>>()
+        chosen.map(move |chosen| executor::unmeasured(group, &chosen, device, outcome.clone()))
     });
     cases.collect()
 }
@@ -345,15 +516,25 @@ fn speed_up(cases: &mut [Case], host: usize) {
 }
 
 /// Holds the cases against the limits of the device. One that beats them shows an error of ours: the limits are
-/// measured again, and if that does not explain it, the case is marked.
-fn hold(runner: &mut Runner<'_>, cases: &mut [Case]) -> Peak {
+/// measured again, and if that does not explain it, the case is marked. `None` if interrupted meanwhile: some of the limits
+/// are none.
+fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
     let mut silent = Silent;
     let mut peak = runner.peak(&mut silent);
+    if interrupted.load(Ordering::Relaxed) {
+        return None;
+    }
     share(&peak, cases);
     let above = |case: &&Case| case.share.is_some_and(|share| share.fraction > 1.0);
     if cases.iter().any(|case| above(&case)) {
         let doubted: Vec<_> = cases.iter().filter(above).collect();
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
+        if interrupted.load(Ordering::Relaxed) {
+            for case in cases {
+                case.share = None;
+            }
+            return None;
+        }
         share(&peak, cases);
     }
     for case in cases {
@@ -363,7 +544,7 @@ fn hold(runner: &mut Runner<'_>, cases: &mut [Case]) -> Peak {
             measured.warnings.push(Warning::AboveLimit { fraction });
         }
     }
-    peak
+    Some(peak)
 }
 
 fn share(peak: &Peak, cases: &mut [Case]) {
@@ -418,12 +599,14 @@ mod tests {
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
         let (validation, cache) = (Validation::Off, CacheFolder::none());
         // No Vulkan is to be loaded from here.
-        let setup = Setup { validation, cache, loader: Some("/nonexistent".into()), cache_dir: None };
+        let (isolation, timeout, max_run) = (Isolation::Workers, Duration::from_secs(30), Duration::from_secs(60));
+        let loader = Some("/nonexistent".into());
+        let setup = Setup { validation, cache, loader, cache_dir: None, isolation, timeout, max_run };
         let session = Agenda::session(plan, &setup).expect("none is needed");
         let agenda = Agenda::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());
         let job = Job::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
-        let measured = agenda.measure(job, &AtomicBool::new(interrupted), &mut notes);
+        let measured = agenda.measure(&job, &AtomicBool::new(interrupted), &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
         assert_eq!(agenda.cases(), ended, "{:?}", notes.0);
         (measured, notes.0)
@@ -433,7 +616,7 @@ mod tests {
     fn the_host_alone_needs_no_vulkan_and_what_two_runs_name_is_measured_once() {
         let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
         let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
-        let MeasuredPlan { record, validated } = measured.expect("measured");
+        let MeasuredPlan { record, validated, .. } = measured.expect("measured");
         assert!(validated.is_ok());
         assert_eq!(record.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ids);
         assert!(record.cases.iter().all(|case| case.measured().is_some()));
@@ -489,6 +672,7 @@ mod tests {
         let others = [
             Case { algorithm: "lu".into(), ..same.clone() },
             Case { dtype: DType::F64, ..same.clone() },
+            Case { layout: crate::basis::layout::Layout::Nt, ..same.clone() },
             Case { size: "65".into(), ..same.clone() },
             Case { input: crate::algorithms::input::Input::Hilbert, ..same.clone() },
             Case { seed: same.seed + 1, ..same.clone() },
@@ -497,6 +681,6 @@ mod tests {
         let mut cases = [vec![host, same], others.to_vec()].concat();
         speed_up(&mut cases, 1);
         let told: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
-        assert_eq!(told, [[false, true], [false; 2], [false; 2], [false; 2]].concat());
+        assert_eq!(told, [vec![false, true], vec![false; 7]].concat());
     }
 }

@@ -131,8 +131,7 @@ impl Peak {
             (Outcome::Rejected(verification), _) => {
                 self.missing.push(missing(format!("its answer is wrong: {}", verification.worst)));
             }
-            (Outcome::Failed { error }, _) => self.missing.push(missing(error.clone())),
-            _ => {}
+            (outcome, _) => self.missing.extend(outcome.failure().map(missing)),
         }
     }
 

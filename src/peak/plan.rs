@@ -1,7 +1,7 @@
 //! The cases that find the limits of a device.
 
 use super::Extent;
-use crate::algorithms::{self, Algorithm, CaseSpec, Variant, probes};
+use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Variant, probes};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, Sweep};
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
@@ -79,7 +79,7 @@ fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent)
     }
     let Sweep(sizes) = algorithm.default_size.on(device.kind).parse().expect("a test reads the sweeps of the registry");
     let of = |dtype| sizes.iter().map(move |size| Probe { size: *size, dtype, variant: None });
-    algorithm.dtypes().flat_map(of).collect()
+    algorithm.dtypes(Goal::Result).flat_map(of).collect()
 }
 
 /// The probes that a share of more than 100 % puts in doubt, sampled longer.

@@ -5,15 +5,21 @@ pub(crate) mod method;
 pub(crate) mod options;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Algorithm, CaseSpec, StopRule, Sweeps, Variant};
+use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
+use crate::basis::input_file;
+use crate::basis::layout::Layout;
+use crate::basis::printable::excerpt;
 use crate::basis::size::{Size, Sweep};
+use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use options::{Config, Published, Selection};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -92,7 +98,7 @@ impl DeviceClass {
 }
 
 /// The way a case is sampled: by whose clock, in what state of the caches, and when to stop.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Half-width of the 95 % confidence interval of the median, relative to it.
     pub precision: f64,
@@ -132,6 +138,10 @@ pub struct CaseId {
     pub dtype: DType,
     /// The size written out in full: `1024x1024x1024`.
     pub extents: String,
+    /// What is asked for.
+    pub goal: Goal,
+    /// The layout of the operands, where it is not the default.
+    pub layout: Option<Layout>,
     /// The kind of input, where it is not the default.
     pub input: Option<Input>,
     /// The sub-group size that is required.
@@ -143,8 +153,14 @@ pub struct CaseId {
 impl fmt::Display for CaseId {
     /// `matmul/subgroup/f32/1024x1024x1024`, followed by what is not the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, variant, dtype, extents, input, subgroup_size, stop } = self;
+        let Self { algorithm, variant, dtype, extents, goal, layout, input, subgroup_size, stop } = self;
         let mut id = format!("{algorithm}/{variant}/{dtype}/{extents}");
+        if *goal == Goal::Solution {
+            id = format!("{id}/solve");
+        }
+        if let Some(layout) = layout {
+            id = format!("{id}/{layout}");
+        }
         if let Some(input) = input {
             id = format!("{id}/{input}");
         }
@@ -180,6 +196,8 @@ impl CaseGroup {
             variant: variant.into(),
             dtype: spec.dtype,
             extents: (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents()),
+            goal: spec.goal,
+            layout: spec.layout.unusual(),
             input: (spec.input != algorithm.inputs[0]).then_some(spec.input),
             subgroup_size: spec.subgroup_size,
             stop: (algorithm.iterative && spec.stop != StopRule::default()).then_some(spec.stop),
@@ -217,7 +235,9 @@ impl Plan {
     pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
         let selections = match config {
             Some(path) => {
-                read_config(path)?.into_iter().map(|table| typed.clone().or(with_own_figures(table))).collect()
+                let shown = path.display();
+                let tables = read_config(path)?.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
+                merge(typed, tables.map_err(|message| Error::Usage(format!("{shown}: {message}")))?)
             }
             None => vec![typed.clone()],
         };
@@ -230,6 +250,22 @@ impl Plan {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
         Ok(Self { runs })
+    }
+
+    /// A hash of what is to be measured and how.
+    #[must_use]
+    pub(crate) fn hash(&self) -> String {
+        let group = |group: &CaseGroup| {
+            let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
+            let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
+            format!("{} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+        };
+        let run = |run: &PlannedRun| {
+            let groups: Vec<_> = run.groups.iter().map(group).collect();
+            format!("{:?} {:?} {}", run.devices, run.sampling, groups.join("; "))
+        };
+        let runs: Vec<_> = self.runs.iter().map(run).collect();
+        fingerprint(&[runs.join("\n").as_bytes()])
     }
 
     /// The ids of its cases, and of those that `auto` may choose.
@@ -337,6 +373,7 @@ impl PlannedRun {
     pub fn new(selection: &Selection, purpose: Purpose) -> Result<Self, String> {
         let stop = chosen_stop(selection)?;
         let axes = chosen_algorithms(selection, purpose)?;
+        check_iterates(selection, &axes)?;
         let axes = axes.into_iter().map(|algorithm| Axes::new(algorithm, selection, stop, purpose));
         let axes = axes.collect::<Result<Vec<_>, _>>()?;
         let groups = axes.iter().map(Axes::groups).collect::<Result<Vec<_>, _>>()?.concat();
@@ -357,10 +394,14 @@ struct Axes {
     pick: VariantChoice,
     /// Whether no variant was named: then those that lack an element type are left out of it.
     any_variant: bool,
+    /// Whether no layout was named: then those other than the usual are for variants that have them.
+    any_layout: bool,
     dtypes: Vec<DType>,
+    layouts: Vec<Layout>,
     inputs: Vec<Input>,
     /// Whether no kind of input was named: then those other than the default are for cheap problems that make sense.
     any_input: bool,
+    goals: Vec<Goal>,
     sizes: Vec<(Size, DeviceClass)>,
     subgroup_sizes: Vec<Option<u32>>,
     seed: u64,
@@ -376,33 +417,50 @@ impl Axes {
         stop: StopRule,
         purpose: Purpose,
     ) -> Result<Self, String> {
+        let goals = chosen_goals(algorithm, selection, purpose)?;
         let (variants, pick) = chosen_variants(algorithm, &selection.variant)?;
+        if let (Some(variant), [Goal::Result], false) = (
+            variants.iter().find(|variant| matches!(variant.measures, Measures::Solution)),
+            &goals[..],
+            is_everything(&selection.variant),
+        ) {
+            return Err(format!(
+                "variant '{}' of {} solves systems of equations; add --solve",
+                variant.name, algorithm.name
+            ));
+        }
         // The choice may fall on any variant, so it has every type that one of them has.
         let all: Vec<_> = algorithm.variants.iter().collect();
         let candidates = if pick == VariantChoice::Auto { &all } else { &variants };
         Ok(Self {
             algorithm,
-            dtypes: chosen_dtypes(algorithm, candidates, &selection.dtype, purpose)?,
+            dtypes: chosen_dtypes(algorithm, candidates, &goals, selection, purpose)?,
+            layouts: chosen_layouts(algorithm, &selection.layout, purpose)?,
             inputs: chosen_inputs(algorithm, selection.input.as_deref(), purpose)?,
             sizes: chosen_sizes(algorithm, &selection.size, purpose)?,
             subgroup_sizes: chosen_subgroups(&selection.subgroup_size)?,
             any_variant: is_everything(&selection.variant),
+            any_layout: selection.layout.is_empty(),
             any_input: purpose == Purpose::Verify && selection.input.is_none(),
             on_host: selection.device.iter().any(|device| device == HOST),
             seed: selection.seed.unwrap_or(1),
             variants,
             pick,
+            goals,
             stop,
         })
     }
 
     /// The problems: the product of the axes except the variants, each with the devices that it is for.
     fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
-        let types = self.dtypes.iter().flat_map(|dtype| self.inputs.iter().map(move |input| (*dtype, *input)));
-        let sized = types.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
+        let goals = self.goals.iter().flat_map(|goal| self.dtypes.iter().map(move |dtype| (*goal, *dtype)));
+        let types = goals.flat_map(|kind| self.layouts.iter().map(move |layout| (kind, *layout)));
+        let kinds = types.flat_map(|kind| self.inputs.iter().map(move |input| (kind, *input)));
+        let sized = kinds.flat_map(|kind| self.sizes.iter().map(move |size| (kind, *size)));
         let required = sized.flat_map(|(kind, size)| self.subgroup_sizes.iter().map(move |width| (kind, size, *width)));
-        required.map(|((dtype, input), (size, on), subgroup_size)| {
-            (CaseSpec { size, dtype, input, seed: self.seed, subgroup_size, stop: self.stop, tile: None }, on)
+        required.map(|((((goal, dtype), layout), input), (size, on), subgroup_size)| {
+            let Self { seed, stop, .. } = *self;
+            (CaseSpec { size, dtype, goal, layout, input, seed, subgroup_size, stop, tile: None }, on)
         })
     }
 
@@ -410,23 +468,35 @@ impl Axes {
     fn groups(&self) -> Result<Vec<CaseGroup>, String> {
         let mut groups = vec![];
         for (spec, on) in self.problems() {
-            if self.makes_sense(&spec)? {
+            let variants = self.variants_for(&spec);
+            // What no variant has was not asked for: some have the type for another goal.
+            let some = !variants.is_empty() || self.pick == VariantChoice::Auto;
+            if some && self.makes_sense(&spec)? {
                 let Self { algorithm, pick, on_host, .. } = *self;
-                groups.push(CaseGroup { algorithm, spec, variants: self.variants_for(spec.dtype), on, pick, on_host });
+                groups.push(CaseGroup { algorithm, spec, variants, on, pick, on_host });
             }
         }
         Ok(groups)
     }
 
-    /// The variants for a type. Who asks for all means those that have it; who names one learns that it has not.
-    fn variants_for(&self, dtype: DType) -> Vec<&'static Variant> {
-        let has = |variant: &&Variant| !self.any_variant || variant.supports(dtype);
+    /// The variants for a goal, a type and a layout. Who asks for all means those that have it; who names one learns that
+    /// it has not.
+    fn variants_for(&self, spec: &CaseSpec) -> Vec<&'static Variant> {
+        let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
+        let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
+        let unusual = self.any_layout && spec.layout.unusual().is_some();
+        let has = |variant: &&Variant| {
+            (!self.any_variant || reaches(variant)) && (!(self.any_variant || unusual) || compiled(variant))
+        };
         self.variants.iter().copied().filter(has).collect()
     }
 
     /// Whether a problem is wanted; an error if it was asked for and cannot be.
     fn makes_sense(&self, spec: &CaseSpec) -> Result<bool, String> {
         let problem = (self.algorithm.problem)(spec);
+        if self.any_input && spec.goal == Goal::Solution && !spec.input.has_solution(spec.dtype) {
+            return Ok(false);
+        }
         if self.any_input && spec.input != self.algorithm.inputs[0] {
             return Ok(problem.is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK));
         }
@@ -457,7 +527,7 @@ impl fmt::Debug for Figures {
 impl Figures {
     /// The figures of `source` for the cases of `axes`.
     fn new(source: &Published, axes: &[Axes]) -> Result<Self, String> {
-        let place = |message: String| format!("published figures of '{}': {message}", source.source);
+        let place = |message: String| source.error(&message);
         let algorithm = match (&source.algorithm, axes) {
             (Some(name), _) => algorithms::find(name).map_err(place)?,
             (None, [only]) => only.algorithm,
@@ -481,10 +551,31 @@ impl Figures {
         for (name, sizes) in &source.milliseconds {
             let variant = algorithm.variant(name).map_err(place)?;
             for (size, time) in sizes {
-                milliseconds.push((variant, size.parse::<Size>().map_err(place)?, *time));
+                let size = size.parse::<Size>().map_err(place)?;
+                if !(time.is_finite() && *time > 0.0) {
+                    return Err(place(format!("{time} ms of {name} at {size} is no time; leave it out")));
+                }
+                milliseconds.push((variant, size, *time));
             }
         }
         Ok(Self { algorithm, dtype, milliseconds, source: source.clone() })
+    }
+
+    /// Refuses a figure of what none of `groups` measures.
+    fn check_measured(&self, groups: &[CaseGroup]) -> Result<(), String> {
+        let groups = groups
+            .iter()
+            .filter(|group| std::ptr::eq(group.algorithm, self.algorithm) && group.spec.dtype == self.dtype);
+        let measured: HashSet<_> = groups
+            .flat_map(|group| group.candidates().into_iter().map(|variant| (variant.name, group.spec.size.shortest())))
+            .collect();
+        match self.milliseconds.iter().find(|(own, at, _)| !measured.contains(&(own.name, at.shortest()))) {
+            Some((own, at, _)) => Err(self.source.error(&format!(
+                "the table does not measure {} {} at {at}; add it to variant, dtype and size, or leave the figure out",
+                own.name, self.dtype
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The published milliseconds of a variant of the algorithm, by name, at a size.
@@ -515,25 +606,45 @@ fn chosen_sampling(selection: &Selection) -> Result<Sampling, String> {
     })
 }
 
+/// The tables of a configuration under the options that were typed. Those that say how eigen stops are for the tables that
+/// measure it, where there are any.
+fn merge(typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
+    let iterates =
+        |names: &[String]| names.iter().any(|name| algorithms::find(name).is_ok_and(|algorithm| algorithm.iterative));
+    let of_others = Selection { stop: None, eps: None, max_rounds: None, ..typed.clone() };
+    let split = typed.algorithm.is_empty() && tables.iter().any(|table| iterates(&table.algorithm));
+    let typed_for = |table: &Selection| if split && !iterates(&table.algorithm) { &of_others } else { typed };
+    tables.into_iter().map(|table| typed_for(&table).clone().or(table)).collect()
+}
+
 /// A table of a configuration whose published figures name the algorithm and the type that it measures by itself:
 /// options that are typed measure something else, and the figures stay what they are.
-fn with_own_figures(mut table: Selection) -> Selection {
+///
+/// # Errors
+/// When there is a figure of what the table does not measure: nobody would ever see it.
+fn with_own_figures(mut table: Selection) -> Result<Selection, String> {
     if let Ok(run) = PlannedRun::new(&table, Purpose::Bench) {
+        for figures in &run.published {
+            figures.check_measured(&run.groups)?;
+        }
         for (source, figures) in table.published.iter_mut().zip(run.published) {
             source.algorithm = Some(figures.algorithm.name.into());
             source.dtype = Some(figures.dtype);
         }
     }
-    table
+    Ok(table)
 }
 
 fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
     })?;
-    let config: Config = toml::from_str(&text)
-        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", e.to_string().trim_end())))?;
+    let mut config: Config = toml::from_str(&text)
+        .map_err(|e| Error::Usage(format!("configuration '{shown}' is not valid:\n{}", excerpt(&e.to_string()))))?;
+    // What two tables name is measured once.
+    let mut seen = HashSet::new();
+    config.bench.retain(|table| seen.insert(format!("{table:?}")));
     if config.bench.is_empty() {
         return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
     }
@@ -569,7 +680,7 @@ fn chosen_variants(
         return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
     }
     let pick = if names.iter().any(|name| name == AUTO) { VariantChoice::Auto } else { VariantChoice::Named };
-    if pick == VariantChoice::Auto && algorithm.favourites.is_none() {
+    if pick == VariantChoice::Auto && algorithm.candidates.is_none() {
         let known: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
         return Err(format!(
             "variant 'auto' has no rule for {}; name one of: {}, all",
@@ -584,11 +695,14 @@ fn chosen_variants(
 fn chosen_dtypes(
     algorithm: &Algorithm,
     variants: &[&Variant],
-    names: &[String],
+    goals: &[Goal],
+    selection: &Selection,
     purpose: Purpose,
 ) -> Result<Vec<DType>, String> {
-    let supported: Vec<_> =
-        DType::ALL.into_iter().filter(|dtype| variants.iter().any(|variant| variant.supports(*dtype))).collect();
+    let names = &selection.dtype;
+    let reached =
+        |dtype: &DType| goals.iter().any(|goal| variants.iter().any(|variant| variant.reaches(*goal, *dtype)));
+    let supported: Vec<_> = DType::ALL.into_iter().filter(reached).collect();
     if names.is_empty() {
         return Ok(match purpose {
             Purpose::Bench => supported[..1].to_vec(),
@@ -602,6 +716,41 @@ fn chosen_dtypes(
             Err(format!("no chosen variant of {} has dtype {dtype}; available: {}", algorithm.name, known.join(", ")))
         }
         None => Ok(dtypes),
+    }
+}
+
+fn chosen_goals(algorithm: &Algorithm, selection: &Selection, purpose: Purpose) -> Result<Vec<Goal>, String> {
+    match (selection.solve, purpose) {
+        (true, _) if algorithm.solution.is_none() => Err(format!(
+            "{} has no systems of equations to solve; leave out --solve, which is for: {}",
+            algorithm.name,
+            solvers().join(", ")
+        )),
+        (true, _) => Ok(vec![Goal::Solution]),
+        (false, Purpose::Verify) => Ok(algorithm.goals().to_vec()),
+        (false, Purpose::Bench) => Ok(vec![Goal::Result]),
+    }
+}
+
+/// The names of the algorithms that go on to a solution.
+fn solvers() -> Vec<&'static str> {
+    algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| own.name).collect()
+}
+
+fn chosen_layouts(algorithm: &Algorithm, names: &[String], purpose: Purpose) -> Result<Vec<Layout>, String> {
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.layouts[..1].to_vec(),
+            Purpose::Verify => algorithm.layouts.to_vec(),
+        });
+    }
+    let layouts = unique(names.iter().map(|name| name.parse::<Layout>()), |a, b| a == b)?;
+    match layouts.iter().find(|layout| !algorithm.layouts.contains(layout)) {
+        Some(layout) => {
+            let known: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
+            Err(format!("{} has no layout {layout}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(layouts),
     }
 }
 
@@ -632,6 +781,19 @@ fn chosen_subgroups(texts: &[String]) -> Result<Vec<Option<u32>>, String> {
     unique(texts.iter().map(size), |a, b| a == b)
 }
 
+/// Refuses options of iterative algorithms where none was chosen.
+fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), String> {
+    let Selection { stop, eps, max_rounds, .. } = selection;
+    let given = [("stop", stop.is_some()), ("eps", eps.is_some()), ("max-rounds", max_rounds.is_some())];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((name, _)) if !chosen.iter().any(|algorithm| algorithm.iterative) => {
+            let names: Vec<_> = chosen.iter().map(|algorithm| algorithm.name).collect();
+            Err(format!("--{name} says how eigen stops; {} does not iterate: leave it out", names.join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn chosen_stop(selection: &Selection) -> Result<StopRule, String> {
     let default = StopRule::default();
     let rule = StopRule {
@@ -641,6 +803,12 @@ fn chosen_stop(selection: &Selection) -> Result<StopRule, String> {
     };
     if !(rule.eps.is_finite() && rule.eps > 0.0) {
         return Err(format!("eps {} is not a positive number; write --eps 1e-4", rule.eps));
+    }
+    if rule.eps >= 1.0 {
+        return Err(format!(
+            "eps {:e} asks for no precision: it may be met before the first round; write --eps 1e-4",
+            rule.eps
+        ));
     }
     if rule.max_rounds == 0 {
         return Err("max-rounds 0 leaves no round to run; the smallest is 1".into());
@@ -727,7 +895,8 @@ mod tests {
             Selection { dtype: types(&["f64"]), ..Selection::default() },
             Selection { dtype: types(&["f32", "f64"]), ..Selection::default() },
         ] {
-            let run = PlannedRun::new(&typed.or(with_own_figures(table.clone())), Purpose::Bench).expect("a plan");
+            let run = PlannedRun::new(&typed.or(with_own_figures(table.clone()).expect("its own")), Purpose::Bench)
+                .expect("a plan");
             assert_eq!((run.published[0].algorithm.name, run.published[0].dtype), ("matmul", DType::F32));
         }
     }
@@ -740,6 +909,41 @@ mod tests {
         let signed = Selection { input: Some("signed".into()), ..selection("v0", "8") };
         let plan = PlannedRun::new(&signed, Purpose::Bench).expect("a plan");
         assert_eq!(plan.groups[0].id(plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
+    }
+
+    #[test]
+    fn a_solution_is_another_case_than_its_factors() {
+        let lu = |variant: &str, solve| {
+            let selection = Selection { algorithm: vec!["lu".into()], solve, ..selection(variant, "8") };
+            PlannedRun::new(&selection, Purpose::Bench)
+        };
+        let ids = |variant, solve| format!("{:?}", lu(variant, solve).expect("a plan").groups);
+        assert_eq!(ids("blocked", false), "[[\"lu/blocked/f32/8x8\"]]");
+        assert_eq!(ids("blocked", true), "[[\"lu/blocked/f32/8x8/solve\"]]");
+        // The one variant that has no factors is for solutions alone, and in f64.
+        assert_eq!(ids("refined", true), "[[\"lu/refined/f64/8x8/solve\"]]");
+        assert!(ids("all", true).contains("lu/naive/f32/8x8/solve") && !ids("all", false).contains("refined"));
+        let error = lu("refined", false).expect_err("no factors");
+        assert_eq!(error, "variant 'refined' of lu solves systems of equations; add --solve");
+        let matmul = PlannedRun::new(&Selection { solve: true, ..selection("naive", "8") }, Purpose::Bench);
+        let expected = "matmul has no systems of equations to solve; leave out --solve, which is for: lu";
+        assert_eq!(matmul.expect_err("no systems"), expected);
+    }
+
+    #[test]
+    fn verify_takes_factors_and_solutions_unless_told_to_take_solutions_alone() {
+        let goals = |solve| {
+            let selection =
+                Selection { algorithm: vec!["lu".into()], size: vec!["9".into()], solve, ..Selection::default() };
+            let groups = PlannedRun::new(&selection, Purpose::Verify).expect("a plan").groups;
+            let goal = |group: &CaseGroup| (group.spec.goal, group.spec.dtype, group.variants.len());
+            unique(groups.iter().map(|group| Ok(goal(group))), |a, b| a == b).expect("no mistake")
+        };
+        let lu = algorithms::find("lu").expect("it is in the registry");
+        let plain = lu.variants.iter().filter(|variant| variant.reaches(Goal::Result, DType::F32)).count();
+        let solutions = [(Goal::Solution, DType::F32, plain), (Goal::Solution, DType::F64, 1)];
+        assert_eq!(goals(true), solutions);
+        assert_eq!(goals(false), [&[(Goal::Result, DType::F32, plain)][..], &solutions].concat());
     }
 
     #[test]
@@ -793,14 +997,18 @@ mod tests {
         let plan = PlannedRun::new(&Selection::default(), Purpose::Verify).expect("a plan");
         for algorithm in algorithms::ALGORITHMS {
             let groups = || plan.groups.iter().filter(|group| std::ptr::eq(group.algorithm, *algorithm));
-            for dtype in algorithm.dtypes() {
+            for (goal, dtype) in
+                algorithm.goals().iter().flat_map(|goal| algorithm.dtypes(*goal).map(|dtype| (*goal, dtype)))
+            {
                 // `signed` is there to be refused where an algorithm needs a positive matrix.
                 for input in algorithm
                     .inputs
                     .iter()
                     .filter(|input| input.has_answer() && !(algorithm.iterative && **input == Input::Signed))
+                    .filter(|input| goal == Goal::Result || input.has_solution(dtype))
                 {
-                    assert!(groups().any(|group| group.spec.dtype == dtype && group.spec.input == *input));
+                    let of = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
+                    assert!(groups().any(|group| of(&group.spec) == (goal, dtype, *input)));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::error;
+use crate::basis::printable::brief;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use serde::{Deserialize, Deserializer};
@@ -19,13 +20,13 @@ pub struct Selection {
     pub algorithm: Vec<String>,
 
     /// Variants by name or alias; `all`; `auto`, which is the best for device, type and size: the fastest that `tune`
-    /// measured, else by a built-in rule [default: all].
+    /// measured, else by a model [default: all].
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     pub variant: Vec<String>,
 
     /// Sizes: 1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).
-    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',')]
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     #[serde(deserialize_with = "one_or_many")]
     pub size: Vec<String>,
 
@@ -34,10 +35,20 @@ pub struct Selection {
     #[serde(deserialize_with = "one_or_many")]
     pub dtype: Vec<String>,
 
+    /// matmul: layouts of the operands: nn (A stored M×K, B K×N), nt (B stored N×K), tn (A stored K×M) [default: nn].
+    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
+    #[serde(deserialize_with = "one_or_many")]
+    pub layout: Vec<String>,
+
     /// Kind of input data, such as uniform ([0,1), as in the posts), signed ([-1,1)) or hilbert; `gpukern list` names
     /// those of each algorithm, its default first.
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
+
+    /// lu: go on to the solution of A·x = b, which is right where HPL's scaled residual is below 16; with f64, by f32
+    /// factors and iterative refinement.
+    #[arg(long)]
+    pub solve: bool,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu`, `all` or `host` (its cores, without Vulkan)
     /// [default: the best GPU, else the software device].
@@ -67,7 +78,7 @@ pub struct Selection {
     pub stop: Option<String>,
 
     /// eigen: the eps of --stop [default: 1e-4].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub eps: Option<f64>,
 
     /// eigen: rounds after which a case has failed to converge [default: 1000].
@@ -131,6 +142,13 @@ pub struct Published {
     pub milliseconds: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
+impl Published {
+    /// What is wrong with the figures.
+    pub(super) fn error(&self, message: &str) -> String {
+        format!("published figures of '{}': {message}", brief(&self.source))
+    }
+}
+
 impl Selection {
     /// These options, and those of `config` where these say nothing.
     #[must_use]
@@ -143,7 +161,9 @@ impl Selection {
             variant: list(self.variant, config.variant),
             size: list(self.size, config.size),
             dtype: list(self.dtype, config.dtype),
+            layout: list(self.layout, config.layout),
             input: self.input.or(config.input),
+            solve: self.solve || config.solve,
             device: list(self.device, config.device),
             seed: self.seed.or(config.seed),
             subgroup_size: list(self.subgroup_size, config.subgroup_size),
@@ -169,6 +189,7 @@ impl Selection {
             ("variant", &self.variant),
             ("size", &self.size),
             ("dtype", &self.dtype),
+            ("layout", &self.layout),
             ("device", &self.device),
             ("subgroup-size", &self.subgroup_size),
         ];
@@ -186,6 +207,7 @@ impl Selection {
             ("cache", self.cache.clone()),
             ("pause", self.pause.clone()),
         ];
+        arguments.extend(self.solve.then(|| "--solve".to_string()));
         // In one word, so that a value that begins with a dash stays a value.
         arguments.extend(lists.chain(values).filter_map(|(name, value)| Some(format!("--{name}={}", value?))));
         arguments
@@ -230,7 +252,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 /// # Errors
 /// A message when it is no number, or not above 0 and at most 100 %.
 pub(crate) fn precision(text: &str) -> Result<f64, String> {
-    let malformed = || format!("malformed precision '{text}'; write a percentage such as 1% or 0.5%");
+    let malformed = || format!("malformed precision '{}'; write a percentage such as 1% or 0.5%", brief(text));
     let value = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map_err(|_| malformed())? / 100.0,
         None => text.parse().map_err(|_| malformed())?,
@@ -248,10 +270,10 @@ pub(crate) fn precision(text: &str) -> Result<f64, String> {
 /// A message when it is malformed or not positive.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let time: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("malformed time '{text}'; write 500ms, 5s or 1m"))?;
+        text.parse().map_err(|_| format!("malformed time '{}'; write 500ms, 5s or 1m", brief(text)))?;
     match Duration::try_from(time) {
         Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err(format!("time '{text}' is not positive; write 500ms, 5s or 1m")),
+        _ => Err(format!("time '{}' is not positive; write 500ms, 5s or 1m", brief(text))),
     }
 }
 
@@ -286,9 +308,10 @@ mod tests {
     #[test]
     fn a_configuration_has_the_fields_of_the_command_line() {
         let config: Config = toml::from_str(
-            "[[bench]]\nalgorithm = 'matmul'\nvariant = ['naive', 'v2']\nsize = ['128..256', 1000]\nmax-time = '1s'",
+            "[[bench]]\nalgorithm = 'matmul'\nvariant = ['naive', 'v2']\nsize = ['128..256', 1000]\nmax-time = '1s'\nsolve = true",
         )
         .expect("a valid configuration");
+        assert!(config.bench[0].solve);
         assert_eq!(config.bench[0].variant, ["naive", "v2"]);
         assert_eq!(config.bench[0].size, ["128..256", "1000"]);
     }
@@ -321,7 +344,9 @@ mod tests {
             variant: list(&["naive", "v2"]),
             size: list(&["64..128", "1000x70x130"]),
             dtype: list(&["f32", "f16"]),
+            layout: list(&["nn", "nt"]),
             input: text("signed"),
+            solve: true,
             device: list(&["0", "llvm pipe"]),
             seed: Some(7),
             subgroup_size: list(&["8"]),

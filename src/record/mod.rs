@@ -7,8 +7,9 @@ pub(crate) mod reader;
 pub(crate) mod schema;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Check, CheckMethod, Form, Problem, StopRule, Variant};
+use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant};
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::units::{Nanos, Work};
 use crate::device::capability::DeviceInfo;
@@ -36,6 +37,13 @@ pub struct Record {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
+    /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
+    /// known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The processes that measured it, where there were several: the last of them wrote it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
     /// How it was measured.
     pub method: Method,
     /// The devices that were measured.
@@ -56,6 +64,16 @@ pub struct Record {
     /// What measuring costs beside them: `wall_time` less `device_time`.
     #[serde(default)]
     pub overhead: Nanos,
+}
+
+/// A process that measured cases of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Process {
+    /// When it began (RFC 3339, UTC).
+    pub started: String,
+    /// Its command line.
+    pub command: Vec<String>,
 }
 
 /// How a run was measured.
@@ -82,9 +100,15 @@ pub struct Case {
     pub variant: String,
     /// Element type.
     pub dtype: DType,
+    /// Layout of the operands; absent where neither is stored transposed.
+    #[serde(default, skip_serializing_if = "Layout::is_default")]
+    pub layout: Layout,
     /// Size as it was asked for: `1024`.
     #[cfg_attr(test, schemars(with = "String"))]
     pub size: CaseSize,
+    /// What was asked for; absent for the algorithm's own result.
+    #[serde(default, skip_serializing_if = "Goal::is_result")]
+    pub goal: Goal,
     /// Kind of input data.
     pub input: Input,
     /// Seed of the input data.
@@ -95,6 +119,9 @@ pub struct Case {
     pub stop: Option<StopRule>,
     /// Index of the device.
     pub device: usize,
+    /// Index of the process that measured it.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub process: usize,
     /// Nominal work.
     pub work: Work,
     /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
@@ -129,7 +156,7 @@ pub struct Case {
 pub enum Outcome {
     /// The answer is right and was timed.
     Measured(Box<Measured>),
-    /// The answer is wrong: there is no time.
+    /// The answer is wrong, or the data have none: there is no time.
     Rejected(Verification),
     /// The device cannot run it.
     Skipped {
@@ -141,8 +168,64 @@ pub enum Outcome {
         /// What happened.
         error: String,
     },
+    /// Its process died: the driver's fault or the kernel's. Readers from before this and the next refuse the record.
+    Crashed(Death),
+    /// It did not end within its time, and its process was ended.
+    TimedOut(Death),
     /// The run was interrupted before this case had a sample.
     Interrupted,
+}
+
+impl Outcome {
+    /// What went wrong where it failed, crashed or timed out: the device, its driver or the system is at fault.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Failed { error } => Some(error.clone()),
+            Self::Crashed(death) | Self::TimedOut(death) => Some(death.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Its status as tables and other tools' formats name it: `timed out`.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Measured(_) => "measured",
+            Self::Rejected(_) => "rejected",
+            Self::Skipped { .. } => "skipped",
+            Self::Failed { .. } => "failed",
+            Self::Crashed(_) => "crashed",
+            Self::TimedOut(_) => "timed out",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The end of the process that ran a case, and of the case with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Death {
+    /// How it ended: `SIGSEGV`, `exit code 1`, `vkWaitForFences has not returned after 30 s`.
+    pub cause: String,
+    /// The kernels of the case, one of which was being compiled or run.
+    pub kernels: Vec<String>,
+    /// The driver and its version.
+    pub driver: String,
+    /// The last lines that the process wrote to standard error.
+    #[serde(default)]
+    pub said: Vec<String>,
+}
+
+impl std::fmt::Display for Death {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { cause, kernels, driver, said } = self;
+        write!(f, "{cause} (in {}; driver {driver})", kernels.join(", "))?;
+        match said.last() {
+            Some(last) => write!(f, "; the last that its process said: {last}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A timed case.
@@ -304,6 +387,14 @@ impl From<Check> for Verification {
     }
 }
 
+impl Verification {
+    /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice.
+    #[must_use]
+    pub fn without_answer(reason: String) -> Self {
+        Self { residual: None, tolerance: 0.0, method: CheckMethod::Elementwise, worst: reason, metrics: vec![] }
+    }
+}
+
 /// A reason to be careful with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -315,6 +406,11 @@ pub enum Warning {
     TimeLimit,
     /// Sampling was interrupted.
     Interrupted,
+    /// The process was stopped (SIGSTOP, Ctrl-Z) and went on during samples, which were dropped.
+    Stopped {
+        /// How many.
+        dropped: u32,
+    },
     /// The canary kernel ran at another speed after the samples than before.
     Drift {
         /// Its time after, divided by its time before.
@@ -340,6 +436,9 @@ impl Warning {
             Self::UnstableClock => "times did not settle within 1 % during warm-up",
             Self::TimeLimit => "stopped at --max-time (or 1000 samples) before --precision was reached",
             Self::Interrupted => "interrupted while sampling",
+            Self::Stopped { .. } => {
+                "the process was stopped while it was sampled; the samples around that were dropped"
+            }
             Self::Drift { .. } => "the device's speed changed by more than 2 % while it was sampled (canary kernel)",
             Self::SlowClock { .. } => "the device ran more than 5 % slower than it did at its best (canary kernel)",
             Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
@@ -353,6 +452,7 @@ impl Warning {
             Self::UnstableClock => "~",
             Self::TimeLimit => "t",
             Self::Interrupted => "i",
+            Self::Stopped { .. } => "p",
             Self::Drift { .. } => "d",
             Self::SlowClock { .. } => "s",
             Self::AboveLimit { .. } => "!",
@@ -420,6 +520,20 @@ pub struct Phases {
     pub device: Nanos,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first(process: &usize) -> bool {
+    *process == 0
+}
+
+impl Record {
+    /// The processes that measured it.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process> {
+        let only = || vec![Process { started: self.started.clone(), command: self.command.clone() }];
+        if self.processes.is_empty() { only() } else { self.processes.clone() }
+    }
+}
+
 impl Case {
     /// The size as a table row shows it, with the sub-group size where one was required.
     #[must_use]
@@ -443,8 +557,37 @@ impl Case {
     /// nor device matter.
     #[must_use]
     pub fn same_problem(&self, other: &Self) -> bool {
-        let problem = |case: &Self| (case.dtype, case.input, case.seed, case.stop);
+        let problem = |case: &Self| (case.dtype, case.layout, case.goal, case.input, case.seed, case.stop);
         self.algorithm == other.algorithm && problem(self) == problem(other) && self.size.same(&other.size)
+    }
+
+    /// Whether tables and charts show it beside `other`: cases of the same algorithm, goal, element type and input.
+    #[must_use]
+    pub fn same_kind(&self, other: &Self) -> bool {
+        let kind = |case: &Self| (case.dtype, case.layout, case.goal, case.input);
+        self.algorithm == other.algorithm && kind(self) == kind(other)
+    }
+
+    /// The heading over cases of its kind: `lu --solve f32, uniform input`.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        format!("{}, {} input", self.subject(), self.input)
+    }
+
+    /// The algorithm, what was asked of it, the element type, and the layout that is not the usual: `lu --solve f32`.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        let layout = self.layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
+        format!("{} {}{layout}", self.asked(), self.dtype)
+    }
+
+    /// The algorithm and what was asked of it: `lu --solve`.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        match self.goal {
+            Goal::Result => self.algorithm.clone(),
+            Goal::Solution => format!("{} --solve", self.algorithm),
+        }
     }
 
     /// What it computes with.
@@ -477,12 +620,15 @@ impl Case {
             algorithm: group.algorithm.name.into(),
             variant: variant.into(),
             dtype: group.spec.dtype,
+            layout: group.spec.layout,
             size: group.spec.size.into(),
+            goal: group.spec.goal,
             input: group.spec.input,
             seed: group.spec.seed,
             subgroup_size: group.spec.subgroup_size,
             stop: group.algorithm.iterative.then_some(group.spec.stop),
             device,
+            process: 0,
             work: problem.work(),
             chain: problem.chain(),
             launches: 0,

@@ -11,7 +11,7 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn text(trial: &Trial) -> String {
     let case = &trial.a.case;
-    let mut out = format!("{} {} {}, {} input\n", case.algorithm, case.dtype, case.row(), case.input);
+    let mut out = format!("{} {}, {} input\n", case.subject(), case.row(), case.input);
     let _ = writeln!(out, "{}", verdict(trial));
     let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
     let unit = medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value);
@@ -19,10 +19,12 @@ pub(crate) fn text(trial: &Trial) -> String {
     for (name, side) in trial.sides() {
         let time = match (&side.case.outcome, side.median, unit) {
             (Outcome::Rejected(verification), ..) => format!("rejected: {}", printable(&verification.worst)),
-            (Outcome::Failed { error }, ..) => format!("failed: {}", printable(error)),
             (Outcome::Skipped { reason }, ..) => format!("skipped: {reason}"),
-            (_, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
-            _ => "no round was completed".into(),
+            (outcome, median, unit) => match (outcome.failure(), median, unit) {
+                (Some(failure), ..) => format!("{}: {}", outcome.status(), printable(&failure)),
+                (None, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
+                _ => "no round was completed".into(),
+            },
         };
         let label = printable(&side.label);
         let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));

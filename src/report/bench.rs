@@ -7,7 +7,7 @@ use crate::record::{Case, Limit, Measured, Outcome, Record, Share};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Cases that share a table: one device, algorithm, element type and kind of input.
+/// Cases that share a table: one device, algorithm, goal, element type and kind of input.
 struct Section<'a> {
     device: &'a DeviceInfo,
     cases: Vec<&'a Case>,
@@ -52,10 +52,7 @@ fn hosts<'a>(record: &'a Record, section: &Section<'_>) -> Vec<&'a Case> {
     let is_host = |case: &Case| record.devices.iter().any(|d| d.index == case.device && d.kind == DeviceKind::Host);
     let first = section.cases[0];
     let same = |case: &&Case| {
-        (&case.algorithm, case.dtype, case.input) == (&first.algorithm, first.dtype, first.input)
-            && section.device.kind != DeviceKind::Host
-            && is_host(case)
-            && case.measured().is_some()
+        case.same_kind(first) && section.device.kind != DeviceKind::Host && is_host(case) && case.measured().is_some()
     };
     record.cases.iter().filter(same).collect()
 }
@@ -97,7 +94,7 @@ pub fn long(record: &Record) -> String {
                 }
                 other => {
                     let blank = String::new;
-                    [status(other).into(), blank(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
+                    [other.status().into(), blank(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
                 }
             };
             let name = [case.row(), case.variant.clone()];
@@ -120,7 +117,7 @@ pub fn notes(record: &Record) -> String {
             Outcome::Measured(_) | Outcome::Interrupted => Ok(()),
             Outcome::Rejected(v) => writeln!(out, "rejected  {}: {}", case.id, v.worst),
             Outcome::Skipped { reason } => writeln!(out, "skipped   {}: {reason}", case.id),
-            Outcome::Failed { error } => writeln!(out, "failed    {}: {error}", case.id),
+            other => writeln!(out, "{:9} {}: {}", other.status(), case.id, other.failure().unwrap_or_default()),
         };
     }
     let remarks = record.cases.iter().flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
@@ -164,7 +161,7 @@ fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Se
             out.push('\n');
         }
         let device = section.device;
-        let _ = writeln!(out, "{} {}, {} input", case.algorithm, case.dtype, case.input);
+        let _ = writeln!(out, "{}", case.kind());
         let _ = writeln!(out, "device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
         body(&section, &mut out);
     }
@@ -174,10 +171,7 @@ fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Se
 fn sections(record: &Record) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = vec![];
     for case in &record.cases {
-        let same = |other: &Case| {
-            (other.device, &other.algorithm, other.dtype, other.input)
-                == (case.device, &case.algorithm, case.dtype, case.input)
-        };
+        let same = |other: &Case| other.device == case.device && other.same_kind(case);
         match sections.iter_mut().find(|section| same(section.cases[0])) {
             Some(section) => section.cases.push(case),
             None => {
@@ -196,7 +190,7 @@ fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> Str
             let star = if best == Some(median) { "★ " } else { "" };
             format!("{star}{}{}", signs(m), unit.number(median))
         }
-        (other, ..) => status(other).into(),
+        (other, ..) => other.status().into(),
     }
 }
 
@@ -237,16 +231,6 @@ fn signs(measured: &Measured) -> String {
     measured.signs().map(|(sign, _)| format!("{sign} ")).collect()
 }
 
-pub(super) fn status(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Measured(_) => "measured",
-        Outcome::Rejected(_) => "rejected",
-        Outcome::Skipped { .. } => "skipped",
-        Outcome::Failed { .. } => "failed",
-        Outcome::Interrupted => "interrupted",
-    }
-}
-
 /// How much of its limit a case reaches, and which limit it is.
 fn share(share: Share) -> String {
     let limit = match share.limit {
@@ -282,9 +266,10 @@ pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str>
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::algorithms::CheckMethod;
     use crate::algorithms::input::Input;
+    use crate::algorithms::{CheckMethod, Goal};
     use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
     use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::method::CacheState;
@@ -298,12 +283,15 @@ pub(crate) mod tests {
             algorithm: "matmul".into(),
             variant: variant.into(),
             dtype: DType::F32,
+            layout: Layout::Nn,
             size: "64".into(),
+            goal: Goal::Result,
             input: Input::Uniform,
             seed: 1,
             subgroup_size: None,
             stop: None,
             device: 0,
+            process: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
             chain: None,
             launches: 1,
@@ -355,6 +343,8 @@ pub(crate) mod tests {
                 case("subgroup", Outcome::Rejected(verification(0.5))),
                 case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
             ],
+            plan: None,
+            processes: vec![],
             caveats: crate::record::Caveat::of(&[software_device()]),
             wall_time: Nanos(1e9),
             device_time: Nanos(8e8),

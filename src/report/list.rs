@@ -1,7 +1,8 @@
 //! The text of `list`.
 
-use crate::algorithms::{Algorithm, Sweeps, Variant};
+use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::device::capability::{Requirement, requirement};
 use std::fmt::Write;
 
@@ -22,6 +23,9 @@ pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
         };
         let _ = writeln!(out, "    sizes    {sizes}");
         let _ = writeln!(out, "    inputs   {}", inputs.join(", "));
+        if let Some(Solution { summary, work, .. }) = algorithm.solution {
+            let _ = writeln!(out, "    --solve  {summary}\n             {work}");
+        }
         for variant in algorithm.variants {
             let aliases = match variant.aliases {
                 [] => String::new(),
@@ -31,7 +35,13 @@ pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
             let _ = writeln!(out, "\n  {}{aliases}", variant.name);
             let _ = writeln!(out, "    shows    {}", variant.summary);
             let _ = writeln!(out, "    from     {}", variant.source);
-            let _ = writeln!(out, "    dtypes   {}", dtypes.join(", "));
+            let only = if matches!(variant.measures, Measures::Solution) { ", with --solve alone" } else { "" };
+            let _ = writeln!(out, "    dtypes   {}{only}", dtypes.join(", "));
+            if algorithm.layouts.len() > 1 {
+                let has = |layout: &&Layout| DType::ALL.iter().any(|d| variant.shaders(*d, **layout).is_some());
+                let layouts: Vec<_> = algorithm.layouts.iter().filter(has).map(|layout| layout.name()).collect();
+                let _ = writeln!(out, "    layouts  {}", layouts.join(", "));
+            }
             let _ = writeln!(out, "    needs    {}", needs(variant));
         }
     }
@@ -41,7 +51,7 @@ pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
 /// What the variant needs of a device, for any element type and for particular ones.
 fn needs(variant: &Variant) -> String {
     let of = |dtype| -> Vec<&'static str> {
-        let shaders = variant.shaders(dtype).unwrap_or_default();
+        let shaders = variant.shaders(dtype, Layout::default()).unwrap_or_default();
         let mut names = vec![];
         for name in shaders.iter().flat_map(|shader| shader.interface.capabilities.iter()) {
             let need = match requirement(name) {

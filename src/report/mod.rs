@@ -4,6 +4,7 @@ pub(crate) mod ab;
 pub mod bench;
 pub(crate) mod compare;
 pub(crate) mod devices;
+pub(crate) mod explain;
 pub mod html;
 pub(crate) mod list;
 pub(crate) mod noise;

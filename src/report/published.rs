@@ -1,8 +1,9 @@
 //! Tables of published figures beside ours.
 
-use super::bench::status;
 use super::table;
-use crate::algorithms::Variant;
+use crate::algorithms::{Goal, Variant};
+use crate::basis::layout::Layout;
+use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, significant};
 use crate::plan::options::{Contains, Published};
 use crate::plan::{Figures, PlannedRun, VariantChoice};
@@ -21,7 +22,7 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
             Contains::UploadAndKernel => "upload and kernel",
             Contains::NotStated => "what is not stated",
         };
-        let _ = writeln!(out, "  [{}] {source}, {device}: contains {contains}", number + 1);
+        let _ = writeln!(out, "  [{}] {}, {}: contains {contains}", number + 1, printable(source), printable(device));
     }
     let of_run = |case: &&Case| {
         run.groups.iter().any(|group| {
@@ -40,7 +41,7 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
         let mut table = table::new(headings.into_iter().chain(columns));
         for case in cases {
             let ours = case.measured().map_or_else(
-                || [status(&case.outcome).to_string(), String::new(), String::new()],
+                || [case.outcome.status().to_string(), String::new(), String::new()],
                 |m| {
                     let (kernel, upload) = (m.summary.median, m.phases.upload);
                     [millis(kernel), millis(upload), millis(kernel + upload)]
@@ -61,7 +62,9 @@ fn millis(time: Nanos) -> String {
 
 /// What was published of the case, as printed there.
 fn figure(figures: &Figures, case: &Case) -> String {
-    let same = case.algorithm == figures.algorithm.name && case.dtype == figures.dtype;
+    // Nobody published a product of operands that are stored transposed, or a solution.
+    let kind = (&*case.algorithm, case.dtype, case.layout, case.goal);
+    let same = kind == (figures.algorithm.name, figures.dtype, Layout::Nn, Goal::Result);
     let found = case.size.known().filter(|_| same).and_then(|size| figures.of(&case.variant, size));
     found.map_or_else(|| "–".into(), |time| time.to_string())
 }
@@ -108,7 +111,9 @@ mod tests {
         let others = [
             Case { algorithm: "lu".into(), ..case.clone() },
             Case { dtype: crate::basis::dtype::DType::F64, ..case.clone() },
+            Case { layout: Layout::Nt, ..case.clone() },
             Case { size: "65".into(), ..case.clone() },
+            Case { goal: Goal::Solution, ..case.clone() },
             Case { variant: "local".into(), ..case },
         ];
         for other in &others {

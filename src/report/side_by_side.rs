@@ -1,6 +1,6 @@
 //! Several devices in one table, as document 003 prints them: a row for each size, a column for each device.
 
-use super::bench::{distinct, status};
+use super::bench::distinct;
 use super::table;
 use crate::basis::units::TimeUnit;
 use crate::device::capability::DeviceKind;
@@ -15,10 +15,9 @@ pub(crate) fn text(record: &Record) -> String {
     for device in devices() {
         let _ = writeln!(out, "  [{}] {} ({})", device.index, device.name, device.kind);
     }
-    let kind = |case: &Case| format!("{} {}, {} input", case.algorithm, case.dtype, case.input);
-    let kinds: Vec<_> = record.cases.iter().map(kind).collect();
+    let kinds: Vec<_> = record.cases.iter().map(Case::kind).collect();
     for title in distinct(kinds.iter().map(String::as_str)) {
-        let cases = record.cases.iter().filter(|case| kind(case) == title);
+        let cases = record.cases.iter().filter(|case| case.kind() == title);
         let cases: Vec<_> = cases.filter(|case| devices().any(|device| device.index == case.device)).collect();
         let columns = devices().map(|device| format!("[{}]", device.index));
         let headings = ["size", "variant", ""].map(String::from).into_iter().chain(columns);
@@ -39,9 +38,9 @@ pub(crate) fn text(record: &Record) -> String {
             let cells = row.iter().map(|case| match (case, unit) {
                 (None, _) => String::new(),
                 (Some(case), Some(unit)) => {
-                    case.measured().map_or_else(|| status(&case.outcome).into(), |m| unit.number(m.summary.median))
+                    case.measured().map_or_else(|| case.outcome.status().into(), |m| unit.number(m.summary.median))
                 }
-                (Some(case), None) => status(&case.outcome).into(),
+                (Some(case), None) => case.outcome.status().into(),
             });
             let unit = unit.map_or_else(String::new, |unit| unit.to_string());
             let texts = [name.0.clone(), name.1.to_string(), unit].into_iter().chain(cells);

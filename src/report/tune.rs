@@ -21,7 +21,7 @@ pub(crate) struct Row {
 pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row]) -> String {
     let mut out = format!("{}, the best tiles\n", algorithm.name);
     let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
-    let headings = ["variant", "dtype", "size", "tile", "GFLOP/s", "built in", "gain", "tried", "of"];
+    let headings = ["variant", "dtype", "layout", "size", "tile", "GFLOP/s", "built in", "gain", "tried", "of"];
     let mut table = table::new(headings);
     for Row { variant, spec, found, work } in rows {
         let (tile, time) = found.best;
@@ -30,6 +30,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row]) -> 
             [
                 (*variant).to_string(),
                 spec.dtype.to_string(),
+                spec.layout.to_string(),
                 spec.size.to_string(),
                 tile.to_string(),
                 work.rate(time).to_string(),
@@ -42,11 +43,13 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row]) -> 
                 found.tried.to_string(),
                 found.space.to_string(),
             ],
-            4,
+            5,
         ));
     }
     out.push_str(&table::text(&table));
-    for (name, time, row) in rows.iter().filter_map(|row| row.found.rule.map(|(name, time)| (name, time, row))) {
+    for (name, time, row) in
+        rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)))
+    {
         let rate = row.work.rate(time);
         let _ = writeln!(out, "for comparison: {name} {} {}, {rate} GFLOP/s", row.spec.dtype, row.spec.size);
     }

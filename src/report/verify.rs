@@ -10,11 +10,13 @@ pub(crate) fn table(record: &Record) -> String {
     let mut out = String::new();
     for device in &record.devices {
         let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
-        let mut table = table::new(["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "worst / allowed"]);
+        let mut table =
+            table::new(["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "crashed", "worst / allowed"]);
         let mut rows: Vec<(&Case, Tally)> = vec![];
         for case in record.cases.iter().filter(|case| case.device == device.index) {
             let same = |other: &Case| {
-                (&other.algorithm, &other.variant, other.dtype) == (&case.algorithm, &case.variant, case.dtype)
+                let kind = |case: &Case| (case.asked(), case.dtype, case.layout);
+                other.variant == case.variant && kind(other) == kind(case)
             };
             let row = rows.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
                 rows.push((case, Tally::default()));
@@ -24,12 +26,15 @@ pub(crate) fn table(record: &Record) -> String {
         }
         for (case, tally) in rows {
             let cells = [
-                case.algorithm.clone(),
+                case.asked(),
                 case.variant.clone(),
-                case.dtype.to_string(),
+                case.layout
+                    .unusual()
+                    .map_or_else(|| case.dtype.to_string(), |layout| format!("{} {layout}", case.dtype)),
                 tally.passed.to_string(),
                 tally.skipped.to_string(),
                 tally.wrong.to_string(),
+                tally.crashed.to_string(),
                 tally.closest.map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share)),
             ];
             table.add_row(table::row(cells, 3));
@@ -44,6 +49,8 @@ struct Tally {
     passed: usize,
     skipped: usize,
     wrong: usize,
+    /// Those that crashed or timed out.
+    crashed: usize,
     unverified: usize,
     /// Largest residual as a share of its tolerance.
     closest: Option<f64>,
@@ -63,6 +70,7 @@ impl Tally {
             }
             Outcome::Skipped { .. } | Outcome::Interrupted => self.skipped += 1,
             Outcome::Rejected(_) | Outcome::Failed { .. } => self.wrong += 1,
+            Outcome::Crashed(_) | Outcome::TimedOut(_) => self.crashed += 1,
         }
     }
 }
@@ -72,7 +80,8 @@ impl Tally {
 pub(crate) fn summary(record: &Record) -> String {
     let mut tally = Tally::default();
     record.cases.iter().for_each(|case| tally.add(&case.outcome));
-    let Tally { passed, skipped, wrong, unverified, .. } = tally;
-    let unverified = if unverified > 0 { format!(", {unverified} unverified") } else { String::new() };
-    format!("{passed} passed, {wrong} wrong, {skipped} skipped{unverified}\n")
+    let Tally { passed, skipped, wrong, crashed, unverified, .. } = tally;
+    let some = |count: usize, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
+    let (crashed, unverified) = (some(crashed, "crashed or timed out"), some(unverified, "unverified"));
+    format!("{passed} passed, {wrong} wrong{crashed}, {skipped} skipped{unverified}\n")
 }

@@ -2,9 +2,10 @@
 //! chance) and what it finds.
 
 use crate::algorithms::input::generator;
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 /// Steps, each a doubling or halving of one extent, between tiles that count as neighbours. Two, since a lane's tile
 /// changes with its warp's.
@@ -62,14 +63,14 @@ impl Search {
 }
 
 /// The result of a search.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The best tile and its median.
     pub best: (Tile, Nanos),
     /// The built-in tile, and its median where it is known.
     pub built_in: (Tile, Option<Nanos>),
     /// The variant that the rule of `auto` takes, and its median, where that is another variant.
-    pub rule: Option<(&'static str, Nanos)>,
+    pub rule: Option<(String, Nanos)>,
     /// Tiles that were tried.
     pub tried: usize,
     /// Number of tiles in the search space.
@@ -79,7 +80,7 @@ pub struct Found {
 }
 
 /// Why a tile is out of the question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The answer was wrong, and where.
     Rejected(String),
@@ -88,7 +89,7 @@ pub enum Refusal {
 }
 
 /// Why a search found nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fruitless {
     /// The device lacks what the case needs.
     Unsupported(String),
@@ -110,22 +111,33 @@ impl From<Refusal> for Fruitless {
 
 /// Doublings and halvings from one tile to another.
 fn distance(a: Tile, b: Tile) -> u32 {
-    let extents = |Tile { bm, bn, bk, wm, wn, tm, tn }: Tile| [bm, bn, bk, wm, wn, tm, tn].map(|e| e.max(1).ilog2());
-    extents(a).into_iter().zip(extents(b)).map(|(a, b)| a.abs_diff(b)).sum()
+    let power = |extent: u32| extent.max(1).ilog2();
+    a.extents().into_iter().zip(b.extents()).map(|(a, b)| power(a).abs_diff(power(b))).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::matmul;
+
+    fn flat(block: [u32; 3]) -> Tile {
+        matmul::Tile::flat(block, [4, 4]).into()
+    }
+
+    /// Rows, columns and depth of a block.
+    fn block(tile: &Tile) -> [u32; 3] {
+        let Tile::Product(matmul::Tile { bm, bn, bk, .. }) = *tile else { panic!("{tile} is no product") };
+        [bm, bn, bk]
+    }
 
     fn space() -> Vec<Tile> {
         let extents = [16, 32, 64, 128];
         let pairs = extents.into_iter().flat_map(|bm| extents.map(|bn| (bm, bn)));
-        pairs.flat_map(|(bm, bn)| [8, 16].map(|bk| Tile::flat([bm, bn, bk], [4, 4]))).collect()
+        pairs.flat_map(|(bm, bn)| [8, 16].map(|bk| flat([bm, bn, bk]))).collect()
     }
 
     fn order(seed: u64, better: impl Fn(&Tile) -> u32) -> Vec<Tile> {
-        let first = [Tile::flat([64, 64, 8], [4, 4]), Tile::flat([16, 16, 16], [4, 4])];
+        let first = [flat([64, 64, 8]), flat([16, 16, 16])];
         let mut search = Search::new(&first, space(), seed);
         let mut tried: Vec<Tile> = vec![];
         while let Some(tile) = search.next(tried.iter().copied().min_by_key(&better), |_| true) {
@@ -136,22 +148,25 @@ mod tests {
 
     #[test]
     fn every_tile_is_tried_once_the_promising_ones_first() {
-        let tried = order(1, |tile| tile.bm);
-        assert_eq!((tried[0].bm, tried[1].bm), (64, 16));
+        let tried = order(1, |tile| block(tile)[0]);
+        assert_eq!((block(&tried[0])[0], block(&tried[1])[0]), (64, 16));
         assert_eq!(tried.len(), space().len());
         assert!(space().iter().all(|tile| tried.contains(tile)));
     }
 
     #[test]
     fn the_same_seed_gives_the_same_order_and_another_seed_another() {
-        let order = |seed| order(seed, |tile| tile.bm);
+        let order = |seed| order(seed, |tile| block(tile)[0]);
         assert_eq!(order(7), order(7));
         assert_ne!(order(7), order(8));
     }
 
     #[test]
     fn neighbours_of_the_best_come_before_the_rest() {
-        let better = |tile: &Tile| tile.bm.abs_diff(128) + tile.bn.abs_diff(128) + tile.bk;
+        let better = |tile: &Tile| {
+            let [bm, bn, bk] = block(tile);
+            bm.abs_diff(128) + bn.abs_diff(128) + bk
+        };
         let tried = order(3, better);
         let best = tried.iter().position(|tile| better(tile) == 8).expect("it is in the space");
         assert!(best < 12, "the best of {} was tried as number {best}", tried.len());
@@ -159,10 +174,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_afforded_is_left_out() {
-        let mut search = Search::new(&[Tile::flat([128, 128, 16], [4, 4])], space(), 1);
+        let mut search = Search::new(&[flat([128, 128, 16])], space(), 1);
         let mut tried = 0;
-        while let Some(tile) = search.next(None, |tile| tile.bm < 128) {
-            assert!(tile.bm < 128);
+        while let Some(tile) = search.next(None, |tile| block(tile)[0] < 128) {
+            assert!(block(&tile)[0] < 128);
             tried += 1;
         }
         assert_eq!(tried, 24);

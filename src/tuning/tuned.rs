@@ -1,11 +1,14 @@
 //! Results of `gpukern tune`, kept in the user's configuration folder: the best tile of a variant and its rate, for a
 //! device with its driver, an element type and a class of sizes.
 
-use crate::algorithms::matmul::Tile;
+use crate::algorithms::tile::Tile;
 use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
+use crate::basis::input_file;
+use crate::basis::layout::Layout;
+use crate::basis::printable::excerpt;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
@@ -20,12 +23,13 @@ const SCHEMA: &str = "gpukern-tuned/1";
 const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
 # A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
-# it, which an invocation or a cooperative matrix holds. A result without a tile is a variant that was measured beside them, for `--variant auto`.
+# it, which an invocation or a cooperative matrix holds; of a factorisation it is the columns of an outer block. A result
+# without a tile is a variant that was measured beside them, for `--variant auto`.
 # Delete a result, or the file, to forget it.
 ";
 
 /// The results that are kept.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tuned {
     results: Vec<Kept>,
 }
@@ -77,6 +81,9 @@ pub struct Kept {
     pub algorithm: String,
     pub variant: String,
     pub dtype: DType,
+    /// The layout of the operands; none where it is the default.
+    #[serde(default, skip_serializing_if = "Layout::is_default")]
+    pub layout: Layout,
     /// The class of sizes, as [`class`] names it.
     pub sizes: String,
     /// The best tile; none for a variant that was only measured.
@@ -101,6 +108,9 @@ pub struct Kept {
     pub gpukern: String,
 }
 
+/// What a result is of: model, algorithm, element type, layout, class of sizes, variant.
+type Key<'a> = (&'a Model, &'a str, &'a str, &'a str, &'a str, &'a str);
+
 impl Kept {
     /// The day on which it was found.
     #[must_use]
@@ -109,8 +119,8 @@ impl Kept {
     }
 
     /// The key of a result: of two with the same key, the later replaces the earlier.
-    fn key(&self) -> (&Model, &str, &str, &str, &str) {
-        (&self.model, &self.algorithm, self.dtype.name(), &self.sizes, &self.variant)
+    fn key(&self) -> Key<'_> {
+        (&self.model, &self.algorithm, self.dtype.name(), self.layout.name(), &self.sizes, &self.variant)
     }
 }
 
@@ -151,7 +161,7 @@ impl Tuned {
         if is_device(path) {
             return Ok(None);
         }
-        match std::fs::read_to_string(path) {
+        match input_file::read_text(path) {
             Ok(text) => Self::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unusable(path, &error.to_string())),
@@ -181,21 +191,20 @@ impl Tuned {
     /// # Errors
     /// When the file there is none of ours, or cannot be written.
     pub fn keep(path: &Path, found: &[Kept]) -> Result<(), Error> {
-        // Read again at the last moment: another process may have added to it meanwhile.
-        let mut tuned = Self::read(path)?.unwrap_or_default();
-        tuned.add(found);
         let shown = path.display();
-        let open = || {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            std::fs::create_dir_all(folder)?;
-            Destination::open(path)
-        };
-        let destination: Destination = open().map_err(|e| {
+        let refuse = |e: std::io::Error| {
             Error::Usage(format!(
                 "cannot keep tuning results in '{shown}': {e}; name another file with --tuned or GPUKERN_TUNED"
             ))
-        })?;
-        destination
+        };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(refuse)?;
+        // From reading to writing the file is this process's alone: another that searches adds to it before or after.
+        let _turn = take_turn(path);
+        let mut tuned = Self::read(path)?.unwrap_or_default();
+        tuned.add(found);
+        Destination::open(path)
+            .map_err(refuse)?
             .write(tuned.text().as_bytes())
             .map_err(|e| Error::Failure(format!("cannot keep tuning results in '{shown}': {e}")))
     }
@@ -226,8 +235,8 @@ impl Tuned {
         algorithm: &'a Algorithm,
         spec: &CaseSpec,
     ) -> impl Iterator<Item = &'a Kept> {
-        let (model, sizes, dtype) = (Model::of(device), class(spec.size), spec.dtype);
-        let holds = move |kept: &&Kept| kept.model == model && kept.dtype == dtype && kept.sizes == sizes;
+        let (model, sizes, kind) = (Model::of(device), class(spec.size), (spec.dtype, spec.layout));
+        let holds = move |kept: &&Kept| kept.model == model && (kept.dtype, kept.layout) == kind && kept.sizes == sizes;
         self.results.iter().filter(|kept| kept.algorithm == algorithm.name).filter(holds)
     }
 
@@ -242,9 +251,20 @@ impl Tuned {
     ) -> Option<(Tile, &Kept)> {
         let mut results = self.results.iter();
         let (model, sizes) = (Model::of(device), class(spec.size));
-        let found = results.find(|kept| kept.key() == (&model, algorithm.name, spec.dtype.name(), &sizes, variant))?;
+        let (dtype, layout) = (spec.dtype.name(), spec.layout.name());
+        let found = results.find(|kept| kept.key() == (&model, algorithm.name, dtype, layout, &sizes, variant))?;
         Some((found.tile?, found))
     }
+}
+
+/// A lock on the folder of the file at `path` until it is dropped: the file is replaced, so a lock on that would be one on
+/// what was there before. Where folders cannot be locked (Windows, some network file systems), processes do not wait for each other.
+fn take_turn(path: &Path) -> Option<std::fs::File> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = std::fs::File::open(folder).ok()?;
+    folder.lock().ok()?;
+    Some(folder)
 }
 
 /// Whether `path` is a character device: some of them never end.
@@ -261,7 +281,7 @@ fn unusable(path: &Path, reason: &str) -> Error {
         "cannot use the tuning results in '{}': {}; delete the file and run `gpukern tune` again, name another with \
          --tuned, or ignore it with `gpukern bench --no-tuned`",
         path.display(),
-        reason.trim_end()
+        excerpt(reason)
     ))
 }
 
@@ -321,9 +341,9 @@ pub(crate) fn with_tile(group: &CaseGroup, variant: &'static Variant, device: &D
     Chosen { algorithm, variant, spec, notes }
 }
 
-/// The variant that `auto` stands for, and why. Kept rates decide where they include that of the built-in rule's
+/// The variant that `auto` stands for, and why. Kept rates decide where they include that of the model's
 /// choice: a search that never measured it cannot have found something better. They decide among the variants that the
-/// rule knows, for the others compute in an arithmetic that a person has to ask for by name.
+/// model knows, for the others compute in an arithmetic that a person has to ask for by name.
 fn automatic(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'static Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
     let rule = favourite(algorithm, spec, device)?;
@@ -340,10 +360,10 @@ fn automatic(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&
             return Some((variant, format!("the fastest of the results of {}", best.day())));
         }
     }
-    Some((rule, "by the built-in rule".into()))
+    Some((rule, "by the model".into()))
 }
 
-/// The first choice of the built-in rule that `device` can run; where it can run none, the last, whose case then says
+/// The first choice of the model that `device` can run; where it can run none, the last, whose case then says
 /// why.
 #[must_use]
 pub(crate) fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'static Variant> {
@@ -352,10 +372,16 @@ pub(crate) fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceI
     variants.iter().find(runs).or(variants.last()).copied()
 }
 
-/// The choices of the built-in rule, the best first.
+/// The variants that the model knows, what should be fastest first.
 fn favourites(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'static Variant> {
-    let names = algorithm.favourites.map_or(&[][..], |rule| rule(spec, device));
-    names.iter().filter_map(|name| algorithm.variant(name).ok()).collect()
+    let candidates = algorithm.candidates.map_or(vec![], |model| model(spec, device));
+    let mut variants: Vec<&'static Variant> = vec![];
+    for variant in candidates.iter().filter_map(|candidate| algorithm.variant(candidate.variant).ok()) {
+        if !variants.iter().any(|known| known.name == variant.name) {
+            variants.push(variant);
+        }
+    }
+    variants
 }
 
 fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
@@ -366,6 +392,7 @@ fn feasible(algorithm: &Algorithm, variant: &Variant, spec: &CaseSpec, device: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Goal;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::units::Bytes;
     use crate::device::capability::DeviceKind;
@@ -381,6 +408,7 @@ mod tests {
             algorithm: "matmul".into(),
             variant: variant.into(),
             dtype: DType::F32,
+            layout: Layout::Nn,
             sizes: sizes.into(),
             tile,
             gflops,
@@ -457,6 +485,20 @@ mod tests {
     }
 
     #[test]
+    fn searches_at_once_keep_the_results_of_each_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tuned.toml");
+        let device = software_device();
+        let sizes: Vec<String> = (4..20).map(|power| (1u64 << power).to_string()).collect();
+        std::thread::scope(|scope| {
+            for size in &sizes {
+                scope.spawn(|| Tuned::keep(&path, &[kept(&device, "tiled", size, 1.0)]).expect("kept"));
+            }
+        });
+        assert_eq!(Tuned::read(&path).expect("whole").expect("there").results.len(), sizes.len());
+    }
+
+    #[test]
     fn a_file_that_is_damaged_or_foreign_is_refused_with_its_path_and_stays_as_it_is() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("tuned.toml");
@@ -517,7 +559,7 @@ mod tests {
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
         let auto = |tuned: &Tuned| chosen(&group(&[], VariantChoice::Auto, 1024), &device, tuned);
-        let rule = "texel chosen by auto, by the built-in rule";
+        let rule = "texel chosen by auto, by the model";
         assert_eq!(auto(&Tuned::none()), [("texel", None, vec![rule.into()])]);
         // A rate that was never held against the rule's choice says nothing.
         let alone = [kept(&device, "tiled", "1024", 4.5)];
@@ -586,7 +628,7 @@ mod tests {
                 let rates = [("tiled", 9.0), ("texel", 5.0), ("vectorised", 4.0), ("subgroup", 3.0), ("naive", 1.0)];
                 let rates = rates.map(|(variant, rate)| kept(&device, variant, "1024", rate));
                 for (tuned, n) in [Tuned::none(), tuned(&rates)].iter().flat_map(|t| [(t, 64), (t, 1024), (t, 2048)]) {
-                    for dtype in MATMUL.dtypes() {
+                    for dtype in MATMUL.dtypes(Goal::Result) {
                         let mut group = group(&[], VariantChoice::Auto, n);
                         group.spec.dtype = dtype;
                         let [Chosen { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {

@@ -2,6 +2,7 @@
 
 use super::device::Device;
 use super::error::{Context, VulkanError};
+use super::watch::watched;
 use crate::basis::units::Bytes;
 use ash::vk;
 use gpu_allocator::MemoryLocation;
@@ -55,13 +56,14 @@ impl Buffer {
         // SAFETY: the buffer belongs to the device.
         let requirements = unsafe { device.handle.get_buffer_memory_requirements(handle) };
         // A problem has few buffers and they are large: one allocation each, not a block shared with others.
-        let allocation = device.allocator.borrow_mut().allocate(&AllocationCreateDesc {
+        let wanted = AllocationCreateDesc {
             name,
             requirements,
             location,
             linear: true,
             allocation_scheme: AllocationScheme::DedicatedBuffer(handle),
-        });
+        };
+        let allocation = watched("vkAllocateMemory", None, || device.allocator.borrow_mut().allocate(&wanted));
         let allocation = allocation.map_err(|error| VulkanError::Allocation {
             what: name.into(),
             bytes: size,

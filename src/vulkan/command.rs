@@ -6,11 +6,13 @@ use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
 use super::timestamps::TimestampPool;
 use super::views::TexelViews;
+use super::watch::{foretold, watched};
 use crate::basis::units::Nanos;
 use crate::kernel::program::{Dispatch, Step, waits};
 use ash::vk;
+use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A command buffer being recorded.
 pub(crate) struct Recorder(Commands);
@@ -30,6 +32,8 @@ pub(crate) struct Commands {
     handle: vk::CommandBuffer,
     pool: vk::CommandPool,
     fence: vk::Fence,
+    /// The longest that they took so far.
+    longest: Cell<Option<Duration>>,
     /// Keeps the pipelines alive that the commands refer to.
     pipelines: Vec<Rc<Pipeline>>,
     /// The texel views that they read through.
@@ -61,6 +65,7 @@ impl Recorder {
             handle: vk::CommandBuffer::null(),
             pool,
             fence: vk::Fence::null(),
+            longest: Cell::new(None),
             pipelines: vec![],
             views: vec![],
             device: Rc::clone(device),
@@ -273,15 +278,20 @@ impl Commands {
     pub(crate) fn run(&self) -> Result<Nanos, VulkanError> {
         let buffers = [self.handle];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        let expected = self.longest.get().or_else(foretold);
+        let device = &self.device.handle;
         let start = Instant::now();
         // SAFETY: the commands are recorded, not in flight (this call waits), and all they use is alive.
-        unsafe {
-            self.device.handle.queue_submit(self.device.queue, &[submit], self.fence).call("vkQueueSubmit")?;
-            self.device.handle.wait_for_fences(&[self.fence], true, u64::MAX).call("vkWaitForFences")?;
-            let elapsed = start.elapsed();
-            self.device.handle.reset_fences(&[self.fence]).call("vkResetFences")?;
-            Ok(elapsed.into())
-        }
+        let submitted = || unsafe { device.queue_submit(self.device.queue, &[submit], self.fence) };
+        watched("vkQueueSubmit", expected, submitted).call("vkQueueSubmit")?;
+        // SAFETY: the fence is that of the submission. The wait has no end of its own: another thread sees how long it is.
+        let wait = || unsafe { device.wait_for_fences(&[self.fence], true, u64::MAX) };
+        watched("vkWaitForFences", expected, wait).call("vkWaitForFences")?;
+        let elapsed = start.elapsed();
+        self.longest.set(self.longest.get().max(Some(elapsed)));
+        // SAFETY: nothing waits for the fence any more.
+        unsafe { device.reset_fences(&[self.fence]) }.call("vkResetFences")?;
+        Ok(elapsed.into())
     }
 }
 

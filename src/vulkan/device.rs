@@ -3,6 +3,7 @@
 use super::error::{Context, VulkanError};
 use super::instance::{Instance, PhysicalDevice};
 use super::query::{Extensions, FeatureChain, OPTIONAL_EXTENSIONS};
+use super::watch::watched;
 use crate::device::capability::DeviceInfo;
 use ash::{khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
@@ -49,7 +50,8 @@ impl Device {
                 .enabled_extension_names(&names)
                 .push_next(features);
             // SAFETY: only features and extensions that the device reports are enabled.
-            unsafe { instance.handle.create_device(physical.handle, &info, None) }
+            let create = || unsafe { instance.handle.create_device(physical.handle, &info, None) };
+            watched("vkCreateDevice", None, create)
         });
         let handle = handle.call("vkCreateDevice")?;
         let statistics = (chain.statistics.pipeline_executable_info == vk::TRUE)

@@ -41,6 +41,14 @@ pub enum VulkanError {
     },
 }
 
+impl VulkanError {
+    /// Whether the device is lost: nothing more can be done with it in this process.
+    #[must_use]
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self, Self::Call { result: vk::Result::ERROR_DEVICE_LOST, .. })
+    }
+}
+
 fn advice(result: vk::Result) -> &'static str {
     match result {
         vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device, see the system log",

@@ -2,6 +2,7 @@
 
 use super::error::{Context, VulkanError};
 use super::query;
+use super::watch::watched;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
 use std::ffi::{CStr, c_void};
@@ -44,7 +45,9 @@ pub struct PhysicalDevice {
 /// Whether the loader hides portability drivers unless asked for them.
 fn is_portability_listed(entry: &ash::Entry) -> Result<bool, VulkanError> {
     // SAFETY: a plain query of the loader.
-    let available = unsafe { entry.enumerate_instance_extension_properties(None) };
+    let list = || unsafe { entry.enumerate_instance_extension_properties(None) };
+    // The loader's first call loads the drivers.
+    let available = watched("vkEnumerateInstanceExtensionProperties", None, list);
     let available = available.call("vkEnumerateInstanceExtensionProperties")?;
     Ok(available.iter().any(|e| e.extension_name_as_c_str() == Ok(khr::portability_enumeration::NAME)))
 }
@@ -99,7 +102,8 @@ impl Instance {
             info = info.push_next(&mut features).push_next(&mut messenger_info);
         }
         // SAFETY: `info` and what it points to live until the call returns.
-        let handle = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
+        let create = || unsafe { entry.create_instance(&info, None) };
+        let handle = watched("vkCreateInstance", None, create).map_err(|result| match result {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => VulkanError::NoDriver,
             result => VulkanError::Call { call: "vkCreateInstance", result },
         })?;
@@ -125,7 +129,8 @@ impl Instance {
     /// When the loader cannot list them.
     pub fn devices(&self) -> Result<Vec<PhysicalDevice>, VulkanError> {
         // SAFETY: the instance is alive.
-        let handles = match unsafe { self.handle.enumerate_physical_devices() } {
+        let list = || unsafe { self.handle.enumerate_physical_devices() };
+        let handles = match watched("vkEnumeratePhysicalDevices", None, list) {
             // Drivers that fail to start are reported like this by some loaders: there is nothing to list.
             Err(vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER) => vec![],
             other => other.call("vkEnumeratePhysicalDevices")?,
@@ -134,7 +139,8 @@ impl Instance {
             .into_iter()
             .enumerate()
             .map(|(index, handle)| {
-                let (queue_family, info) = query::device_info(self, handle, index)?;
+                let describe = || query::device_info(self, handle, index);
+                let (queue_family, info) = watched("vkGetPhysicalDeviceProperties2", None, describe)?;
                 Ok(PhysicalDevice { handle, queue_family, info })
             })
             .collect()

@@ -12,6 +12,7 @@ mod pipeline;
 mod query;
 mod timestamps;
 mod views;
+mod watch;
 
 pub(crate) use buffer::{Buffer, Use};
 pub(crate) use command::{Commands, Recorder, Region};
@@ -21,3 +22,4 @@ pub(crate) use instance::PhysicalDevice;
 pub use instance::{Instance, Validation};
 pub(crate) use pipeline::Pipelines;
 pub(crate) use timestamps::TimestampPool;
+pub(crate) use watch::{Wait, foretell, waiting};

@@ -2,14 +2,16 @@
 
 use super::device::Device;
 use super::error::{Context, VulkanError};
+use super::watch::watched;
 use crate::basis::metric::Metric;
-use crate::device::cache::{CacheFolder, fingerprint};
+use crate::device::cache::CacheFolder;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::{Shader, SpecValues};
 use ash::vk;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A compute pipeline.
 pub struct Pipeline {
@@ -26,6 +28,9 @@ impl Drop for Pipeline {
         unsafe { self.device.handle.destroy_pipeline(self.handle, None) };
     }
 }
+
+/// The time of a compilation that is still nothing unusual.
+const COMPILATION: Duration = Duration::from_secs(30);
 
 /// The kind of cache file that keeps pipelines.
 const KEPT: &str = "pipelines";
@@ -137,13 +142,7 @@ impl Pipelines {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
             let pipeline = self.get(dispatch)?;
-            let constants: Vec<u8> = dispatch
-                .constants
-                .iter()
-                .flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()])
-                .flatten()
-                .collect();
-            let hash = fingerprint(&[self.spirv(dispatch.shader), &constants]);
+            let hash = dispatch.hash(self.spirv(dispatch.shader));
             if !kernels.iter().any(|kernel| kernel.hash == hash) {
                 let statistics = pipeline.statistics.clone();
                 kernels.push(CompiledKernel { name: dispatch.shader.label(), hash, statistics });
@@ -234,7 +233,8 @@ impl Pipelines {
             if tells { vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR } else { vk::PipelineCreateFlags::empty() };
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.handle).flags(flags);
         // SAFETY: the module, the layout and everything `info` points to are alive until the call returns.
-        let made = unsafe { self.device.handle.create_compute_pipelines(self.kept, &[info], None) };
+        let make = || unsafe { self.device.handle.create_compute_pipelines(self.kept, &[info], None) };
+        let made = watched("vkCreateComputePipelines", Some(COMPILATION), make);
         // SAFETY: a pipeline does not need its module once made.
         unsafe { self.device.handle.destroy_shader_module(module, None) };
         let handles = made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?;

@@ -131,7 +131,7 @@ fn mistakes_are_answered_before_a_device_is_opened() {
 }
 
 /// The manifest of a software driver, where one is installed in a usual place.
-fn software_driver() -> Option<PathBuf> {
+pub(super) fn software_driver() -> Option<PathBuf> {
     let folders = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
     let files = folders.iter().filter_map(|folder| std::fs::read_dir(Path::new(folder)).ok()).flatten();
     let mut files = files.filter_map(|entry| Some(entry.ok()?.path()));

@@ -41,8 +41,8 @@ fn a_driver_that_cannot_be_loaded_is_as_good_as_none() {
     assert!(message.contains("found no usable driver"), "{message}");
 }
 
-/// The binary under the layer of tests/layer/failing.rs, in which `function` fails.
-fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
+/// The library of tests/layer/failing.rs.
+pub(super) fn failing_library() -> PathBuf {
     let library =
         examples().join(format!("{}failing_layer{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
     assert!(
@@ -50,12 +50,17 @@ fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
         "{} is missing; a plain `cargo test` builds it, and so does `cargo build --examples`",
         library.display()
     );
+    library
+}
+
+/// The binary under that layer, in which `function` fails.
+pub(super) fn with_failing(function: &str, arguments: &[&str], folder: &Path) -> Command {
     let manifest = serde_json::json!({
         "file_format_version": "1.2.0",
         "layer": {
             "name": "VK_LAYER_GPUKERN_failing",
             "type": "GLOBAL",
-            "library_path": library,
+            "library_path": failing_library(),
             "api_version": "1.3.0",
             "implementation_version": "1",
             "description": "makes one function fail"
@@ -111,10 +116,10 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
     let cache = folder.path().join("cache");
     let output =
         expect_exit(with_failing("vkQueueSubmit", &bench, folder.path()).arg(&path).env("GPUKERN_CACHE", &cache), 3);
-    assert!(stderr(&output).contains("failed    matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST"));
+    assert!(stderr(&output).contains("crashed   matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST"));
     let record: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&path).expect("written")).expect("JSON");
-    assert_eq!(record["cases"][1]["outcome"]["status"], "failed");
+    assert_eq!(record["cases"][1]["outcome"]["status"], "crashed");
     // A lost device leaves no limits, and none are kept for later runs.
     expect_exit(gpukern(&bench).arg(&path).env("GPUKERN_CACHE", &cache), 0);
     let record: serde_json::Value =

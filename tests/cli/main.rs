@@ -10,10 +10,13 @@ mod compare;
 mod exports;
 mod factorisations;
 mod failures;
+mod journal;
 mod limits;
 mod listings;
 mod mistakes;
+mod survival;
 mod tune;
+mod workers;
 
 use std::process::{Command, Output};
 

@@ -1,8 +1,9 @@
 //! What a user gets wrong: a message that names the value and the remedy, exit code 2, nothing on standard output,
 //! and before any device is opened.
 
-use super::{expect_exit, gpukern, stderr, stdout};
+use super::{expect_exit, gpukern, run, stderr, stdout};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Runs a command that must be refused; a loader that does not exist proves that no device was looked for.
 fn refused(arguments: &[&str], expected: &[&str]) {
@@ -103,4 +104,165 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
         "{message}"
     );
     assert!(message.contains("nothing to measure"), "{message}");
+}
+
+#[test]
+fn numbers_below_zero_and_of_other_kinds_get_a_sentence_of_ours() {
+    let bench = |arguments: &[&str], expected: &str| {
+        let arguments = [&["bench"][..], arguments].concat();
+        refused(&arguments, &[expected]);
+        let output = run(gpukern(&arguments).env("GPUKERN_LOADER", "/nonexistent"));
+        assert!(!stderr(&output).contains("-- -1"), "{}", stderr(&output));
+    };
+    bench(&["matmul", "-s", "-1"], "malformed size '-1'; write 1024");
+    bench(&["matmul", "--size", "-64"], "malformed size '-64'");
+    bench(&["eigen", "--eps", "-1"], "eps -1 is not a positive number; write --eps 1e-4");
+    bench(&["eigen", "--eps", "1e30", "--stop", "neighbour"], "eps 1e30 asks for no precision");
+    bench(&["matmul", "-s", "0x10"], "size '0x10' has an extent of zero: x stands between extents");
+    bench(&["matmul", "--eps", "1e-3"], "--eps says how eigen stops; matmul does not iterate");
+    bench(&["matmul", "lu", "--stop", "bracket"], "--stop says how eigen stops; matmul, lu does not iterate");
+    bench(&["lu", "--max-rounds", "3"], "--max-rounds says how eigen stops");
+}
+
+#[test]
+fn names_of_megabytes_and_hostile_ones_are_answered_in_a_few_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.toml");
+    let shown = path.to_str().expect("UTF-8");
+    let long = "a".repeat(5_000_000);
+    let hostile = "x\u{1b}]0;gone\u{7}\u{202e}\u{61c}\u{feff}\u{e0041}";
+    for text in [
+        format!("[[bench]]\nalgorithm = '{long}'"),
+        format!("[[bench]]\nalgorithm = 'matmul'\nvariant = '{long}'"),
+        format!("[[bench]]\nalgorithm = 'matmul'\nsize = '{long}'"),
+        format!("[[bench]]\nalgorithm = 'matmul'\nprecision = '{long}'"),
+        format!("[[bench]]\nalgorithm = 'matmul'\nmax-time = '{long}'"),
+        format!("[[bench]]\nalgorithm = 'matmul'\n{long} = 1"),
+        format!("[[bench]]\nalgorithm = 'matmul'\nvariant = \"{hostile}\""),
+        format!("[[bench]]\nalgorithm = 'matmul'\ninput = \"{hostile}\""),
+        format!("[[bench]]\nalgorithm = 'matmul'\nunknown = 1 # {hostile}"),
+    ] {
+        std::fs::write(&path, &text).expect("written");
+        let begun = Instant::now();
+        let output = expect_exit(gpukern(&["bench", "--config", shown]).env("GPUKERN_LOADER", "/nonexistent"), 2);
+        let message = stderr(&output);
+        assert!(message.len() < 3000, "{} bytes", message.len());
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}: {message}", begun.elapsed());
+        let acts = |c: char| c != '\n' && (c.is_control() || hostile[1..].contains(c) && !c.is_ascii());
+        assert!(!message.contains(acts), "{message:?}");
+    }
+}
+
+#[test]
+fn published_figures_are_times_of_what_their_table_measures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.toml");
+    let table = |milliseconds: &str| {
+        let text = format!(
+            "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = 64\n[[bench.published]]\nsource = 'a post'\n\
+             device = 'a card'\ncontains = 'kernel'\nmilliseconds = {{ {milliseconds} }}"
+        );
+        std::fs::write(&path, text).expect("written");
+    };
+    let shown = path.to_str().expect("UTF-8");
+    for (milliseconds, expected) in [
+        ("naive = { 64 = nan }", "NaN ms of naive at 64 is no time"),
+        ("naive = { 64 = inf }", "inf ms of naive at 64 is no time"),
+        ("naive = { 64 = 0.0 }", "0 ms of naive at 64 is no time"),
+        ("naive = { 64 = -1.5 }", "-1.5 ms of naive at 64 is no time"),
+        ("nave = { 64 = 1.0 }", "unknown variant 'nave'"),
+        ("local = { 64 = 1.0 }", "the table does not measure local f32 at 64"),
+        ("naive = { 65 = 1.0 }", "the table does not measure naive f32 at 65"),
+        ("naive = { many = 1.0 }", "malformed size 'many'"),
+    ] {
+        table(milliseconds);
+        refused(&["bench", "--config", shown], &[shown, "published figures of 'a post'", expected]);
+    }
+    // What the source is called stays text.
+    let hostile = std::fs::read_to_string(&path).expect("there").replace("many", "64");
+    std::fs::write(&path, hostile.replace("'a post'", "\"\\u001b[31m\\u202e\\ufeff\"")).expect("written");
+    let output =
+        expect_exit(gpukern(&["bench", "--config", shown, "--max-time", "20ms", "--no-peak"]).args(["-s", "64"]), 0);
+    assert!(stdout(&output).contains("[1] \\u{1b}[31m\\u{202e}\\u{feff}, a card"), "{}", stdout(&output));
+    // Whatever is typed measures something else, and the figures stay what they are.
+    table("naive = { 64 = 1.0 }");
+    let bench = ["bench", "--config", shown, "-s", "8", "--max-time", "20ms", "--no-peak"];
+    expect_exit(&mut gpukern(&bench), 0);
+}
+
+#[test]
+fn tables_that_say_the_same_are_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.toml");
+    std::fs::write(&path, "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = '8..4096:8'\n".repeat(100_000))
+        .expect("written");
+    let begun = Instant::now();
+    let mut command = gpukern(&["bench", "--config", path.to_str().expect("UTF-8")]);
+    expect_exit(command.env("GPUKERN_LOADER", "/nonexistent"), 3);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_no_regular_file_or_a_huge_one_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let [pipe, sparse] = [inside("pipe"), inside("sparse")];
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+    std::fs::File::create(&sparse).and_then(|file| file.set_len(1 << 42)).expect("made");
+    for (file, reason) in [(&pipe, "it is no regular file"), (&sparse, "it is larger than")] {
+        refused(&["compare", file, file], &[file, reason]);
+        refused(&["export", "--to", "csv", file], &[file, reason]);
+        refused(&["bench", "--config", file], &[file, reason]);
+        refused(&["bench", "matmul", "--tuned", file], &[file, reason]);
+        refused(&["ab", "matmul", "-s", "8", "-V", "naive", "--b-spirv", file], &[file, reason]);
+    }
+    // What a shell makes of <(…) is a pipe that is open already.
+    let record = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
+    let export = gpukern(&["export", "--to", "csv", "/dev/stdin"]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "cat \"$0\" | \"$@\"", record]).arg(export.get_program()).args(export.get_args());
+    assert!(stdout(&expect_exit(&mut command, 0)).contains("lu"));
+}
+
+#[test]
+fn no_file_that_is_read_is_written_and_none_twice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let [record, other, config] = [inside("run.json"), inside("other.json"), inside("config.toml")];
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/run-1.json");
+    for path in [&record, &other] {
+        std::fs::copy(fixture, path).expect("copied");
+    }
+    std::fs::write(&config, "[[bench]]\nalgorithm = 'matmul'\nsize = 8\n").expect("written");
+    let before = std::fs::read(&record).expect("there");
+    for arguments in [
+        &["export", &record, "--to", "csv", "--output", &record][..],
+        &["report", &other, &record, "--output", &record],
+        &["compare", &record, &other, "--json", &record],
+        &["compare", &other, &record, "--junit", &record],
+        &["compare", &other, &other, "--json", &inside("new"), "--junit", &inside("./new")],
+        &["compare", &record, &other, "--gate", &config, "--json", &config],
+        &["bench", "--config", &config, "--json", &config],
+        &["bench", "matmul", "-s", "8", "--baseline-run", &record, "--json", &record],
+    ] {
+        refused(arguments, &["would overwrite", "choose another path"]);
+    }
+    assert_eq!(std::fs::read(&record).expect("there"), before);
+}
+
+#[test]
+fn sub_groups_of_a_size_are_required_of_kernels_that_have_them() {
+    for (variant, reason) in [("naive", "has no use for sub-groups of 64"), ("subgroup", "needs sub-groups of 64")] {
+        let arguments = ["bench", "matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"];
+        let output = expect_exit(&mut gpukern(&arguments), 2);
+        assert!(stderr(&output).contains(reason), "{variant}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn too_few_rounds_are_the_fault_of_the_question() {
+    let arguments = ["bench", "eigen", "-s", "64", "--max-rounds", "1", "--max-time", "20ms", "--no-peak"];
+    let output = expect_exit(&mut gpukern(&arguments), 1);
+    assert!(stderr(&output).contains("not converged after 1 rounds"), "{}", stderr(&output));
 }

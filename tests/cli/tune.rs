@@ -49,7 +49,33 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
 
     let without = cases(&stdout(&expect_exit(&mut bench("auto,tiled", &["--no-tuned"], &path), 0)));
     assert!(without.iter().all(|case| !case.1.contains("tuned")), "{without:?}");
-    assert!(without.iter().any(|case| case.1.contains("chosen by auto, by the built-in rule")), "{without:?}");
+    assert!(without.iter().any(|case| case.1.contains("chosen by auto, by the model")), "{without:?}");
+}
+
+#[test]
+fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tuned.toml");
+    let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);
+    let output = expect_exit(tune.arg(&path), 0);
+    assert!(stdout(&output).contains("lu, the best tiles"), "{}", stdout(&output));
+
+    let text = std::fs::read_to_string(&path).expect("kept");
+    let kept: toml::Table = text.parse().expect("TOML");
+    let results = kept["result"].as_array().expect("results");
+    assert_eq!(results.len(), 2, "{text}");
+    let width = |result: &toml::Value| result["tile"].as_str().expect("a tile").parse::<u32>().expect("a width");
+    // Another than the built-in one, whatever was found, reaches the program and its note.
+    let built_in = width(&results[0]);
+    let other = if built_in == 32 { 128 } else { 32 };
+    for (columns, source) in [(built_in, ", tuned 20"), (other, ", tuned 20")] {
+        let line = format!("\ntile = \"{columns}\"");
+        std::fs::write(&path, text.replace(&format!("\ntile = \"{built_in}\""), &line)).expect("written");
+        let mut bench = gpukern(&["bench", "lu", "-s", "256", "-V", "blocked", "--json", "-", "--no-peak"]);
+        bench.args(["--max-time", "50ms", "--precision", "20%"]).env("GPUKERN_TUNED", &path);
+        let [(_, notes)] = &cases(&stdout(&expect_exit(&mut bench, 0)))[..] else { panic!("one case") };
+        assert!(notes.contains(&format!("tile {columns} columns{source}")), "{notes}");
+    }
 }
 
 #[test]
@@ -59,7 +85,7 @@ fn auto_alone_is_one_case_under_the_name_of_the_chosen_variant() {
     assert_eq!(found.len(), 2, "{found:?}");
     for (id, notes) in found {
         let variant = id.split('/').nth(1).expect("an id").to_string();
-        assert!(notes.contains(&format!("{variant} chosen by auto, by the built-in rule")), "{id}: {notes}");
+        assert!(notes.contains(&format!("{variant} chosen by auto, by the model")), "{id}: {notes}");
     }
 }
 
@@ -167,7 +193,7 @@ fn mistakes_are_refused_before_a_device_is_opened() {
     refused(&["tune", "matmul"], folder.path(), &["cannot use the tuning results in"]);
     let long = folder.path().join("n".repeat(300));
     refused(&["tune", "matmul"], &long, &["the tuning results in", "--tuned"]);
-    refused(&["tune", "lu"], &missing, &["lu has no tiles to search; write `gpukern tune matmul`"]);
+    refused(&["tune", "eigen"], &missing, &["eigen has no tiles", "write `gpukern tune matmul` or `gpukern tune lu`"]);
     refused(&["tune", "matmul", "-V", "naive"], &missing, &["variant 'naive' has no tile", "available: tiled"]);
     refused(&["tune", "matmul", "-V", "auto"], &missing, &["variant 'auto' has no tile", "available: tiled"]);
     refused(&["tune", "matmul", "--budget", "5"], &missing, &["--budget: malformed time '5'"]);

@@ -1,12 +1,18 @@
 //! A Vulkan layer that makes one function fail, for the tests of what gpukern says when a driver misbehaves.
 //!
-//! `GPUKERN_TEST_FAIL` names the function: `vkCreateDevice`, `vkAllocateMemory` or `vkQueueSubmit`. The interface is
-//! that of the loader's "Architecture of the Vulkan Loader Interfaces", layer interface version 2.
+//! `GPUKERN_TEST_FAIL` names the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
+//! `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`. `GPUKERN_TEST_HOW` says how: `error`, which is the
+//! default, `segv`, `abort`, `exit` or `hang`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
+//! least allocation that does, and `GPUKERN_TEST_KERNEL`, the bytes of the SPIR-V whose pipelines, submissions and waits
+//! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it.
+//!
+//! The interface is that of the loader's "Architecture of the Vulkan Loader Interfaces", layer interface version 2.
 
-use ash::vk;
+use ash::vk::{self, Handle};
+use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// `VkNegotiateLayerInterface`.
 #[repr(C)]
@@ -57,6 +63,12 @@ pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(negotiation
     vk::Result::SUCCESS
 }
 
+/// The loader's first call where this library is named as a driver: one that crashes, or has nothing to offer.
+#[unsafe(no_mangle)]
+pub extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(_: *mut u32) -> vk::Result {
+    fail()
+}
+
 /// Whether `name` is the function that must fail.
 fn must_fail(name: &CStr) -> bool {
     std::env::var("GPUKERN_TEST_FAIL").is_ok_and(|wanted| name.to_bytes() == wanted.as_bytes())
@@ -70,10 +82,10 @@ unsafe extern "system" fn get_instance_proc_addr(
     let text = unsafe { CStr::from_ptr(name) };
     let own = match text.to_bytes() {
         b"vkCreateInstance" => create_instance as *const (),
-        b"vkCreateDevice" if !must_fail(text) => create_device as *const (),
+        b"vkCreateDevice" => create_device as *const (),
         b"vkGetInstanceProcAddr" => get_instance_proc_addr as *const (),
         b"vkGetDeviceProcAddr" => get_device_proc_addr as *const (),
-        _ if must_fail(text) => fail as *const (),
+        b"vkEnumeratePhysicalDevices" if must_fail(text) => fail as *const (),
         // SAFETY: the arguments are the caller's.
         _ => return NEXT_INSTANCE.get().and_then(|next| unsafe { next(instance, name) }),
     };
@@ -82,22 +94,222 @@ unsafe extern "system" fn get_instance_proc_addr(
 }
 
 unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
+    // SAFETY: the caller passes a C string.
+    let text = unsafe { CStr::from_ptr(name) };
+    let own = match text.to_bytes() {
+        b"vkCreateShaderModule" => create_shader_module as *const (),
+        b"vkCreateComputePipelines" => create_compute_pipelines as *const (),
+        b"vkBeginCommandBuffer" => begin_command_buffer as *const (),
+        b"vkCmdBindPipeline" => cmd_bind_pipeline as *const (),
+        b"vkQueueSubmit" => queue_submit as *const (),
+        b"vkWaitForFences" => wait_for_fences as *const (),
+        b"vkAllocateMemory" => allocate_memory as *const (),
+        // SAFETY: the arguments are the caller's.
+        _ => return NEXT_DEVICE.get().and_then(|next| unsafe { next(device, name) }),
+    };
     // SAFETY: as above.
-    unsafe {
-        if must_fail(CStr::from_ptr(name)) {
-            return transmute::<*const (), vk::PFN_vkVoidFunction>(fail as *const ());
-        }
-        NEXT_DEVICE.get().and_then(|next| next(device, name))
+    unsafe { transmute::<*const (), vk::PFN_vkVoidFunction>(own) }
+}
+
+/// Stands in for a failing function of an instance. It takes no arguments: in the C calling conventions of every 64-bit
+/// platform the caller cleans up, so it may be called with any.
+extern "system" fn fail() -> vk::Result {
+    match misbehave() {
+        Some(result) => result,
+        None => vk::Result::ERROR_INITIALIZATION_FAILED,
     }
 }
 
-/// Stands in for the failing function. It takes no arguments: in the C calling conventions of every 64-bit platform
-/// the caller cleans up, so it may be called with any.
-extern "system" fn fail() -> vk::Result {
-    match std::env::var("GPUKERN_TEST_FAIL").as_deref() {
-        Ok("vkCreateDevice") => vk::Result::ERROR_INITIALIZATION_FAILED,
-        Ok("vkAllocateMemory") => vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Fails as it was asked for: returns an error, or never. `None` once the one failure is over.
+fn misbehave() -> Option<vk::Result> {
+    if let Some(once) = variable("GPUKERN_TEST_ONCE") {
+        let mark = std::fs::OpenOptions::new().write(true).create_new(true).open(once);
+        mark.ok()?;
+    }
+    match variable("GPUKERN_TEST_HOW").as_deref() {
+        // SAFETY: none: this is a crash.
+        Some("segv") => unsafe { std::ptr::null_mut::<u32>().write_volatile(1) },
+        Some("abort") => {
+            #[allow(clippy::print_stderr, reason = "a driver that aborts says so")]
+            {
+                eprintln!("the layer aborts");
+            }
+            std::process::abort()
+        }
+        // SAFETY: it ends the process.
+        #[cfg(unix)]
+        Some("exit") => unsafe { nix::libc::_exit(7) },
+        Some("hang") => loop {
+            std::thread::park();
+        },
+        _ => {}
+    }
+    Some(match variable("GPUKERN_TEST_FAIL").as_deref() {
+        Some("vkCreateDevice") => vk::Result::ERROR_INITIALIZATION_FAILED,
+        Some("vkAllocateMemory") => vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
         _ => vk::Result::ERROR_DEVICE_LOST,
+    })
+}
+
+/// The device that was made last.
+static DEVICE: Mutex<vk::Device> = Mutex::new(vk::Device::null());
+/// The modules, pipelines and command buffers that have the kernel of `GPUKERN_TEST_KERNEL`.
+static MARKED: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
+/// Whether a marked command buffer was submitted last.
+static SUBMITTED: Mutex<bool> = Mutex::new(false);
+
+/// Marks a new handle, or takes the mark of an earlier one of the same number away.
+fn mark(handle: u64, with_kernel: bool) {
+    let mut marked = MARKED.lock().expect("no panic");
+    let marked = marked.get_or_insert_default();
+    if with_kernel {
+        marked.insert(handle);
+    } else {
+        marked.remove(&handle);
+    }
+}
+
+fn marked(handle: u64) -> bool {
+    MARKED.lock().expect("no panic").as_ref().is_some_and(|marked| marked.contains(&handle))
+}
+
+/// Whether `function` fails, where it fails for one kernel or for all.
+fn fails(function: &CStr, with_kernel: bool) -> Option<vk::Result> {
+    (must_fail(function) && (with_kernel || variable("GPUKERN_TEST_KERNEL").is_none())).then(misbehave).flatten()
+}
+
+/// The next layer's function of this name and type.
+unsafe fn next<F: Copy>(name: &CStr) -> F {
+    let device = *DEVICE.lock().expect("no panic");
+    // SAFETY: the next layer has every function of Vulkan 1.0, and the caller names its type.
+    unsafe {
+        let function =
+            NEXT_DEVICE.get().and_then(|next| next(device, name.as_ptr())).expect("a function of Vulkan 1.0");
+        std::mem::transmute_copy(&function)
+    }
+}
+
+unsafe extern "system" fn create_shader_module(
+    device: vk::Device,
+    info: *const vk::ShaderModuleCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    module: *mut vk::ShaderModule,
+) -> vk::Result {
+    // SAFETY: the arguments are the caller's.
+    unsafe {
+        let next: vk::PFN_vkCreateShaderModule = next(c"vkCreateShaderModule");
+        let result = next(device, info, allocator, module);
+        let kernel = variable("GPUKERN_TEST_KERNEL");
+        mark((*module).as_raw(), kernel.is_some_and(|bytes| bytes == (*info).code_size.to_string()));
+        result
+    }
+}
+
+unsafe extern "system" fn create_compute_pipelines(
+    device: vk::Device,
+    cache: vk::PipelineCache,
+    count: u32,
+    infos: *const vk::ComputePipelineCreateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    pipelines: *mut vk::Pipeline,
+) -> vk::Result {
+    const NAME: &CStr = c"vkCreateComputePipelines";
+    // SAFETY: as above; gpukern makes one pipeline a call.
+    unsafe {
+        let with_kernel = marked((*infos).stage.module.as_raw());
+        if let Some(result) = fails(NAME, with_kernel) {
+            return result;
+        }
+        let next: vk::PFN_vkCreateComputePipelines = next(NAME);
+        let result = next(device, cache, count, infos, allocator, pipelines);
+        mark((*pipelines).as_raw(), with_kernel);
+        result
+    }
+}
+
+unsafe extern "system" fn begin_command_buffer(
+    commands: vk::CommandBuffer,
+    info: *const vk::CommandBufferBeginInfo<'_>,
+) -> vk::Result {
+    mark(commands.as_raw(), false);
+    // SAFETY: as above.
+    unsafe {
+        let next: vk::PFN_vkBeginCommandBuffer = next(c"vkBeginCommandBuffer");
+        next(commands, info)
+    }
+}
+
+unsafe extern "system" fn cmd_bind_pipeline(
+    commands: vk::CommandBuffer,
+    point: vk::PipelineBindPoint,
+    pipeline: vk::Pipeline,
+) {
+    if marked(pipeline.as_raw()) {
+        mark(commands.as_raw(), true);
+    }
+    // SAFETY: as above.
+    unsafe {
+        let next: vk::PFN_vkCmdBindPipeline = next(c"vkCmdBindPipeline");
+        next(commands, point, pipeline);
+    }
+}
+
+unsafe extern "system" fn queue_submit(
+    queue: vk::Queue,
+    count: u32,
+    submissions: *const vk::SubmitInfo<'_>,
+    fence: vk::Fence,
+) -> vk::Result {
+    // SAFETY: as above; gpukern submits one command buffer a call.
+    unsafe {
+        let with_kernel = marked((*(*submissions).p_command_buffers).as_raw());
+        *SUBMITTED.lock().expect("no panic") = with_kernel;
+        if let Some(result) = fails(c"vkQueueSubmit", with_kernel) {
+            return result;
+        }
+        let next: vk::PFN_vkQueueSubmit = next(c"vkQueueSubmit");
+        next(queue, count, submissions, fence)
+    }
+}
+
+unsafe extern "system" fn wait_for_fences(
+    device: vk::Device,
+    count: u32,
+    fences: *const vk::Fence,
+    all: vk::Bool32,
+    timeout: u64,
+) -> vk::Result {
+    let failure = fails(c"vkWaitForFences", *SUBMITTED.lock().expect("no panic"));
+    // SAFETY: as above.
+    unsafe {
+        let next: vk::PFN_vkWaitForFences = next(c"vkWaitForFences");
+        let result = next(device, count, fences, all, timeout);
+        // A device that is lost runs nothing any more.
+        failure.unwrap_or(result)
+    }
+}
+
+unsafe extern "system" fn allocate_memory(
+    device: vk::Device,
+    info: *const vk::MemoryAllocateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    memory: *mut vk::DeviceMemory,
+) -> vk::Result {
+    const NAME: &CStr = c"vkAllocateMemory";
+    // SAFETY: as above.
+    unsafe {
+        let least = variable("GPUKERN_TEST_BYTES").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+        if (*info).allocation_size >= least
+            && let Some(result) = fails(NAME, true)
+        {
+            return result;
+        }
+        let next: vk::PFN_vkAllocateMemory = next(NAME);
+        next(device, info, allocator, memory)
     }
 }
 
@@ -141,6 +353,9 @@ unsafe extern "system" fn create_device(
     allocator: *const vk::AllocationCallbacks<'_>,
     device: *mut vk::Device,
 ) -> vk::Result {
+    if let Some(result) = fails(c"vkCreateDevice", true) {
+        return result;
+    }
     // SAFETY: as above.
     unsafe {
         let Some(link) = next_link((*info).p_next, vk::StructureType::LOADER_DEVICE_CREATE_INFO) else {
@@ -151,6 +366,8 @@ unsafe extern "system" fn create_device(
             let _ = NEXT_DEVICE.set(next);
         }
         let create: vk::PFN_vkCreateDevice = transmute(next(vk::Instance::null(), c"vkCreateDevice".as_ptr()));
-        create(physical, info, allocator, device)
+        let result = create(physical, info, allocator, device);
+        *DEVICE.lock().expect("no panic") = *device;
+        result
     }
 }

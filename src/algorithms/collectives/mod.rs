@@ -20,6 +20,7 @@ mod variants;
 use super::input::{Input, generator, random};
 use super::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -36,9 +37,11 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     verify_size: Sweeps::same("1,2,3,33,1000"),
     iterative: false,
     inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
     variants: variants::VARIANTS,
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(Collectives::new(case)?)),
 };
 

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
@@ -22,6 +23,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     verify_size: AWKWARD_MATRICES,
     iterative: false,
     inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
     variants: &[
         Variant {
             name: "global",
@@ -52,7 +54,8 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed })),
 };
 

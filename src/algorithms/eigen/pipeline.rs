@@ -29,6 +29,7 @@ use crate::algorithms::{
     Algorithm, CaseSpec, Check, Input, Measures, Oracle, Problem, StopRule, StopTest, Variant, matrix,
 };
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -47,6 +48,7 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     verify_size: AWKWARD_MATRICES,
     iterative: true,
     inputs: &[Input::Hilbert, Input::Uniform, Input::Slow, Input::Example, Input::Signed],
+    layouts: &[Layout::Nn],
     variants: &[
         Variant {
             name: "pipeline",
@@ -76,7 +78,8 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(Eigen::new(case)?)),
 };
 

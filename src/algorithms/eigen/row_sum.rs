@@ -7,6 +7,7 @@ use super::{
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
@@ -23,6 +24,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
     verify_size: AWKWARD_MATRICES,
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
+    layouts: &[Layout::Nn],
     variants: &[
         Variant {
             name: "atomic",
@@ -62,7 +64,8 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case })),
 };
 

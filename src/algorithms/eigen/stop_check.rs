@@ -9,6 +9,7 @@ use super::streaming::{Quads, over_parts, scratch};
 use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
@@ -25,6 +26,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     verify_size: AWKWARD_VECTORS,
     iterative: false,
     inputs: &[Input::Converged, Input::Uniform, Input::Boundary, Input::Wrap],
+    layouts: &[Layout::Nn],
     variants: &[
         Variant {
             name: "global",
@@ -73,7 +75,8 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case })),
 };
 
@@ -87,15 +90,10 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
     let quads = Quads::of(device, extent(case));
-    let buffers =
-        [("s", 0), ("s4", 0), ("stop", 1), ("verdict", 2), ("arrivals", 3)].map(|(name, i)| (name, buffer(i)));
+    let buffers = [("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)].map(|(name, i)| (name, buffer(i)));
     let arguments = [&buffers[..], &[("eps", Value::F32(EPS))]].concat();
     let dispatch = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
-    Program {
-        note: Some(quads.note()),
-        scratch: vec![scratch("verdict", DType::I32, 1), scratch("arrivals", DType::I32, 1)],
-        ..Program::single(dispatch)
-    }
+    Program { note: Some(quads.note()), scratch: vec![scratch("arrivals", DType::I32, 1)], ..Program::single(dispatch) }
 }
 
 /// Sets the flag and clears it where a pair is too far apart: sums and flag are buffers of these numbers.

@@ -13,8 +13,11 @@ use crate::kernel::shaders::Shader;
 const QUAD: u64 = 4;
 /// Invocations of a work-group on a GPU.
 const GROUP: u32 = 256;
-/// Work-groups that go over a vector: enough to keep any device busy, few enough that their arrivals cost little.
-const MOST_PARTS: u64 = 1056;
+/// Work-groups that go over a vector. On a GPU as many as leave a core that is done early another one, and fewer than the
+/// 2^16 that `stop-check` can count.
+const MOST_PARTS: u64 = 4096;
+/// The same on a software device, whose groups are one sub-group.
+const MOST_PARTS_OF_CPUS: u64 = 1056;
 
 /// How kernels read quads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +91,7 @@ impl Teams {
         match device.kind {
             // No latency to hide: a group is one vector register wide.
             DeviceKind::Cpu => of(subgroup, 1),
-            _ if n >= 8192 => of(2 * GROUP, 2 * GROUP / subgroup),
+            _ if n >= 4096 => of(2 * GROUP, (GROUP / 2 / subgroup).max(1)),
             _ => of(GROUP, (GROUP / 2 / subgroup).max(1)),
         }
     }
@@ -138,9 +141,10 @@ struct Parts {
 
 impl Parts {
     fn of(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
-        let (group, unroll) = if device.kind == DeviceKind::Cpu { (subgroup, 4) } else { (GROUP, 8) };
+        let (group, unroll, most) =
+            if device.kind == DeviceKind::Cpu { (subgroup, 4, MOST_PARTS_OF_CPUS) } else { (2 * GROUP, 8, MOST_PARTS) };
         let quads = n.div_ceil(QUAD);
-        let count = quads.div_ceil(u64::from(group) * MOST_PARTS).next_multiple_of(unroll);
+        let count = quads.div_ceil(u64::from(group) * most).next_multiple_of(unroll);
         let groups = quads.div_ceil(u64::from(group) * count);
         Self { group, count, unroll: unroll as u32, groups }
     }
@@ -155,7 +159,7 @@ pub(super) fn over_parts(
 ) -> Dispatch {
     let (n, subgroup) = (extent(case), case.subgroup_size(device));
     let Parts { group, count, unroll, groups } = Parts::of(n, subgroup, device);
-    // Far below 2^32: a part is the 1056th of 2^31 elements.
+    // Far below 2^32: a part is the 1056th of 2^31 elements at most.
     let arguments = [arguments, &[("count", Value::U32(count as u32))]].concat();
     dispatch(shader, &arguments, n)
         .group_size([group, 1, 1])
@@ -264,7 +268,7 @@ mod tests {
             for n in [1, 3, 4, 1000, 1 << 20, (1 << 25) + 1, 1 << 31] {
                 let Parts { group, count, unroll, groups } = Parts::of(n, 8, &device);
                 let part = QUAD * u64::from(group) * count;
-                assert!(count.is_multiple_of(u64::from(unroll)) && groups <= MOST_PARTS, "{n}");
+                assert!(count.is_multiple_of(u64::from(unroll)) && groups < 1 << 16, "{n}");
                 assert!(groups * part >= n && (groups - 1) * part < n, "{n}: {groups} parts of {part}");
             }
         }

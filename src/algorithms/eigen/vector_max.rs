@@ -5,6 +5,7 @@ use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vec
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
@@ -21,6 +22,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
     verify_size: AWKWARD_VECTORS,
     iterative: false,
     inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
     variants: &[
         Variant {
             name: "atomic",
@@ -60,7 +62,8 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed })),
 };
 

@@ -4,6 +4,12 @@
 //! memory, and those in inner blocks of 32, which fit into registers. Everything is recorded once; what may run beside a
 //! sequential step is dispatched without a barrier behind it.
 
+mod split;
+mod without_pivoting;
+
+pub(super) use without_pivoting::without_pivoting;
+
+use super::widths;
 use super::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::matmul::Tile;
@@ -13,12 +19,12 @@ use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
 
-/// Columns of an inner block, as the kernels have it.
-pub(super) const INNER: u64 = 32;
-/// Invocations that factorise a diagonal block.
-const CORNER: u32 = 256;
+/// Columns of an inner block.
+pub(super) const INNER: u64 = widths::INNER as u64;
 /// Invocations that solve for a strip of 32 columns or rows.
 const SOLVE: u32 = 128;
+/// Columns or rows that are solved for before the others are updated.
+const PART: u64 = 16;
 /// Block rows in a strip of the grid of an update: see `matmul/tiled`.
 const STRIP: u64 = 8;
 
@@ -28,13 +34,17 @@ pub(super) struct Schedule<'a> {
     pub(super) n: u64,
     /// Columns of an outer block.
     pub(super) width: u64,
-    /// n rounded up to whole outer blocks: elements from one row to the next.
+    /// Columns that an outer block is a multiple of.
+    block: u64,
+    /// n rounded up to whole blocks: elements from one row to the next.
     pub(super) stride: u64,
     pub(super) subgroup: u32,
     scratch: Vec<BufferSpec>,
     /// What is left to factorise: A where that has whole blocks, else a copy.
     pub(super) w: BufferId,
     steps: Vec<Step>,
+    /// Whether the next dispatch needs what the last one writes, although it says that it may run beside it.
+    wait: bool,
 }
 
 /// The columns of L and rows of U of an outer block.
@@ -46,24 +56,27 @@ pub(super) struct Panel {
     pub(super) rows: Option<BufferId>,
 }
 
-pub(super) fn number(value: u64) -> Value {
+fn number(value: u64) -> Value {
     // Extents are at most 2^16 and what is padded at most 2^17.
     Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
 impl<'a> Schedule<'a> {
-    pub(super) fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64) -> Self {
+    /// A schedule for outer blocks of `width` columns, of which the last may have fewer: a multiple of `block`.
+    pub(super) fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64, block: u64) -> Self {
         // Sizes that are no square matrix were refused when the problem was made.
         let n = order(case.size).unwrap_or_default();
-        let stride = n.next_multiple_of(width);
+        let stride = n.next_multiple_of(block);
         let mut schedule = Self {
             device,
             n,
             width,
+            block,
             stride,
             subgroup: case.subgroup_size(device),
             scratch: vec![],
             w: A,
+            wait: false,
             steps: vec![
                 Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
                 Step::Fill { buffer: L, word: 0 },
@@ -92,8 +105,14 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    pub(super) fn push(&mut self, dispatch: Dispatch) {
+    /// Records a dispatch, which waits where it must.
+    pub(super) fn push(&mut self, mut dispatch: Dispatch) {
+        dispatch.beside &= !std::mem::take(&mut self.wait);
         self.steps.push(Step::Dispatch(dispatch));
+    }
+
+    pub(super) fn extend(&mut self, dispatches: Vec<Dispatch>) {
+        self.steps.extend(dispatches.into_iter().map(Step::Dispatch));
     }
 
     pub(super) fn pad(&mut self, shader: &'static Shader) {
@@ -106,27 +125,8 @@ impl<'a> Schedule<'a> {
         self.push(dispatch.group_size([64, 1, 1]).groups([self.stride.div_ceil(64), y, z]));
     }
 
-    /// Factorises the diagonal block at `first`, which is `depth` columns of `last` behind.
-    fn corner(&self, shader: &'static Shader, last: Panel, own: Panel, first: u64, depth: u64) -> Dispatch {
-        let buffers = [
-            ("W", self.w),
-            ("P_LAST", last.p),
-            ("Q_LAST", last.q),
-            ("P", own.p),
-            ("Q", own.q),
-            ("L", L),
-            ("U", U),
-            ("status", STATUS),
-        ];
-        let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("depth", depth)];
-        Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([CORNER, 1, 1])
-            .constant("NB", self.width as u32)
-            .loops(20 * self.width)
-    }
-
     /// Solves for U beside, or L below, a diagonal block.
-    pub(super) fn solve(&self, shader: &'static Shader, own: Panel, solve: Solve) -> Dispatch {
+    fn solve(&self, shader: &'static Shader, own: Panel, solve: Solve) -> Dispatch {
         let Solve { side, first, width, plane, start, end } = solve;
         let result = if side == Side::Upper { U } else { L };
         let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("R", result), ("rows", own.rows.unwrap_or(ROWS))];
@@ -142,14 +142,52 @@ impl<'a> Schedule<'a> {
             .group_size([SOLVE, 1, 1])
             .groups([(end - start).div_ceil(INNER), 1, 1])
             .constant("NB", width as u32)
+            .constant("PART", width.min(PART) as u32)
             .constant("SIDE", u32::from(side == Side::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
     }
 
+    /// Solves for rows of U: at once or, through texel views, 32 after 32.
+    pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, rows: Solve) -> Vec<Dispatch> {
+        if shader.interface.views.is_empty() {
+            return vec![self.solve(shader, own, rows)];
+        }
+        let Solve { first, width, plane, start, end, .. } = rows;
+        let buffers =
+            [("W4", self.w), ("P4", own.p), ("Q4", own.q), ("Q", own.q), ("R", U), ("rows", own.rows.unwrap_or(ROWS))];
+        let [quads, lanes] = self.texels(end - start);
+        let of_32 = |depth: u64| {
+            let numbers = [
+                ("n", self.n),
+                ("stride", self.stride),
+                ("first", first + depth),
+                ("start", start),
+                ("end", end),
+                ("plane", plane + depth),
+                ("depth", depth),
+            ];
+            Dispatch::new(shader, &arguments(&buffers, &numbers))
+                .group_size([lanes, 1, 1])
+                .subgroups_of(lanes)
+                .groups([(end - start).div_ceil(u64::from(4 * quads * lanes)), 1, 1])
+                .constant("PERMUTED", u32::from(own.rows.is_some()))
+                .constant("COLUMN_QUADS", quads)
+                .loops(depth + INNER)
+        };
+        (0..width).step_by(INNER as usize).map(of_32).collect()
+    }
+
+    /// Quads of columns a lane, and lanes, of kernels that read texel views, for so many columns.
+    fn texels(&self, columns: u64) -> [u32; 2] {
+        // A GPU has its registers and no cheap spills; a narrower sub-group does not hold 32 rows of P.
+        let quads = if columns > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
+        [quads, self.subgroup.max(INNER as u32 / 4)]
+    }
+
     /// Updates an area by columns and rows of `own`.
     pub(super) fn update(&self, shader: &'static Shader, own: Panel, tile: Tile, area: Area, to: Target) -> Dispatch {
-        let Area { top, left, right, plane, depth } = area;
+        let Area { top, bottom, left, right, plane, depth } = area;
         let (next, next_plane, corner) = match to {
             Target::Matrix { corner } => (own, 0, corner),
             Target::Panel { to, plane } => (to, plane, 0),
@@ -166,6 +204,7 @@ impl<'a> Schedule<'a> {
             ("stride", self.stride),
             ("top", top),
             ("left", left),
+            ("bottom", bottom),
             ("right", right),
             ("plane", plane),
             ("next", next_plane),
@@ -182,18 +221,16 @@ impl<'a> Schedule<'a> {
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .constant("TO_PANEL", u32::from(matches!(to, Target::Panel { .. })));
         if !shader.interface.views.is_empty() {
-            // A GPU has its registers and no cheap spills; a narrower sub-group does not hold 32 rows of P.
-            let quads = if right - left > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
-            let lanes = self.subgroup.max(INNER as u32 / 4);
+            let [quads, lanes] = self.texels(right - left);
             return dispatch
                 .constant("COLUMN_QUADS", quads)
                 .group_size([lanes, 1, 1])
                 .subgroups_of(lanes)
-                .groups([(right - left).div_ceil(u64::from(4 * quads * lanes)), (self.stride - top) / INNER, 1])
+                .groups([(right - left).div_ceil(u64::from(4 * quads * lanes)), (bottom - top) / INNER, 1])
                 .loops(depth / 4 + INNER);
         }
         let across = (right - left).div_ceil(u64::from(tile.bn));
-        let down = (self.stride - top).div_ceil(u64::from(tile.bm));
+        let down = (bottom - top).div_ceil(u64::from(tile.bm));
         let strips = down.div_ceil(STRIP);
         dispatch
             .group_size([tile.bm / tile.tm * (tile.bn / tile.tn), 1, 1])
@@ -234,11 +271,12 @@ pub(super) struct Solve {
     pub(super) end: u64,
 }
 
-/// What an update covers: rows from `top`, columns `left..right`; its operands are `depth` columns and rows from the
+/// What an update covers: rows `top..bottom`, columns `left..right`; its operands are `depth` columns and rows from the
 /// panel's `plane` on.
 #[derive(Clone, Copy)]
 pub(super) struct Area {
     pub(super) top: u64,
+    pub(super) bottom: u64,
     pub(super) left: u64,
     pub(super) right: u64,
     pub(super) plane: u64,
@@ -259,56 +297,22 @@ pub(super) fn arguments<'n>(buffers: &[(&'n str, BufferId)], numbers: &[(&'n str
     buffers.chain(numbers.iter().map(|(name, value)| (*name, number(*value)))).collect()
 }
 
-/// The program of `blocked`: a diagonal block, then for each outer block two stages, what lies beside and below it, and
-/// the update of the rest, beside which the next diagonal block is updated and factorised.
-pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [pad, corner, solve, update] = shaders else { unreachable!("the table has four kernels") };
-    let n = order(case.size).unwrap_or_default();
-    let width = outer_width(n, device);
-    let mut schedule = Schedule::new(case, device, width);
-    let panels = schedule.panels();
-    schedule.pad(pad);
-    let dispatch = schedule.corner(corner, panels[1], panels[0], 0, 0);
-    schedule.push(dispatch);
-    for (block, first) in (0..schedule.stride - width).step_by(width as usize).enumerate() {
-        let (own, next) = (panels[block % 2], panels[(block + 1) % 2]);
-        let rest = first + width;
-        let right = schedule.stride;
-        let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: right };
-        let dispatch = schedule.solve(solve, own, upper);
-        schedule.push(dispatch);
-        let dispatch = schedule.solve(solve, own, Solve { side: Side::Lower, ..upper });
-        schedule.push(dispatch.beside());
-        let dispatch = schedule.corner(corner, own, next, rest, width);
-        schedule.push(dispatch);
-        if rest + width < right {
-            let area = Area { top: rest, left: rest, right, plane: 0, depth: width };
-            let tile = update_tile(right - rest, device);
-            let dispatch = schedule.update(update, own, tile, area, Target::Matrix { corner: width });
-            schedule.push(dispatch.beside());
-        }
-    }
-    schedule.program()
-}
-
-/// Columns of an outer block.
-fn outer_width(n: u64, device: &DeviceInfo) -> u64 {
-    match (device.kind, n) {
-        (_, ..=32) => 32,
-        (DeviceKind::Cpu, _) | (_, ..=4096) => 64,
-        _ => 128,
-    }
+/// Part `index` of `parts` of some columns, whole tiles of them.
+pub(super) fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile: u64) -> std::ops::Range<u64> {
+    let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
+    let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
+    at(index)..at(index + 1)
 }
 
 /// The tile of an update of so many rows.
 pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
-        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 };
+        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1 };
     }
     if rows >= 2048 {
-        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 }
+        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 }
     } else {
-        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4 }
+        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 }
     }
 }
 
@@ -325,37 +329,20 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_block_takes_two_stages() {
+    fn a_block_takes_two_stages() {
         let device = gpu();
-        for (n, blocks) in [(1, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 64)] {
-            assert_eq!(
-                program("blocked", n, &device).launches(),
-                2 * blocks - 1 + u64::from(n % 64 != 0 && n != 32),
-                "{n}"
-            );
+        for (n, blocks) in [(1_u64, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 128)] {
+            let padded = u64::from(n % n.next_multiple_of(32).min(64) != 0);
+            assert_eq!(program("blocked", n, &device).launches(), 2 * blocks - 1 + padded, "{n}");
         }
     }
 
     #[test]
-    fn what_runs_beside_a_step_writes_nothing_that_the_step_touches() {
-        // The diagonal block is left out of the update beside its factorisation, whatever the tile.
-        let device = gpu();
-        let program = program("blocked", 2048, &device);
-        let argument = |dispatch: &Dispatch, name: &str| {
-            let at = dispatch.shader.interface.arguments.iter().position(|a| a.name == name).expect("an argument");
-            dispatch.values[at]
-        };
-        let mut updates = 0;
-        for pair in program.dispatches().collect::<Vec<_>>().windows(2) {
-            if pair[1].shader.name == "lu/blocked-update" {
-                updates += 1;
-                assert!(pair[1].beside && pair[0].shader.name == "lu/blocked-corner");
-                assert_eq!(argument(pair[1], "corner"), Value::U32(64));
-                assert_eq!(argument(pair[1], "top"), argument(pair[0], "first"));
-                assert_eq!(argument(pair[1], "P"), argument(pair[0], "P_LAST"));
-                assert_ne!(argument(pair[1], "P"), argument(pair[0], "P"));
-            }
+    fn every_column_is_in_one_slice() {
+        for (columns, parts, tile) in [(0..0, 4, 64), (32..64, 1, 64), (96..8192, 4, 64), (160..256, 4, 64)] {
+            let slices: Vec<_> = (0..parts).map(|part| slice(columns.clone(), part, parts, tile)).collect();
+            assert!(slices.windows(2).all(|pair| pair[0].end == pair[1].start), "{slices:?}");
+            assert_eq!((slices[0].start, slices[parts as usize - 1].end), (columns.start, columns.end));
         }
-        assert_eq!(updates, 2048 / 64 - 2);
     }
 }

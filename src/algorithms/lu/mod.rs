@@ -2,20 +2,29 @@
 //! without pivoting.
 //!
 //! Nominal work: 2/3·n³ operations; A read once, L and U written once.
+//!
+//! With `--solve` programs go on to the solution of A·x = b, another problem with an oracle of its own (`system`): by
+//! substitution in the f32 factors (`solve`), or refined to f64 with A and b in f64 (`refine`).
 
 mod blocked;
 mod oracle;
 mod pivot;
+mod refine;
+mod solve;
+mod system;
 mod variants;
+mod widths;
 
 use super::input::Input;
-use super::{Algorithm, CaseSpec, Oracle, Problem, Sweeps, matrix};
+use super::{Algorithm, CaseSpec, Goal, Oracle, Problem, Sweeps, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::BufferId;
+pub(crate) use widths::Widths;
 
 /// LU factorisation.
 pub(crate) static LU: Algorithm = Algorithm {
@@ -33,10 +42,16 @@ pub(crate) static LU: Algorithm = Algorithm {
         Input::Wilkinson,
         Input::IllScaled,
     ],
+    layouts: &[Layout::Nn],
     variants: variants::VARIANTS,
-    tunable: &[],
-    favourites: None,
-    problem: |case| Ok(Box::new(Lu::new(case)?)),
+    tunable: widths::TUNABLE,
+    candidates: None,
+    solution: Some(&solve::SOLUTION),
+    problem: |case| match (case.goal, case.dtype) {
+        (Goal::Solution, _) => Ok(Box::new(system::System::new(case)?)),
+        (Goal::Result, DType::F64) => Err("factors are in f32; --solve refines a solution by them to f64".into()),
+        (Goal::Result, _) => Ok(Box::new(Lu::new(case)?)),
+    },
 };
 
 /// The matrix; variants that copy U back change it.
@@ -53,6 +68,8 @@ const ROWS: BufferId = BufferId(4);
 const BUFFERS: usize = 5;
 /// What the status word holds while every pivot is sound.
 pub(crate) const NO_BAD_PIVOT: i32 = i32::MAX;
+/// What says of a solution in f64 that it needs no further refinement.
+pub(crate) const CONVERGED: i32 = system::Ended::Converged as i32;
 
 /// The most rows: n² elements are indexed with 32 bits.
 const MOST_ROWS: u64 = 1 << 16;

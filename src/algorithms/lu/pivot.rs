@@ -1,7 +1,8 @@
 //! The schedule of `blocked-pivot`: [`super::blocked`]'s with rows that stay where they are and are found through a list.
 
-use super::blocked::{Area, INNER, Panel, Schedule, Side, Solve, Target, arguments, update_tile};
+use super::blocked::{Area, INNER, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
 use super::oracle::LARGEST_MULTIPLIER;
+use super::widths::PIVOTING;
 use super::{L, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::matmul::Tile;
@@ -64,9 +65,8 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
     let [pad, identity, store, finish, solve, update, kernels @ ..] = shaders else {
         unreachable!("the table has more kernels")
     };
-    let n = order(case.size).unwrap_or_default();
-    let width = pivot_width(n, device);
-    let mut schedule = Schedule::new(case, device, width);
+    let width = PIVOTING.for_case(case, device);
+    let mut schedule = Schedule::new(case, device, width, width);
     let panels = schedule.panels_with_rows();
     let chosen = schedule.chosen(rule);
     schedule.pad(pad);
@@ -109,12 +109,20 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
                             start: rest,
                             end: stride,
                         };
-                        let dispatch = schedule.solve(solve, last, behind);
-                        schedule.push(dispatch.beside());
+                        for (at, dispatch) in schedule.rows_of_u(solve, last, behind).into_iter().enumerate() {
+                            schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
+                        }
                     }
                 }
                 for slice in late.next().unwrap_or_default() {
-                    let area = Area { top: first, left: slice.start, right: slice.end, plane: 0, depth: width };
+                    let area = Area {
+                        top: first,
+                        bottom: stride,
+                        left: slice.start,
+                        right: slice.end,
+                        plane: 0,
+                        depth: width,
+                    };
                     let tile = update_tile(stride - first, device);
                     let dispatch = schedule.update(update, last, tile, area, Target::Matrix { corner: 0 });
                     schedule.push(dispatch.beside());
@@ -129,9 +137,9 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
             } else if left < rest || follow {
                 let end = if follow { ahead } else { rest };
                 let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
-                let dispatch = schedule.solve(solve, own, upper);
-                schedule.push(dispatch);
-                let area = Area { top: left, left, right: left + INNER, plane, depth: INNER };
+                let dispatches = schedule.rows_of_u(solve, own, upper);
+                schedule.extend(dispatches);
+                let area = Area { top: left, bottom: stride, left, right: left + INNER, plane, depth: INNER };
                 let to = Target::Panel { to: next, plane: next_plane };
                 let dispatch = schedule.update(update, own, panel_tile(device), area, to);
                 schedule.push(dispatch);
@@ -142,9 +150,9 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
                 }
             } else {
                 let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
-                let dispatch = schedule.solve(solve, own, upper);
-                schedule.push(dispatch);
-                let area = Area { top: rest, left: rest, right: rest + INNER, plane: 0, depth: width };
+                let dispatches = schedule.rows_of_u(solve, own, upper);
+                schedule.extend(dispatches);
+                let area = Area { top: rest, bottom: stride, left: rest, right: rest + INNER, plane: 0, depth: width };
                 let to = Target::Panel { to: next, plane: 0 };
                 let dispatch = schedule.update(update, own, panel_tile(device), area, to);
                 schedule.push(dispatch);
@@ -193,7 +201,7 @@ fn begin_with_pivoting(schedule: &mut Schedule<'_>, [identity, update]: [&'stati
     let rows = panels[1].rows.unwrap_or(ROWS);
     let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
     schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
-    let whole = Area { top: 0, left: 0, right: INNER, plane: 0, depth: 0 };
+    let whole = Area { top: 0, bottom: stride, left: 0, right: INNER, plane: 0, depth: 0 };
     let first_panel = Target::Panel { to: panels[0], plane: 0 };
     let dispatch = schedule.update(update, panels[1], panel_tile(schedule.device), whole, first_panel);
     schedule.push(dispatch);
@@ -204,10 +212,12 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
     let (n, stride) = (schedule.n, schedule.stride);
     let dispatch = schedule.store(store, own, first);
     schedule.push(dispatch);
-    let buffers = [("W", schedule.w), ("L", L), ("order", ROWS)];
+    let texels = !finish.interface.views.is_empty();
+    let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
     let [y, z] = fold(n, schedule.device.limits.group_count[1]);
     let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]));
+    let groups = if texels { 1 } else { n.div_ceil(64) };
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([groups, y, z]).loops(n.div_ceil(256)));
 }
 
 impl Schedule<'_> {
@@ -353,10 +363,12 @@ impl Schedule<'_> {
 
     /// Brings the outer block at `first` from P to W and U.
     fn store(&self, shader: &'static Shader, own: Panel, first: u64) -> Dispatch {
-        let buffers = [("W", self.w), ("P", own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
+        let texels = !shader.interface.views.is_empty();
+        let p = if texels { "P4" } else { "P" };
+        let buffers = [("W", self.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
         let numbers = [("n", self.n), ("stride", self.stride), ("first", first)];
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([256, 1, 1])
+            .group_size([if texels { 8 } else { 256 }, 1, 1])
             .groups([(self.stride - first) / INNER, self.width / INNER, 1])
             .loops(8)
     }
@@ -410,35 +422,19 @@ fn most_values(lanes: u32) -> u32 {
     32768 / lanes.max(256)
 }
 
-/// Part `index` of `parts` of some columns, whole tiles of them.
-fn slice(columns: Range<u64>, index: u64, parts: u64, tile: u64) -> Range<u64> {
-    let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
-    let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
-    at(index)..at(index + 1)
-}
-
-/// Columns of an outer block with pivoting.
-fn pivot_width(n: u64, device: &DeviceInfo) -> u64 {
-    match (device.kind, n) {
-        (_, ..=INNER) => 32,
-        (DeviceKind::Cpu, _) => 64,
-        (_, ..=4096) => 32,
-        _ => 128,
-    }
-}
-
 /// The tile of an update of 32 columns.
 fn panel_tile(device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
-        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 };
+        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1 };
     }
-    Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4 }
+    Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::algorithms::lu::LU;
+    use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::device::capability::tests::{gpu, software_device};
 
@@ -449,15 +445,6 @@ mod tests {
             let program = LU.variant(variant).expect("it is in the table").program(&case, &gpu()).expect("it runs");
             // Rows, first panel, three for each block but the last, whose store and finish are two.
             assert_eq!(program.launches(), 2 + 32 * 3, "{variant}");
-        }
-    }
-
-    #[test]
-    fn every_column_is_in_one_slice() {
-        for (columns, parts, tile) in [(0..0, 4, 64), (32..64, 1, 64), (96..8192, 4, 64), (160..256, 4, 64)] {
-            let slices: Vec<_> = (0..parts).map(|part| slice(columns.clone(), part, parts, tile)).collect();
-            assert!(slices.windows(2).all(|pair| pair[0].end == pair[1].start), "{slices:?}");
-            assert_eq!((slices[0].start, slices[parts as usize - 1].end), (columns.start, columns.end));
         }
     }
 
@@ -502,11 +489,11 @@ mod tests {
     fn a_tournament_ends_in_one_group_with_candidates_enough_for_each_round() {
         let case = CaseSpec::new(&LU, Size::Uniform(1 << 15), DType::F32);
         let device = gpu();
-        let mut schedule = Schedule::new(&case, &device, 32);
+        let mut schedule = Schedule::new(&case, &device, 32, 32);
         let panels = schedule.panels_with_rows();
         let chosen = schedule.chosen(Rule::Tournament);
         let tournament = LU.variant("tournament").expect("it is in the table");
-        let kernels = &tournament.shaders(DType::F32).expect("they are there")[6..];
+        let kernels = &tournament.shaders(DType::F32, Layout::Nn).expect("they are there")[6..];
         for (rows, groups) in [(2080, vec![17, 1]), (8192, vec![32, 1]), (1 << 15, vec![32, 1])] {
             let stages = schedule.stages(kernels, panels[0], chosen, [(1 << 15) - rows, 0]);
             let counts: Vec<_> =

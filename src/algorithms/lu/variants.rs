@@ -4,7 +4,7 @@
 //! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
 //! word, clears L and copies A to U, which the document does on the host.
 
-use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, pivot};
+use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, pivot, refine};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
@@ -73,7 +73,31 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "blocks of columns: one large product each, and the next diagonal block factorised beside it",
         source: "right-looking with look-ahead; docs/lu.md",
         measures: Measures::Problem,
-        kernels: &["lu/blocked-pad", "lu/blocked-corner", "lu/blocked-solve", "lu/blocked-update"],
+        kernels: &[
+            "lu/blocked-pad",
+            "lu/blocked-corner",
+            "lu/blocked-corner-shuffle",
+            "lu/blocked-solve",
+            "lu/blocked-update",
+        ],
+        program: blocked::without_pivoting,
+    },
+    Variant {
+        name: "blocked-split",
+        aliases: &[],
+        summary: "blocked, with its large products on the matrix units: three products of f16 for one of f32",
+        source: "as blocked, and Ootomo and Yokota 2022; docs/lu.md",
+        measures: Measures::Problem,
+        kernels: &[
+            "lu/blocked-pad",
+            "lu/blocked-corner",
+            "lu/blocked-corner-shuffle",
+            "lu/blocked-solve",
+            "lu/blocked-update",
+            "lu/split-scales",
+            "lu/split-halves",
+            "lu/split-update",
+        ],
         program: blocked::without_pivoting,
     },
     Variant {
@@ -123,14 +147,23 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &[
             "lu/blocked-pad",
             "lu/pivot-rows",
-            "lu/pivot-store",
-            "lu/pivot-finish",
-            "lu/blocked-solve",
+            "lu/pivot-store-texel",
+            "lu/pivot-finish-texel",
+            "lu/blocked-solve-texel",
             "lu/blocked-update-texel",
             "lu/pivot-panel",
             "lu/pivot-apply",
         ],
         program: pivot::with_pivoting,
+    },
+    Variant {
+        name: "refined",
+        aliases: &[],
+        summary: "a solution in f64 by the f32 factors of blocked-pivot, refined until its backward error is 1e-12",
+        source: "HPL-MxP; LAPACK's DSGESV; docs/lu.md",
+        measures: Measures::Solution,
+        kernels: refine::KERNELS,
+        program: refine::program,
     },
 ];
 
@@ -199,7 +232,11 @@ mod tests {
 
     #[test]
     fn a_matrix_of_one_element_is_only_copied() {
-        for variant in LU.variants.iter().filter(|variant| variant.source.starts_with("document")) {
+        for variant in LU
+            .variants
+            .iter()
+            .filter(|variant| !["blocked", "tournament", "refined"].iter().any(|other| variant.name.starts_with(other)))
+        {
             assert_eq!(program(variant.name, 1).steps.len(), 4, "{}", variant.name);
         }
     }

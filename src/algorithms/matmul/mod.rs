@@ -1,8 +1,12 @@
-//! Matrix product C = A·B, row major: A is M×K, B is K×N, C is M×N.
+//! Matrix product C = A·B, row major: A is M×K, B is K×N, C is M×N; one of A and B may be stored transposed.
 //!
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
+mod auto;
+mod gemv;
+mod model;
 mod oracle;
+mod parts;
 mod tile;
 mod tuning;
 mod units;
@@ -12,12 +16,14 @@ use super::dims::Dims;
 use super::input::{Input, generator, random};
 use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Oracle, Problem, Sweeps};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-pub(crate) use tile::Tile;
-pub(crate) use tuning::Tunable;
+pub(super) use tile::matrix_shape;
+pub(crate) use tile::{Choice, Tile};
+pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.
 pub(crate) static MATMUL: Algorithm = Algorithm {
@@ -25,16 +31,18 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
     default_size: Sweeps { gpu: "256..2048", cpu: "128,256" },
-    // The last two for a GPU test the tiles of large products, cut at their edges, and middle chunks of `split`.
+    // The last three for a GPU test the tiles of large products, cut at their edges, middle chunks of `split`, and parts of K.
     verify_size: Sweeps {
-        gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,2559x2559x70,33x65x4200",
-        cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000",
+        gpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,4095x4095x70,33x65x4200,3x70x9001",
+        cpu: "1,2,3,31,33,100x70x130,1x257x5,257x1x64,127,257,1000,3x70x1001",
     },
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
+    layouts: &Layout::ALL,
     variants: variants::VARIANTS,
     tunable: tuning::TUNABLE,
-    favourites: Some(tuning::favourites),
+    candidates: Some(auto::candidates),
+    solution: None,
     problem: |case| Ok(Box::new(Matmul::new(case)?)),
 };
 
@@ -114,7 +122,13 @@ impl Problem for Matmul {
     }
 
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        Box::new(oracle::Expected::new(self.dims, &self.case, &inputs[0], &inputs[1]))
+        let Dims { m, k, .. } = self.dims;
+        let [a, b] = [&inputs[0], &inputs[1]];
+        Box::new(match self.case.layout {
+            Layout::Nn => oracle::Expected::new(self.dims, &self.case, a, b),
+            Layout::Nt => oracle::Expected::new(self.dims, &self.case, a, &b.transposed(k as usize)),
+            Layout::Tn => oracle::Expected::new(self.dims, &self.case, &a.transposed(m as usize), b),
+        })
     }
 }
 

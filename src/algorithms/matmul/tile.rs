@@ -1,8 +1,9 @@
 //! How a register-tiled product is cut up, and which cut a device gets for a size.
 
-use super::Dims;
-use crate::algorithms::CaseSpec;
+use super::{Dims, auto};
+use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,10 @@ use std::str::FromStr;
 /// warp (as many neighbouring invocations as that takes) owns `wm`×`wn` elements in parts of `tm`×`tn`: those of an
 /// invocation, or a cooperative matrix. Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
 ///
-/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part.
+/// Where few blocks would leave cores idle, K is cut too, into `k_parts`: a work-group for each then sums up its part of K,
+/// and a second pass adds the parts up.
+///
+/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part; `/4` behind it for four parts of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tile {
@@ -33,16 +37,24 @@ pub struct Tile {
     pub tm: u32,
     /// Columns of a part.
     pub tn: u32,
+    /// Parts of K.
+    pub k_parts: u32,
 }
 
 impl Tile {
     /// A tile without warp tiles.
     #[must_use]
     pub const fn flat([bm, bn, bk]: [u32; 3], [tm, tn]: [u32; 2]) -> Self {
-        Self { bm, bn, bk, wm: bm, wn: bn, tm, tn }
+        Self { bm, bn, bk, wm: bm, wn: bn, tm, tn, k_parts: 1 }
     }
 
-    /// Work-groups for a product of these extents, along the columns and the rows of C.
+    /// The same tile over `k_parts` of K.
+    #[must_use]
+    pub(crate) const fn over(self, k_parts: u32) -> Self {
+        Self { k_parts, ..self }
+    }
+
+    /// Blocks of a product of these extents, along the columns and the rows of C.
     #[must_use]
     pub(crate) fn blocks(&self, dims: Dims) -> [u64; 2] {
         [dims.n.div_ceil(u64::from(self.bn)), dims.m.div_ceil(u64::from(self.bm))]
@@ -53,10 +65,10 @@ impl Tile {
     /// # Errors
     /// What does not divide.
     pub fn divides(&self) -> Result<(), String> {
-        let Self { bm, bn, bk, wm, wn, tm, tn } = *self;
+        let Self { bm, bn, bk, wm, wn, tm, tn, k_parts } = *self;
         // Larger ones exceed every device, and overflow in products.
-        if let Some(extent) = [bm, bn, bk].into_iter().find(|extent| *extent > MOST_EXTENT) {
-            return Err(format!("{extent} is more than a work-group can hold; the most is {MOST_EXTENT}"));
+        if let Some(extent) = [bm, bn, bk, k_parts].into_iter().find(|extent| *extent > MOST_EXTENT) {
+            return Err(format!("{extent} is more than a tile can have; the most is {MOST_EXTENT}"));
         }
         all_divide(&[
             (tm, wm, "the rows of a part must divide those of its warp"),
@@ -64,7 +76,13 @@ impl Tile {
             (wm, bm, "the rows of a warp must divide those of the work-group"),
             (wn, bn, "the columns of a warp must divide those of the work-group"),
             (1, bk, "a slab has columns"),
+            (1, k_parts, "K is one part at least"),
         ])
+    }
+
+    /// Slabs along `k`.
+    pub(super) fn slabs(&self, k: u64) -> u64 {
+        k.div_ceil(u64::from(self.bk.max(1)))
     }
 }
 
@@ -83,18 +101,23 @@ const MOST_EXTENT: u32 = 4096;
 impl fmt::Display for Tile {
     /// Writes it for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; without a warp that is the whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bm, bn, bk, wm, wn, tm, tn } = self;
+        let Self { bm, bn, bk, wm, wn, tm, tn, k_parts } = self;
         write!(f, "{bm}×{bn}×{bk}")?;
         if (wm, wn) != (bm, bn) {
             write!(f, " in {wm}×{wn}")?;
         }
-        write!(f, " in {tm}×{tn}")
+        write!(f, " in {tm}×{tn}")?;
+        if *k_parts > 1 {
+            write!(f, " over {k_parts} parts of K")?;
+        }
+        Ok(())
     }
 }
 
 impl From<Tile> for String {
-    fn from(Tile { bm, bn, bk, wm, wn, tm, tn }: Tile) -> Self {
-        format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}")
+    fn from(Tile { bm, bn, bk, wm, wn, tm, tn, k_parts }: Tile) -> Self {
+        let tile = format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}");
+        if k_parts == 1 { tile } else { format!("{tile}/{k_parts}") }
     }
 }
 
@@ -104,8 +127,13 @@ impl FromStr for Tile {
     fn from_str(text: &str) -> Result<Self, String> {
         let extents: Result<Vec<u32>, _> = text.split(['x', '/']).map(str::parse).collect();
         let tile = match extents.as_deref() {
-            Ok(&[bm, bn, bk, wm, wn, tm, tn]) => Self { bm, bn, bk, wm, wn, tm, tn },
-            _ => return Err(format!("malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part")),
+            Ok(&[bm, bn, bk, wm, wn, tm, tn]) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1 },
+            Ok(&[bm, bn, bk, wm, wn, tm, tn, k_parts]) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts },
+            _ => {
+                return Err(format!(
+                    "malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part (and /4 for 4 parts of K)"
+                ));
+            }
         };
         // Demands the separators in their places and no signs or leading zeros: what is written is what was meant.
         if String::from(tile) != text {
@@ -152,26 +180,45 @@ impl BlockDivision {
         }
     }
 
-    /// Shared memory of a work-group, for elements of `dtype`.
-    pub(super) fn shared_bytes(self, tile: &Tile, dtype: DType) -> Bytes {
+    /// Shared memory of a work-group, for the elements and the layout of a case.
+    pub(super) fn shared_bytes(self, tile: &Tile, case: &CaseSpec) -> Bytes {
+        let CaseSpec { dtype, layout, .. } = *case;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp
         // in its place.
-        let slabs = |dtype: DType| {
-            let [rows_of_b, length_of_b] = if by_columns(dtype) { [bn, bk] } else { [bk, bn] };
-            bm * (bk * dtype.bytes() + 16) + rows_of_b * (length_of_b * dtype.bytes() + 16)
+        let slab = |rows: u64, length: u64, dtype: DType| rows * (length * dtype.bytes() + 16);
+        let along = |edge, dtype| slab(edge, bk, dtype);
+        let across = |edge, dtype| slab(bk, edge, dtype);
+        let slabs = || {
+            let a = if layout == Layout::Tn && !transposes(dtype) { across(bm, dtype) } else { along(bm, dtype) };
+            let b = if layout == Layout::Nt || transposes(dtype) { along(bn, dtype) } else { across(bn, dtype) };
+            a + b
         };
         let staged = || {
             let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
-            (bm / wm) * (bn / wn) * tm * (wn * dtype.of_product().bytes() + 16)
+            (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
         };
         Bytes(match self {
-            // A slab of A, padded by a quad as in `tiled`, and one of B.
-            Self::Columns | Self::Quads | Self::Warps => dtype.bytes().max(4) * bk * (bm + 4 + bn),
-            Self::Matrices(_) => slabs(dtype).max(staged()),
-            Self::Halves => (2 * slabs(DType::F16)).max(staged()),
+            // A slab of A, padded by a quad as in `tiled`, and one of B, padded where it is transposed.
+            Self::Columns | Self::Quads | Self::Warps => {
+                let padding = if layout == Layout::Nt { 4 } else { 0 };
+                dtype.bytes().max(4) * bk * (bm + 4 + bn + padding)
+            }
+            Self::Matrices(_) => slabs().max(staged()),
+            // The halves are of layout nn, whatever that of the operands.
+            Self::Halves => (2 * (along(bm, DType::F16) + across(bn, DType::F16))).max(staged()),
             Self::Block(_) => 0,
         })
+    }
+
+    /// Whether the model knows its pace well enough to choose a tile by.
+    pub(super) fn is_modelled(self, device: &DeviceInfo) -> bool {
+        device.kind != DeviceKind::Cpu && matches!(self, Self::Warps | Self::Matrices(Accumulator::Wide))
+    }
+
+    /// Whether its kernel can cut K into parts.
+    pub(super) fn cuts_k(self) -> bool {
+        matches!(self, Self::Warps | Self::Matrices(_) | Self::Halves)
     }
 
     /// The types of its parts, where these are cooperative matrices.
@@ -189,6 +236,19 @@ impl BlockDivision {
         matches!(self, Self::Matrices(_) | Self::Halves | Self::Block(_))
     }
 
+    /// Checks that K can be cut into the parts of a tile.
+    fn legal_parts(self, tile: &Tile, case: &CaseSpec) -> Result<(), String> {
+        let slabs = tile.slabs(Dims::from(case.size).k);
+        match tile.k_parts {
+            1 => Ok(()),
+            _ if !self.cuts_k() => Err("cuts K into parts, which the variant does not do".into()),
+            parts if u64::from(parts) > slabs => {
+                Err(format!("cuts K into more parts than there are slabs of it, {slabs}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that a kernel can be cut up like this for a case on `device`.
     ///
     /// # Errors
@@ -197,6 +257,7 @@ impl BlockDivision {
         tile.divides()?;
         let Tile { bm, bn, bk, tm, tn, .. } = *tile;
         let invocations = self.invocations(tile, case.subgroup_size(device));
+        self.legal_parts(tile, case)?;
         match self {
             Self::Columns => {}
             Self::Quads | Self::Warps => all_divide(&[
@@ -216,11 +277,17 @@ impl BlockDivision {
                     (shape.n, tn, "parts are the device's matrices, with as many columns"),
                     (tn, shape.n, "parts are the device's matrices, with as many columns"),
                     (shape.k, bk, "a slab consists of the device's matrices"),
-                    (piece, bk, "rows of A are moved 16 bytes at a time"),
-                    (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
+                    (piece, bk, "rows of a slab are moved 16 bytes at a time"),
                 ])?;
-                // What is moved by columns may leave some invocations idle.
-                if !by_columns(dtype) {
+                // What is transposed on its way may leave some invocations idle. Halves are of layout nn.
+                let layout = if self == Self::Halves { Layout::Nn } else { case.layout };
+                if layout != Layout::Tn || !transposes(dtype) {
+                    all_divide(&[
+                        (piece, bm, "rows of A are moved 16 bytes at a time"),
+                        (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
+                    ])?;
+                }
+                if layout == Layout::Nt || !transposes(dtype) {
                     all_divide(&[
                         (piece, bn, "rows of B are moved 16 bytes at a time"),
                         (invocations, bk * bn / piece, "the invocations must divide the pieces of a slab of B"),
@@ -241,7 +308,7 @@ impl BlockDivision {
                 limits.group_invocations
             ));
         }
-        let shared = self.shared_bytes(tile, case.dtype);
+        let shared = self.shared_bytes(tile, case);
         if shared > limits.shared_memory {
             return Err(format!("needs {shared} of shared memory; the device has {}", limits.shared_memory));
         }
@@ -249,9 +316,18 @@ impl BlockDivision {
     }
 }
 
-/// Whether `coopmat` keeps B by columns in shared memory: see `matmul-b-columns.glsl`.
-pub(super) fn by_columns(dtype: DType) -> bool {
+/// Whether `coopmat` transposes an operand whose rows lie across K on its way to shared memory: see
+/// `matmul-parcels.glsl`.
+pub(super) fn transposes(dtype: DType) -> bool {
     dtype == DType::I8
+}
+
+/// The type in which a product kernel stores its sums: that of C, but 32 bits for parts of K.
+pub(super) fn stored(dtype: DType, tile: &Tile) -> DType {
+    match (tile.k_parts, dtype) {
+        (1, _) | (_, DType::I8) => dtype.of_product(),
+        _ => DType::F32,
+    }
 }
 
 /// Elements in the 16 bytes that kernels with matrices move at a time.
@@ -262,7 +338,7 @@ pub(super) fn piece(dtype: DType) -> u64 {
 /// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest of
 /// those whose rows are whole pieces of 16 bytes, in which kernels move them. For a device without any, those of the
 /// first devices that had some, so that a case can say what is missing.
-pub(super) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
+pub(in crate::algorithms) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
     let piece = piece(dtype) as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {
@@ -284,7 +360,7 @@ pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, i
 }
 
 /// The tiles of a variant, the largest first.
-pub(super) struct Choice {
+pub(crate) struct Choice {
     /// How its kernel uses them.
     pub(super) division: BlockDivision,
     /// For GPUs.
@@ -303,7 +379,10 @@ const CORES: [u64; 2] = [132, 8];
 impl Choice {
     /// The tile of a case: the one it asks for, else the built-in one.
     pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        case.tile.unwrap_or_else(|| self.built_in(case, device))
+        match case.tile {
+            Some(algorithms::tile::Tile::Product(tile)) => tile,
+            _ => self.built_in(case, device),
+        }
     }
 
     /// The tiles for devices of this one's kind; where parts are cooperative matrices, with the device's own.
@@ -317,21 +396,30 @@ impl Choice {
         tiles.iter().map(move |tile| part.map_or(*tile, |part| Tile { tm: part.m, tn: part.n, ..*tile }))
     }
 
-    /// The largest tile within the device's limits whose work-groups keep the cores busy: until the busiest core is
-    /// done, no more than a quarter of all cores' time is idle. Without such a tile the smallest; where none is within
-    /// the limits, the last, which the check of the program then refuses. On an H100 this rule finds the blocks that a
-    /// search found at 512, 1024, 2048 and 4096.
-    pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        let [gpu, software] = CORES;
-        let cores = if device.kind == DeviceKind::Cpu { software } else { gpu };
+    /// The tile that should be the fastest by the [model](super::model), of those within the device's limits, where that knows the
+    /// kernel's pace. Elsewhere the largest whose work-groups keep the cores busy: until the busiest core is done, no more than a
+    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left. Where none
+    /// is within the limits, the last, which the check of the program then refuses.
+    pub(in crate::algorithms) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+        let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
+        if self.division.is_modelled(device) {
+            let ways = auto::ways(self, case, device);
+            let rank = |tile: &Tile| auto::rank(auto::time(self.division, tile, case, device), Some((*tile).into()));
+            let best = ways.iter().copied().filter(legal).min_by_key(rank);
+            return best.unwrap_or(ways[ways.len() - 1]);
+        }
+        let cores = CORES[usize::from(device.kind == DeviceKind::Cpu)];
         let dims = Dims::from(case.size);
         let busy = |tile: &Tile| {
             let blocks = tile.blocks(dims).iter().product::<u64>();
             4 * blocks >= 3 * blocks.div_ceil(cores) * cores
         };
         let tiles: Vec<Tile> = self.tiles(case.dtype, device).collect();
-        let fitting = || tiles.iter().filter(|tile| self.division.legal(tile, case, device).is_ok());
-        *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1])
+        let fitting = || tiles.iter().filter(|tile| legal(tile));
+        let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
+        let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
+        let parts = (cores / blocks).min(tile.slabs(dims.k) / 4).max(1);
+        if self.division.cuts_k() { tile.over(parts as u32) } else { tile }
     }
 }
 
@@ -343,9 +431,10 @@ mod tests {
     use crate::device::capability::CooperativeMatrix;
     use crate::device::capability::tests::software_device;
 
-    const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 };
+    const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 };
+    // Of a division that the model does not know.
     const CHOICE: Choice = Choice {
-        division: BlockDivision::Warps,
+        division: BlockDivision::Quads,
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
         software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
         bytes: &[],
@@ -409,13 +498,18 @@ mod tests {
         assert_eq!(text.parse(), Ok(LARGE));
         assert_eq!(LARGE.to_string(), "128×128×16 in 64×32 in 8×8");
         assert_eq!(Tile::flat([64, 64, 16], [8, 4]).to_string(), "64×64×16 in 8×4");
+        let parts = LARGE.over(12);
+        assert_eq!(String::from(parts).parse(), Ok(parts));
+        assert_eq!(parts.to_string(), "128×128×16 in 64×32 in 8×8 over 12 parts of K");
         for (text, expected) in [
             ("128x128x16", "write 128x128x16/64x32/8x8"),
             ("128x128x16/64x32/8x+8", "did you mean '128x128x16/64x32/8x8'?"),
             ("128/128x16x64x32/8x8", "did you mean"),
             ("128x128x16/48x32/8x8", "48 does not divide 128"),
-            ("4294967288x4294967288x8/8x8/8x8", "4294967288 is more than a work-group can hold"),
+            ("4294967288x4294967288x8/8x8/8x8", "4294967288 is more than a tile can have"),
             ("0x0x0/0x0/0x0", "0 does not divide 0"),
+            ("128x128x16/64x32/8x8/0", "1 does not divide 0"),
+            ("128x128x16/64x32/8x8/1", "did you mean '128x128x16/64x32/8x8'?"),
         ] {
             let error = text.parse::<Tile>().expect_err(text);
             assert!(error.contains(expected) && error.contains(text), "{error}");
@@ -428,7 +522,7 @@ mod tests {
         let legal = |tile: Tile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
         assert_eq!(legal(LARGE, &device), Ok(()));
         assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
-        assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, DType::F32), Bytes(16 * (132 + 128) * 4));
+        assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, &case(1)), Bytes(16 * (132 + 128) * 4));
         let error = |tile: Tile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
         let message = error(Tile { wm: 48, ..LARGE }, &device);
         assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");

@@ -1,14 +1,16 @@
 //! Products on matrix units.
 
 use super::Dims;
-use super::tile::{BlockDivision, Choice, Tile, block_shape, by_columns, matrix_shape, piece};
-use super::variants::{block_of, strips};
+use super::parts::{self, in_groups, number};
+use super::tile::{BlockDivision, Choice, Tile, block_shape, matrix_shape, piece, stored};
+use super::variants::{block_of, row_lengths, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
-use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Roundoff of an f16.
@@ -39,6 +41,15 @@ const WIDE: &[Tile] = &[
     matrices([64, 128, 32], [32, 32]),
     matrices([64, 64, 32], [32, 32]),
     matrices([32, 32, 32], [16, 16]),
+    matrices([16, 128, 64], [16, 32]),
+    matrices([32, 128, 64], [32, 32]),
+    matrices([32, 64, 64], [16, 32]),
+    matrices([64, 128, 64], [32, 64]),
+    matrices([64, 256, 32], [32, 64]),
+    matrices([128, 16, 64], [32, 16]),
+    matrices([128, 32, 64], [32, 32]),
+    matrices([128, 64, 64], [64, 32]),
+    matrices([64, 64, 64], [32, 32]),
 ];
 
 /// Tiles of `coopmat` for bytes. Half as much to fetch leaves room for blocks of half the size, of which a core holds
@@ -69,12 +80,17 @@ const NARROW: &[Tile] = &[
 
 /// A tile of matrices of 16×16, which a [`Choice`] replaces by the device's.
 const fn matrices([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2]) -> Tile {
-    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16 }
+    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1 }
+}
+
+/// The largest power of two of which `length` is a multiple, at most the elements of a piece.
+fn step(length: u64, dtype: DType) -> u32 {
+    1 << length.trailing_zeros().min(piece(dtype).ilog2())
 }
 
 /// The program of `coopmat`.
 pub(super) fn staged(
-    shader: &'static Shader,
+    shaders: &[&'static Shader],
     accumulator: Accumulator,
     case: &CaseSpec,
     device: &DeviceInfo,
@@ -83,13 +99,14 @@ pub(super) fn staged(
     let dims = Dims::from(case.size);
     let tile = choice.for_case(case, device);
     let shape = matrix_shape(case.dtype, accumulator, device);
-    let piece = piece(case.dtype);
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
-    let dispatch = block_of(shader, tile, invocations, dims, device)
-        .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(piece)))
-        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(if by_columns(case.dtype) { 4 } else { piece })));
-    let dispatch = in_matrices(dispatch, choice.division, tile, case, device);
-    Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, u64::from(shape.k)))
+    let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
+    let product = |shader| {
+        let dispatch = block_of(shader, tile, invocations, dims, device).constant("A_STEP", a).constant("B_STEP", b);
+        Program::single(in_matrices(dispatch, choice.division, tile, case, device))
+    };
+    let allowance = allowance(accumulator, case.dtype, dims, u64::from(shape.k));
+    parts::program(shaders, tile, case, device, product).allowing(allowance)
 }
 
 /// Adds what kernels share in which each sub-group has cooperative matrices: how the block is cut up, and the grid.
@@ -111,8 +128,8 @@ fn in_matrices(
         .constant("TM", shape.m)
         .constant("TN", shape.n)
         .constant("TK", shape.k)
-        .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(piece(case.dtype.of_product()))))
-        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .constant("C_STEP", step(dims.n, stored(case.dtype, &tile)))
+        .loops(parts::slabs(tile, dims.k))
         .matrix(shape)
 }
 
@@ -131,7 +148,8 @@ pub(super) fn whole(
     let inside = dims.m.is_multiple_of(u64::from(tile.bm))
         && dims.n.is_multiple_of(u64::from(tile.bn))
         && dims.k.is_multiple_of(u64::from(tile.bk));
-    let aligned = dims.k.is_multiple_of(piece) && dims.n.is_multiple_of(piece);
+    let [a, b] = row_lengths(case);
+    let aligned = [a, b, dims.n].iter().all(|length| length.is_multiple_of(piece));
     let dispatch = block_of(shader, tile, invocations, dims, device)
         .groups(strips(tile, dims, device))
         .subgroups_of(case.subgroup_size(device))
@@ -173,7 +191,7 @@ const PREPARING: u32 = 256;
 const SPAN: u32 = 1 << 14;
 /// The most that leaving out the products of low halves (2^−22), and rounding these (2^−21 for each operand, in
 /// whatever direction the device rounds), costs beside |A|·|B|.
-const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
+pub(in crate::algorithms) const SPLIT_LOSS: f64 = 1.25 / (1 << 20) as f64;
 
 /// An operand of `split`, with the buffers of its largest magnitude and its halves.
 struct Operand {
@@ -183,6 +201,8 @@ struct Operand {
     low: BufferId,
     rows: u64,
     columns: u64,
+    /// Whether its columns are stored one behind the other.
+    transposed: bool,
     /// Extents of its halves: whole slabs along K, whole blocks along N.
     padded_rows: u64,
     padded_columns: u64,
@@ -229,26 +249,16 @@ impl Operand {
         ];
         Dispatch::new(shader, &arguments)
             .constant("ALIGNED", u32::from(self.columns.is_multiple_of(4)))
+            .constant("TRANSPOSED", u32::from(self.transposed))
             .group_size([PREPARING, 1, 1])
             .groups(in_groups(pieces.div_ceil(u64::from(PREPARING)), device))
     }
 }
 
-/// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
-fn number(value: u64) -> Value {
-    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
-}
-
-/// The grid of `count` work-groups in one dimension, folded.
-fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
-    let groups = count.max(1);
-    let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
-    [groups.min(ROW_OF_GROUPS), y, z]
-}
-
 /// A and B of a product whose extents are padded to whole slabs and blocks: buffers 0 and 1, and of the scratch from 3 on
 /// their largest magnitudes, then their halves.
-fn operands(dims: Dims, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
+fn operands(case: &CaseSpec, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2] {
+    let dims = Dims::from(case.size);
     let left = Operand {
         matrix: BufferId(0),
         largest: BufferId(3),
@@ -256,6 +266,7 @@ fn operands(dims: Dims, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2
         low: BufferId(6),
         rows: dims.m,
         columns: dims.k,
+        transposed: case.layout == Layout::Tn,
         padded_rows: dims.m,
         padded_columns: padded_k,
         panel_columns: u64::from(tile.bk),
@@ -267,6 +278,7 @@ fn operands(dims: Dims, tile: Tile, padded_k: u64, padded_n: u64) -> [Operand; 2
         low: BufferId(8),
         rows: dims.k,
         columns: dims.n,
+        transposed: case.layout == Layout::Nt,
         padded_rows: padded_k,
         padded_columns: padded_n,
         panel_columns: padded_n,
@@ -281,10 +293,12 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     let padded_k = dims.k.next_multiple_of(u64::from(tile.bk));
     let padded_n = dims.n.next_multiple_of(u64::from(tile.bn));
     let (c, sums) = (BufferId(2), BufferId(9));
-    let [left, right] = operands(dims, tile, padded_k, padded_n);
-    let chunk = chunk_of(dims.k, u64::from(tile.bk));
+    let [left, right] = operands(case, tile, padded_k, padded_n);
+    let part = parts::slabs(tile, dims.k) * u64::from(tile.bk);
+    let chunk = chunk_of(dims.k.min(part), u64::from(tile.bk));
     // One chunk needs no memory between chunks; a buffer has an element at least.
-    let between = if dims.k <= chunk { 1 } else { dims.m.next_multiple_of(u64::from(tile.bm)) * padded_n };
+    let sums_of_all = || strips(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn);
+    let between = if dims.k.min(part) <= chunk { 1 } else { sums_of_all() };
     let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
     let mut program = Program {
         scratch: vec![
@@ -313,23 +327,27 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
         ("PIECES_OF_K", number(padded_k / PIECE)),
         ("PIECES_OF_N", number(padded_n / PIECE)),
     ];
-    let product = Dispatch::new(shaders[2], &arguments)
-        .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
-        .constant("BM", tile.bm)
-        .constant("BN", tile.bn)
-        .constant("BK", tile.bk)
-        .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
-    let product = in_matrices(product, SPLIT.division, tile, case, device);
+    let product = |shader| {
+        let arguments: Vec<_> = arguments.into_iter().chain(parts::argument(shader)).collect();
+        let product = Dispatch::new(shader, &arguments)
+            .group_size([SPLIT.division.invocations(&tile, case.subgroup_size(device)), 1, 1])
+            .constant("BM", tile.bm)
+            .constant("BN", tile.bn)
+            .constant("BK", tile.bk)
+            .constant("CHUNK", (chunk / u64::from(tile.bk)) as u32);
+        in_matrices(product, SPLIT.division, tile, case, device)
+    };
     let operands = [&left, &right];
     program.steps.extend(operands.map(|operand| Step::Fill { buffer: operand.largest, word: 0 }));
     program.steps.extend(operands.map(|operand| Step::Dispatch(operand.search(shaders[0], device))));
     program.steps.extend(operands.map(|operand| Step::Dispatch(operand.halve(shaders[1], device))));
-    program.steps.push(Step::Dispatch(product));
-    program
+    let preparing = program;
+    parts::program(&shaders[2..], tile, case, device, |shader| {
+        let mut program = preparing;
+        program.steps.push(Step::Dispatch(product(shader)));
+        program
+    })
 }
-
-/// Work-groups along x of a grid of one dimension that is folded.
-const ROW_OF_GROUPS: u64 = 1 << 15;
 
 /// The error that sums in f16 may have beyond that of sums in f32, where the device multiplies `k` rows at a time.
 ///
@@ -357,7 +375,7 @@ mod tests {
     fn a_product_whose_padded_operands_cannot_be_counted_is_refused() {
         let case = |size| CaseSpec::new(&MATMUL, size, DType::F32);
         let split = MATMUL.variant("split").expect("it is in the table");
-        let shaders = split.shaders(DType::F32).expect("it has f32");
+        let shaders = split.shaders(DType::F32, Layout::Nn).expect("it has f32");
         let device = software_device();
         for (size, long) in [
             (Size::Three(40_000, 107_374, 1024), Some("sums of chunks")),

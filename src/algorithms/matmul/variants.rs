@@ -1,9 +1,9 @@
 //! The variants of matmul. To add one, write a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
-use super::Dims;
 use super::tile::{BlockDivision, Choice, Tile};
-use super::units;
+use super::{Dims, gemv, parts, units};
 use crate::algorithms::{CaseSpec, Measures, Variant};
+use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value, fold};
 use crate::kernel::shaders::Shader;
@@ -120,7 +120,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: |shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
-            let dispatch = in_quads(lanes_of(shaders[0], tile, dims, device), dims).constant("TN", tile.tn);
+            let dispatch = in_quads(lanes_of(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
+            let dispatch = dispatch.constant("C_ALIGNED", in_fours(dims.n));
             Program::single(dispatch.loops(iterations(dims, tile)))
         },
     },
@@ -130,10 +131,10 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "register tiles in warp tiles, the next slab prefetched, no bank conflicts, a grid that suits the cache",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
         measures: Measures::Problem,
-        kernels: &["matmul/tiled"],
+        kernels: &["matmul/tiled", "matmul/tiled-parts", "matmul/sum-parts"],
         program: |shaders, case, device| {
-            let dims = Dims::from(case.size);
-            Program::single(tiled(shaders[0], TILED.for_case(case, device), dims, device))
+            let tile = TILED.for_case(case, device);
+            parts::program(shaders, tile, case, device, |shader| Program::single(tiled(shader, tile, case, device)))
         },
     },
     Variant {
@@ -142,8 +143,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "matrix units through cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
-        kernels: &["matmul/coopmat"],
-        program: |shaders, case, device| units::staged(shaders[0], Accumulator::Wide, case, device),
+        kernels: &["matmul/coopmat", "matmul/coopmat-parts", "matmul/sum-parts"],
+        program: |shaders, case, device| units::staged(shaders, Accumulator::Wide, case, device),
     },
     Variant {
         name: "coopmat-narrow",
@@ -151,8 +152,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "the same with sums in the 16 bits of the operands: less accurate, half the registers",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
-        kernels: &["matmul/coopmat-narrow"],
-        program: |shaders, case, device| units::staged(shaders[0], Accumulator::Narrow, case, device),
+        kernels: &["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"],
+        program: |shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device),
     },
     Variant {
         name: "coopmat2",
@@ -178,7 +179,13 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "f32 on the matrix units: each operand split into two f16, three of their products summed up in f32",
         source: "H. Ootomo, R. Yokota (2022), arXiv 2203.03341",
         measures: Measures::Problem,
-        kernels: &["matmul/split-largest", "matmul/split-halves", "matmul/split"],
+        kernels: &[
+            "matmul/split-largest",
+            "matmul/split-halves",
+            "matmul/split",
+            "matmul/split-parts",
+            "matmul/sum-parts",
+        ],
         program: units::split,
     },
     Variant {
@@ -201,8 +208,26 @@ pub(super) static VARIANTS: &[Variant] = &[
                 .constant("ROWS", rows)
                 .constant("QUADS", quads)
                 .loops(dims.k.div_ceil(4));
-            Program::single(in_quads(dispatch, dims))
+            Program::single(in_quads(dispatch, case))
         },
+    },
+    Variant {
+        name: "gemv",
+        aliases: &[],
+        summary: "at most 8 rows or columns of C: the other operand read once, 16 bytes at a time, K in parts",
+        source: "ours; see docs/matmul.md",
+        measures: Measures::Problem,
+        kernels: &["matmul/gemv-along", "matmul/gemv-across"],
+        program: |shaders, case, device| gemv::program(shaders, false, case, device),
+    },
+    Variant {
+        name: "gemv-texel",
+        aliases: &[],
+        summary: "the same for software devices: operands through texel views",
+        source: "measured on llvmpipe; see docs/matmul.md",
+        measures: Measures::Problem,
+        kernels: &["matmul/gemv-texel-along", "matmul/gemv-texel-across"],
+        program: |shaders, case, device| gemv::program(shaders, true, case, device),
     },
 ];
 
@@ -231,16 +256,25 @@ pub(super) static TILE_2D: Choice = Choice {
 pub(super) static TILED: Choice = Choice {
     division: BlockDivision::Warps,
     gpu: &[
-        Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
-        Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8 },
-        Tile { bm: 64, bn: 128, bk: 16, wm: 64, wn: 16, tm: 4, tn: 8 },
-        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4 },
-        Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4 },
-        Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4 },
+        Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 64, bn: 128, bk: 16, wm: 64, wn: 16, tm: 4, tn: 8, k_parts: 1 },
+        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 128, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
+        Tile { bm: 32, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 16, bn: 128, bk: 32, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 64, bn: 128, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 64, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 32, bk: 16, wm: 64, wn: 16, tm: 8, tn: 4, k_parts: 1 },
+        Tile { bm: 256, bn: 32, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 16, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
+        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
     ],
     software: &[
-        Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16 },
-        Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8 },
+        Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16, k_parts: 1 },
+        Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1 },
     ],
     bytes: &[],
 };
@@ -256,29 +290,47 @@ fn iterations(dims: Dims, tile: Tile) -> u64 {
 }
 
 /// The dispatch of `tiled` with this tile, which a search for the best one varies.
-fn tiled(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
-    in_quads(lanes_of(shader, tile, dims, device), dims)
+fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    let dims = Dims::from(case.size);
+    in_quads(lanes_of(shader, tile, dims, device), case)
+        .constant("C_ALIGNED", in_fours(dims.n))
         .constant("WM", tile.wm)
         .constant("WN", tile.wn)
         .constant("TN", tile.tn)
         .groups(strips(tile, dims, device))
         // Only the loop over slabs is not unrolled.
-        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .loops(parts::slabs(tile, dims.k))
 }
 
-/// The grid of work-groups in strips of block rows, which go through the columns of C together: see `tiled.comp`.
+/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `matmul-tiled.glsl`), the
+/// strips of one part of K after those of another.
 pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
     let [across, down] = tile.blocks(dims);
     // No wider than there are rows, and with as many strips as an axis of the grid takes.
-    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]));
-    [down.div_ceil(strips), across, strips]
+    let parts = u64::from(tile.k_parts.max(1));
+    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]) / parts).max(1);
+    [down.div_ceil(strips), across, strips * parts]
 }
 
 /// Tells a kernel which operands it can access four elements at a time: see `matmul-quads.glsl`.
-fn in_quads(dispatch: Dispatch, dims: Dims) -> Dispatch {
-    dispatch
-        .constant("A_ALIGNED", u32::from(dims.k.is_multiple_of(4)))
-        .constant("B_ALIGNED", u32::from(dims.n.is_multiple_of(4)))
+fn in_quads(dispatch: Dispatch, case: &CaseSpec) -> Dispatch {
+    let [a, b] = row_lengths(case).map(in_fours);
+    dispatch.constant("A_ALIGNED", a).constant("B_ALIGNED", b)
+}
+
+/// Whether rows of so many elements are whole quads, as a constant.
+fn in_fours(length: u64) -> u32 {
+    u32::from(length.is_multiple_of(4))
+}
+
+/// The lengths of the rows of A and of B as they are stored.
+pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
+    let Dims { m, n, k } = Dims::from(case.size);
+    match case.layout {
+        Layout::Nn => [k, n],
+        Layout::Nt => [k, k],
+        Layout::Tn => [m, n],
+    }
 }
 
 /// A dispatch in which each work-group computes a block of C, with the constants that every tiled kernel has.
@@ -345,11 +397,8 @@ impl Grid {
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
         let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
         let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
-        Dispatch::new(shader, &arguments.into_iter().chain(views).collect::<Vec<_>>()).groups([
-            self.across.div_ceil(u64::from(width)),
-            y,
-            z,
-        ])
+        let arguments = arguments.into_iter().chain(views).chain(parts::argument(shader));
+        Dispatch::new(shader, &arguments.collect::<Vec<_>>()).groups([self.across.div_ceil(u64::from(width)), y, z])
     }
 }
 
@@ -387,8 +436,8 @@ mod tests {
         let shader = Shader::find("matmul/tiled", DType::F32).expect("it is in glsl/matmul");
         let tile = TILED.software[0];
         for m in [1, 64, 65, 512, 513, 100_000, 10_000_000] {
-            let dims = Dims { m, n: 200, k: 8 };
-            let [strip, across, strips] = tiled(shader, tile, dims, &device).groups;
+            let case = CaseSpec::new(&MATMUL, Size::Three(m, 200, 8), DType::F32);
+            let [strip, across, strips] = tiled(shader, tile, &case, &device).groups;
             let rows = m.div_ceil(u64::from(tile.bm));
             assert_eq!(across, 4);
             assert!(strip * strips >= rows && strip * strips - rows < strips, "{m}: {strips} strips of {strip}");
@@ -426,9 +475,9 @@ mod tests {
         for table in [&TILE_2D, &TILED] {
             for tile in table.gpu.iter().chain(table.software) {
                 assert_eq!(table.division.legal(tile, &case, &device), Ok(()), "{tile:?}");
-                let dispatch = tiled(shader, *tile, Dims { m: 1, n: 1, k: 1 }, &device);
+                let dispatch = tiled(shader, *tile, &case, &device);
                 let shared = Bytes(shader.shared_bytes(&dispatch.constants));
-                assert_eq!(shared, table.division.shared_bytes(tile, DType::F32), "{tile:?}");
+                assert_eq!(shared, table.division.shared_bytes(tile, &case), "{tile:?}");
             }
         }
         // The warps of a GPU's tiles are its sub-groups.

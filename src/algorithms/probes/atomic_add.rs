@@ -7,6 +7,7 @@ use super::{AtomicPattern, Exact, GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
@@ -23,6 +24,7 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     verify_size: Sweeps::same("64x1,2^12x2^12,2^12x64"),
     iterative: false,
     inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
     variants: &[Variant {
         name: "counters",
         aliases: &[],
@@ -50,7 +52,8 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
         },
     }],
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(Additions::new(case)?)),
 };
 

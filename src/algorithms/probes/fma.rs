@@ -12,6 +12,7 @@ use super::{GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -31,9 +32,11 @@ pub(crate) static FMA: Algorithm = Algorithm {
     verify_size: Sweeps::same("64,256,4096"),
     iterative: false,
     inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
     variants: VARIANTS,
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(Fma::new(case)?)),
 };
 

@@ -7,6 +7,7 @@ use super::{Exact, Operation, Quantity};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
@@ -24,6 +25,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     verify_size: Sweeps::same("1,2,33"),
     iterative: false,
     inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
     variants: &[
         Variant {
             name: "empty",
@@ -68,7 +70,8 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
         },
     ],
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
 };
 

@@ -10,6 +10,7 @@ use super::Quantity;
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
@@ -29,9 +30,11 @@ pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     verify_size: Sweeps::same("16x16x16,16x8x16,16x8x8,16x8x32,16x16x32"),
     iterative: false,
     inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
     variants: VARIANTS,
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(Products::new(case)?)),
 };
 

@@ -9,6 +9,7 @@ use crate::algorithms::input::{Input, generator};
 use crate::algorithms::probes::Pattern;
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
@@ -31,6 +32,7 @@ macro_rules! memory {
             verify_size: Sweeps::same(VERIFY),
             iterative: false,
             inputs: &[Input::Uniform],
+            layouts: &[Layout::Nn],
             variants: &[
                 Variant {
                     name: "vec4",
@@ -44,7 +46,8 @@ macro_rules! memory {
                 $($more,)?
             ],
             tunable: &[],
-            favourites: None,
+            candidates: None,
+            solution: None,
             problem: |case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?)),
         };
     )*};

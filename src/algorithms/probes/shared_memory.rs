@@ -7,6 +7,7 @@ use super::{Exact, GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
@@ -23,6 +24,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     verify_size: Sweeps::same("1,2,64"),
     iterative: false,
     inputs: &[Input::Uniform],
+    layouts: &[Layout::Nn],
     variants: &[Variant {
         name: "read",
         aliases: &[],
@@ -43,7 +45,8 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
         },
     }],
     tunable: &[],
-    favourites: None,
+    candidates: None,
+    solution: None,
     problem: |case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed })),
 };
 

@@ -46,7 +46,7 @@ fn test(named: &Named<'_>) -> Test {
         ending: match &case.outcome {
             Outcome::Measured(_) => Ending::Passed,
             Outcome::Rejected(_) => Ending::Failure(why()),
-            Outcome::Failed { .. } => Ending::Error(why()),
+            Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => Ending::Error(why()),
             Outcome::Skipped { .. } | Outcome::Interrupted => Ending::Skipped(why()),
         },
         facts,

@@ -5,12 +5,15 @@ use crate::algorithms::Variant;
 use crate::compare::paired::Round;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
-use crate::measure::timekeeper::State;
+use crate::measure::timekeeper::{State, warn_of_clock};
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
+
+/// The names of the sides.
+pub(crate) const SIDES: [&str; 2] = ["A", "B"];
 
 /// One side of a duel.
 pub struct Entrant {
@@ -34,24 +37,42 @@ impl Runner<'_> {
     ) -> ([Case; 2], Vec<Round>) {
         self.wake_canary();
         let mut desk = Desk::new(group);
-        let [mut a, mut b] = entrants.each_ref().map(|entrant| self.enter_one(&mut desk, entrant, sampling));
+        let [mut a, mut b] =
+            std::array::from_fn(|side| self.enter_one(&mut desk, SIDES[side], &entrants[side], sampling));
         self.workbench.pipelines.keep();
         let rounds = self.keeper.duel([&mut a.state, &mut b.state], sampling, decided);
         let mut cases = [a, b].map(Entry::finish);
+        let best = self.best_canary();
         for case in &mut cases {
-            self.keeper.warn_of_clock(&mut case.outcome);
+            warn_of_clock(best, &mut case.outcome);
         }
         (cases, rounds)
     }
 
-    /// The case of `entrant`, with its substitute in place of its kernel.
-    fn enter_one(&mut self, desk: &mut Desk<'_>, entrant: &Entrant, sampling: &Sampling) -> Entry {
+    /// The case of `entrant`, measured without another.
+    pub(crate) fn alone(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling) -> Case {
+        self.wake_canary();
+        // The desk keeps the buffers that are sampled.
+        let mut desk = Desk::new(group);
+        let mut entry = self.enter_one(&mut desk, SIDES[0], entrant, sampling);
+        self.keeper.sample(vec![&mut entry.state], sampling);
+        let mut case = entry.finish();
+        warn_of_clock(self.best_canary(), &mut case.outcome);
+        case
+    }
+
+    /// The case of `entrant`, with its substitute in place of its kernel. The witness knows it by `name`.
+    fn enter_one(&mut self, desk: &mut Desk<'_>, name: &str, entrant: &Entrant, sampling: &Sampling) -> Entry {
         let chosen = tuned::with_tile(desk.group, entrant.variant, &self.device.info, &self.tuned);
-        self.enter(desk, chosen, |runner, loaded, program| runner.prepare_entrant(loaded, program, entrant, sampling))
+        self.witness.on_device(name);
+        self.enter(desk, &chosen, |runner, loaded, program| {
+            runner.prepare_entrant(name, loaded, program, entrant, sampling)
+        })
     }
 
     fn prepare_entrant(
         &mut self,
+        name: &str,
         loaded: &LoadedProblem,
         program: &Program,
         entrant: &Entrant,
@@ -60,7 +81,7 @@ impl Runner<'_> {
         if let Some((shader, spirv)) = &entrant.substitute {
             self.workbench.pipelines.substitute(shader, spirv.clone());
         }
-        let state = self.prepare(loaded, program, sampling);
+        let state = self.prepare(name, loaded, program, sampling);
         self.workbench.pipelines.restore();
         state
     }

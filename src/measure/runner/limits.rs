@@ -1,13 +1,16 @@
 //! Measures the limits of a device: the probes as cases like any others, transfers and submissions directly.
 
 use super::{Observer, Runner};
-use crate::algorithms::CaseSpec;
+use crate::algorithms::{CaseSpec, Variant};
 use crate::basis::units::{Bytes, Nanos};
+use crate::device::capability::DeviceKind;
+use crate::measure::executor::{Executor, HostSide};
 use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, may_limit, plan};
-use crate::plan::CaseGroup;
+use crate::plan::{CaseGroup, PlannedRun};
 use crate::record::{Case, Outcome};
 use crate::stats::Summary;
 use crate::vulkan::VulkanError;
+use std::time::{Duration, Instant};
 
 /// Submissions whose median is the time from submission to completion.
 const SUBMISSIONS: usize = 200;
@@ -16,30 +19,64 @@ const TRANSFERS: usize = 10;
 /// Bytes of each copy.
 const TRANSFERRED: Bytes = Bytes(64 << 20);
 
+/// Host time after which a quick run on a software device begins no further probe: some take a hundred times as long as
+/// others.
+const QUICK: Duration = Duration::from_secs(8);
+
 /// The kind of cache file that keeps the limits.
 const KEPT: &str = "peak.json";
 /// The same under validation layers, which slow the host side down: such figures are nobody's limits.
 const KEPT_VALIDATED: &str = "peak-validated.json";
 
-impl Runner<'_> {
+impl dyn Executor + '_ {
     /// Measures the limits of the device and keeps them for later runs.
-    pub fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
-        let run = plan::run(&self.device.info, extent);
-        let cases = self.run(&run, observer);
-        let mut peak = Peak::new(&self.device.info, extent, jiff::Timestamp::now().to_string(), &cases);
+    pub(crate) fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
+        let run = plan::run(self.info(), extent);
+        let (cases, left_out) = match (extent, self.info().kind) {
+            // A GPU that waits for the host drops its clock, so it runs all of them in one go.
+            (Extent::Quick, DeviceKind::Cpu) => self.run_for(run, QUICK, observer),
+            _ => (self.run(&run, observer), vec![]),
+        };
+        let mut peak = Peak::new(self.info(), extent, jiff::Timestamp::now().to_string(), &cases);
         if extent == Extent::Full {
             self.measure_host_side(&mut peak);
         }
+        let whole = left_out.is_empty();
+        peak.missing.extend(left_out);
         // A probe that failed or was cut short may have a limit the next time.
-        if !cases.iter().any(|case| matches!(case.outcome, Outcome::Failed { .. } | Outcome::Interrupted)) {
+        let fleeting = |case: &Case| case.outcome == Outcome::Interrupted || case.outcome.failure().is_some();
+        if whole && !cases.iter().any(fleeting) {
             self.keep_peak(&peak);
         }
         peak
     }
 
+    /// Runs the cases of `run` group by group, the first in any case and others until `most` host time went by; those that
+    /// were left out are missing.
+    fn run_for(&mut self, run: PlannedRun, most: Duration, observer: &mut dyn Observer) -> (Vec<Case>, Vec<Missing>) {
+        let begun = Instant::now();
+        let (mut cases, mut missing): (Vec<Case>, _) = (vec![], vec![]);
+        for group in run.groups {
+            if !cases.is_empty() && begun.elapsed() >= most {
+                let left_out = |variant: &&Variant| Missing {
+                    case: group.id(variant).to_string(),
+                    reason: format!(
+                        "left out, for the quick run had taken {} on this slow device; `gpukern peak` waits for it, once",
+                        Nanos::from(most)
+                    ),
+                };
+                missing.extend(group.variants.iter().map(left_out));
+                continue;
+            }
+            let one = PlannedRun { devices: vec![], groups: vec![group], sampling: run.sampling, published: vec![] };
+            cases.extend(self.run(&one, observer));
+        }
+        (cases, missing)
+    }
+
     /// The limits kept of earlier runs, or a quick measurement of them.
-    pub fn peak(&mut self, observer: &mut dyn Observer) -> Peak {
-        let kept = self.cache.get(self.kept_as(), &self.device.info);
+    pub(crate) fn peak(&mut self, observer: &mut dyn Observer) -> Peak {
+        let kept = self.cache().get(self.kept_as(), self.info());
         let kept = kept.and_then(|json| serde_json::from_slice::<Peak>(&json).ok());
         match kept.filter(|peak| peak.schema == crate::peak::SCHEMA && !peak.figures.is_empty()) {
             Some(peak) => peak,
@@ -48,14 +85,14 @@ impl Runner<'_> {
     }
 
     /// Measures again, longer, the limits of cases that were faster than `peak` says is possible.
-    pub fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case], observer: &mut dyn Observer) {
+    pub(crate) fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case], observer: &mut dyn Observer) {
         let bounds = |group: &CaseGroup| {
             let CaseSpec { size, dtype, .. } = group.spec;
             let found = || group.variants.iter().filter_map(move |variant| variant.limit(size, dtype));
             let limits = doubted.iter().filter_map(|case| Some((case.share?.limit, case.computed_in().dtype)));
             limits.into_iter().any(|(limit, dtype)| found().any(|quantity| may_limit(quantity, limit, dtype)))
         };
-        let run = plan::again(&self.device.info, bounds);
+        let run = plan::again(self.info(), bounds);
         for case in self.run(&run, observer) {
             peak.add_case(&case);
         }
@@ -63,35 +100,125 @@ impl Runner<'_> {
     }
 
     fn kept_as(&self) -> &'static str {
-        if self.device.validated() { KEPT_VALIDATED } else { KEPT }
+        if self.validated() { KEPT_VALIDATED } else { KEPT }
     }
 
     fn keep_peak(&self, peak: &Peak) {
         if let Ok(json) = serde_json::to_vec(peak) {
-            self.cache.put(self.kept_as(), &self.device.info, &json);
+            self.cache().put(self.kept_as(), self.info(), &json);
         }
     }
 
     fn measure_host_side(&mut self, peak: &mut Peak) {
+        let HostSide { submissions, uploads, downloads } = self.host_side();
         let quantity = Quantity::Latency { of: Operation::SubmitToWait };
-        add(peak, quantity, self.workbench.submissions(SUBMISSIONS), |time| time.0);
-        for (direction, times) in [
-            (Direction::Upload, self.workbench.uploads(TRANSFERRED, TRANSFERS)),
-            (Direction::Download, self.workbench.downloads(TRANSFERRED, TRANSFERS)),
-        ] {
+        add(peak, quantity, submissions, |time| time.0);
+        for (direction, times) in [(Direction::Upload, uploads), (Direction::Download, downloads)] {
             let rate = |time: Nanos| TRANSFERRED.0 as f64 / time.seconds();
             add(peak, Quantity::Transfer { direction }, times, rate);
         }
     }
 }
 
-fn add(peak: &mut Peak, quantity: Quantity, times: Result<Vec<Nanos>, VulkanError>, figure: impl Fn(Nanos) -> f64) {
+impl Runner<'_> {
+    /// Times what the host does with the device beside running kernels.
+    pub(crate) fn host_side(&mut self) -> HostSide {
+        let text = |error: VulkanError| error.to_string();
+        HostSide {
+            submissions: self.workbench.submissions(SUBMISSIONS).map_err(text),
+            uploads: self.workbench.uploads(TRANSFERRED, TRANSFERS).map_err(text),
+            downloads: self.workbench.downloads(TRANSFERRED, TRANSFERS).map_err(text),
+        }
+    }
+}
+
+fn add(peak: &mut Peak, quantity: Quantity, times: Result<Vec<Nanos>, String>, figure: impl Fn(Nanos) -> f64) {
     let case = "measured directly".to_string();
     match times.map(|times| Summary::of(&times)) {
         Ok(Some(Summary { min, median, .. })) => {
             peak.add(Figure { quantity, best: figure(min), median: figure(median), case });
         }
         Ok(None) => {}
-        Err(error) => peak.missing.push(Missing { case: format!("{quantity:?}"), reason: error.to_string() }),
+        Err(error) => peak.missing.push(Missing { case: format!("{quantity:?}"), reason: error }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::Candidate;
+    use crate::compare::paired::Round;
+    use crate::device::cache::CacheFolder;
+    use crate::device::capability::DeviceInfo;
+    use crate::device::capability::tests::software_device;
+    use crate::measure::executor::{Explained, unmeasured};
+    use crate::measure::runner::tune::Question;
+    use crate::measure::runner::{Entrant, Silent};
+    use crate::plan::Sampling;
+    use crate::tuning::search::{Found, Fruitless};
+    use crate::tuning::tuned::{self, Tuned};
+
+    /// A device that takes so long for each group.
+    struct Slow(DeviceInfo, CacheFolder, Duration);
+
+    impl Executor for Slow {
+        fn info(&self) -> &DeviceInfo {
+            &self.0
+        }
+
+        fn validated(&self) -> bool {
+            false
+        }
+
+        fn cache(&self) -> &CacheFolder {
+            &self.1
+        }
+
+        fn run(&mut self, run: &PlannedRun, _: &mut dyn Observer) -> Vec<Case> {
+            let cases = run.groups.iter().flat_map(|group| {
+                std::thread::sleep(self.2);
+                let chosen = tuned::choose(group, &self.0, &Tuned::none()).into_iter();
+                let outcome = || Outcome::Skipped { reason: "a script".into() };
+                chosen.map(|chosen| unmeasured(group, &chosen, &self.0, outcome())).collect::<Vec<_>>()
+            });
+            cases.collect()
+        }
+
+        fn tune(&mut self, _: Question<'_>) -> Result<Option<Found>, Fruitless> {
+            Ok(None)
+        }
+
+        fn duel(
+            &mut self,
+            _: &CaseGroup,
+            _: &[Entrant; 2],
+            _: &Sampling,
+            _: &mut dyn FnMut(&[Round]) -> bool,
+        ) -> ([Case; 2], Vec<Round>) {
+            unreachable!("limits are no duel")
+        }
+
+        fn explain(&mut self, _: &CaseGroup, _: &[Candidate]) -> Result<Explained, String> {
+            unreachable!("limits are not explained")
+        }
+
+        fn host_side(&mut self) -> HostSide {
+            HostSide::missing("a script")
+        }
+    }
+
+    #[test]
+    fn a_quick_run_on_a_slow_device_ends_and_says_what_it_left_out() {
+        let run = || plan::run(&software_device(), Extent::Quick);
+        let all: usize = run().groups.iter().map(CaseGroup::cases).sum();
+        for (most, some_left_out) in [(Duration::from_millis(45), true), (Duration::from_secs(60), false)] {
+            let mut slow = Slow(software_device(), CacheFolder::none(), Duration::from_millis(20));
+            let executor: &mut dyn Executor = &mut slow;
+            let (cases, missing) = executor.run_for(run(), most, &mut Silent);
+            assert_eq!(cases.len() + missing.len(), all, "each is there or missing");
+            assert_eq!(missing.is_empty(), !some_left_out, "{missing:?}");
+            assert!(missing.iter().all(|missing| missing.reason.contains("left out, for the quick run had taken 45")));
+            assert!(!cases.is_empty() && (!some_left_out || cases.len() < all), "{} of {all}", cases.len());
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Takes the cases of a plan through a device: skip, verify, warm up, sample.
 
 mod duel;
+mod explain;
+mod forecast;
 mod limits;
 pub(crate) mod tune;
 
@@ -12,16 +14,19 @@ use crate::device::clock::ClockSource;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
 use crate::measure::sampling;
-use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified};
+use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench};
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
 use crate::record::{Case, Conditions, Measured, Outcome, Sample, Verification};
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
-pub(crate) use duel::Entrant;
+pub(crate) use duel::{Entrant, SIDES};
+use forecast::Forecasts;
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// An observer of a run, told of each step.
 pub trait Observer {
@@ -40,8 +45,24 @@ pub(crate) struct Silent;
 
 impl Observer for Silent {}
 
+/// A witness of what is on the device: should the process die there, someone else is to know.
+pub trait Witness {
+    /// Called with the id of the case whose work comes next, or the tile's name in a search.
+    fn on_device(&self, _: &str) {}
+    /// Called when the device is lost: nothing more can be done with it in this process.
+    fn lost(&self, _: &str) {}
+}
+
+/// A witness who tells nobody.
+pub(crate) struct Nobody;
+
+impl Witness for Nobody {}
+
+/// Time that a run may take, unless one is asked to wait longer.
+const MOST_RUN: Duration = Duration::from_secs(60);
+
 /// Whether correct cases are timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timing {
     /// Verify, warm up and sample.
     Sample,
@@ -57,6 +78,12 @@ pub struct Runner<'a> {
     cache: CacheFolder,
     keeper: Timekeeper<'a>,
     tuned: Tuned,
+    witness: Rc<dyn Witness>,
+    forecasts: Forecasts,
+    /// Time that a run may take; what is foretold to take longer is skipped.
+    max_run: Duration,
+    /// Device time of the run that was verified last.
+    last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one has to bring its clock up.
     warm: bool,
 }
@@ -66,18 +93,31 @@ type Planned = Result<Program, String>;
 
 /// A program on a device, ready to be timed.
 struct Recorded {
+    /// The name that the witness knows it by.
+    name: String,
+    witness: Rc<dyn Witness>,
     sampler: Sampler,
     kernels: Vec<CompiledKernel>,
 }
 
 impl Timed for Recorded {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
-        self.sampler.sample().map_err(|error| error.to_string())
+        self.witness.on_device(&self.name);
+        self.sampler.sample().map_err(|error| told(self.witness.as_ref(), &error))
     }
 
     fn repeats(&self) -> u32 {
         self.sampler.repeats
     }
+}
+
+/// The text of `error`, which the witness is told of if it means that the device is lost.
+fn told(witness: &dyn Witness, error: &VulkanError) -> String {
+    let text = error.to_string();
+    if error.is_loss() {
+        witness.lost(&text);
+    }
+    text
 }
 
 /// A case of a group on its way through the device.
@@ -117,8 +157,8 @@ impl<'a> Desk<'a> {
     }
 
     /// Loads the problem, unless it is on the device already.
-    fn load(&mut self, workbench: &mut Workbench) -> Result<&LoadedProblem, String> {
-        let load = || workbench.load(self.problem.as_ref()).map_err(|error| error.to_string());
+    fn load(&mut self, workbench: &mut Workbench, witness: &dyn Witness) -> Result<&LoadedProblem, String> {
+        let load = || workbench.load(self.problem.as_ref()).map_err(|error| told(witness, &error));
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
     }
 }
@@ -144,6 +184,10 @@ impl<'a> Runner<'a> {
             cache: cache.clone(),
             keeper,
             tuned: Tuned::none(),
+            witness: Rc::new(Nobody),
+            forecasts: Forecasts::default(),
+            max_run: MOST_RUN,
+            last_run: None,
             warm: false,
         })
     }
@@ -153,22 +197,50 @@ impl<'a> Runner<'a> {
         self.tuned = tuned;
     }
 
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.device.info
+    }
+
+    pub(crate) fn validated(&self) -> bool {
+        self.device.validated()
+    }
+
+    pub(crate) fn cache(&self) -> &CacheFolder {
+        &self.cache
+    }
+
+    /// The best time of the canary, if it ran.
+    pub(crate) fn best_canary(&self) -> Option<Nanos> {
+        self.keeper.canary().map(Canary::best)
+    }
+
+    /// Lets the canary run, to see whether the device runs anything.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn prove(&mut self) -> Result<(), String> {
+        self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache)?);
+        Ok(())
+    }
+
+    /// Lets a run take so long.
+    pub fn wait_for_runs_of(&mut self, max_run: Duration) {
+        self.max_run = max_run;
+    }
+
+    /// Lets `witness` know what is on the device.
+    pub fn watched_by(&mut self, witness: Rc<dyn Witness>) {
+        self.witness = witness;
+    }
+
+    /// The text of `error`.
+    fn reason(&self, error: &VulkanError) -> String {
+        told(self.witness.as_ref(), error)
+    }
+
     /// The workbench, for tests that swap in broken kernels.
     pub fn workbench(&mut self) -> &mut Workbench {
         &mut self.workbench
-    }
-
-    /// The cases of `run` that this device cannot run, each with the reason, in plan order.
-    #[must_use]
-    pub fn skipped(&self, run: &PlannedRun) -> Vec<(CaseId, String)> {
-        run.groups_on(self.device.info.kind)
-            .flat_map(|group| self.choose(group).into_iter().map(move |chosen| (group, chosen)))
-            .filter_map(|(group, chosen)| {
-                let problem = (group.algorithm.problem)(&group.spec).ok()?;
-                let reason = self.plan(&chosen, problem.as_ref()).err()?;
-                Some((group.id(chosen.variant), reason))
-            })
-            .collect()
     }
 
     fn choose(&self, group: &CaseGroup) -> Vec<Chosen> {
@@ -189,14 +261,19 @@ impl<'a> Runner<'a> {
         if let Some(canary) = self.keeper.canary() {
             canary.keep(&self.cache, &self.device.info);
         }
+        // The canary's best may have come later.
+        let best = self.best_canary();
         for case in &mut cases {
-            self.keeper.warn_of_clock(&mut case.outcome);
+            warn_of_clock(best, &mut case.outcome);
         }
         cases
     }
 
-    /// Compiles the kernels of `run` before any is measured: a device that waits for a compiler drops its clock.
+    /// Compiles the kernels of `run` before any is timed: a device that waits for a compiler drops its clock.
     fn compile(&mut self, run: &PlannedRun) {
+        if self.timing == Timing::VerifyOnly {
+            return;
+        }
         for group in run.groups_on(self.device.info.kind) {
             let Ok(problem) = (group.algorithm.problem)(&group.spec) else { continue };
             for chosen in self.choose(group) {
@@ -204,6 +281,7 @@ impl<'a> Runner<'a> {
                     return;
                 }
                 if let Ok(program) = self.plan(&chosen, problem.as_ref()) {
+                    self.witness.on_device(&group.id(chosen.variant).to_string());
                     // A pipeline that cannot be made fails its case later, where the error is recorded.
                     let _ = self.workbench.pipelines.prepare(&program);
                 }
@@ -213,6 +291,7 @@ impl<'a> Runner<'a> {
 
     fn wake_canary(&mut self) {
         if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
+            self.witness.on_device("canary");
             // A device that cannot run it fails the cases too, where the error is recorded.
             self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
         }
@@ -222,13 +301,23 @@ impl<'a> Runner<'a> {
         let mut desk = Desk::new(group);
         let mut entries: Vec<Entry> = vec![];
         for chosen in self.choose(group) {
-            observer.begin(&group.id(chosen.variant).to_string());
-            let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(loaded, program, sampling);
-            entries.push(self.enter(&mut desk, chosen, prepare));
+            let name = group.id(chosen.variant).to_string();
+            observer.begin(&name);
+            self.witness.on_device(&name);
+            let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
+            let entry = self.enter(&mut desk, &chosen, prepare);
+            // What has its outcome is told at once: whatever happens to the others, it is not lost.
+            if let State::Ended(outcome) = &entry.state {
+                observer.end(&Case { outcome: outcome.clone(), ..entry.case.clone() });
+            }
+            entries.push(entry);
         }
+        let told: Vec<_> = entries.iter().map(|entry| matches!(entry.state, State::Ended(_))).collect();
         self.keeper.sample(entries.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
-        let cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
-        for case in &cases {
+        let mut cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
+        let best = self.best_canary();
+        for (case, _) in cases.iter_mut().zip(told).filter(|(_, told)| !told) {
+            warn_of_clock(best, &mut case.outcome);
             observer.end(case);
         }
         cases
@@ -238,38 +327,51 @@ impl<'a> Runner<'a> {
     fn enter(
         &mut self,
         desk: &mut Desk<'_>,
-        chosen: Chosen,
+        chosen: &Chosen,
         prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> Result<State<Recorded>, VulkanError>,
     ) -> Entry {
-        let planned = self.plan(&chosen, desk.problem.as_ref());
+        let planned = self.plan(chosen, desk.problem.as_ref());
         let (group, index) = (desk.group, self.device.info.index);
         let mut case = Case::new(group, chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
         let note = planned.as_ref().ok().and_then(|program| program.note);
-        case.notes = note.map(String::from).into_iter().chain(chosen.notes).chain(desk.problem.warnings()).collect();
+        case.notes =
+            note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(desk.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
         let state = match planned {
             Err(reason) => State::Ended(Outcome::Skipped { reason }),
             Ok(_) if self.keeper.interrupted() => State::Ended(Outcome::Interrupted),
-            Ok(program) => match desk.load(&mut self.workbench) {
-                Ok(loaded) => prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&error)),
-                Err(error) => State::failed(&error),
+            Ok(program) => match self.too_long(chosen, desk.problem.as_ref()) {
+                Some(reason) => State::Ended(Outcome::Skipped { reason }),
+                None => match desk.load(&mut self.workbench, self.witness.as_ref()) {
+                    Ok(loaded) => {
+                        prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&self.reason(&error)))
+                    }
+                    Err(error) => State::failed(&error),
+                },
             },
         };
+        if let Some(time) = self.last_run.take() {
+            let kind = (chosen.algorithm.name, chosen.variant.name, chosen.spec.dtype);
+            self.forecasts.note(kind, desk.problem.work(), time);
+        }
         Entry { case, state }
     }
 
     /// Verifies a variant and warms it up.
     fn prepare(
         &mut self,
+        name: &str,
         loaded: &LoadedProblem,
         program: &Program,
         sampling: &Sampling,
     ) -> Result<State<Recorded>, VulkanError> {
         let verified = self.workbench.verify(loaded, program)?;
+        self.last_run = Some(verified.time);
         let mut phases = verified.phases;
         phases.device = verified.time;
         let verification = match verified.check {
-            Err(error) => return Ok(State::failed(&error)),
+            // The device did as it was told: there is no answer in the data.
+            Err(reason) => return Ok(State::Ended(Outcome::Rejected(Verification::without_answer(reason)))),
             Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
             Ok(check) => Verification::from(check),
         };
@@ -279,7 +381,7 @@ impl<'a> Runner<'a> {
         }
         let usual = if self.warm { sampling::MOST_WARM_UP } else { sampling::MOST_FIRST_WARM_UP };
         self.warm = true;
-        let recorded = self.recorded(loaded, program, verified.time, sampling)?;
+        let recorded = self.recorded(name, loaded, program, verified.time, sampling)?;
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
         let recount = |recorded: &mut Recorded, run: Nanos| {
@@ -293,13 +395,15 @@ impl<'a> Runner<'a> {
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
     fn recorded(
         &mut self,
+        name: &str,
         loaded: &LoadedProblem,
         program: &Program,
         one_run: Nanos,
         sampling: &Sampling,
     ) -> Result<Recorded, VulkanError> {
         let sampler = self.workbench.sampler(loaded, program, one_run, sampling)?;
-        Ok(Recorded { sampler, kernels: self.workbench.pipelines.kernels(program)? })
+        let (name, witness) = (name.to_string(), Rc::clone(&self.witness));
+        Ok(Recorded { name, witness, sampler, kernels: self.workbench.pipelines.kernels(program)? })
     }
 }
 

@@ -2,7 +2,7 @@
 //! best run against the built-in one in turns.
 
 use super::Runner;
-use crate::algorithms::matmul::{Tile, Tunable};
+use crate::algorithms::tile::{Tile, Tunable};
 use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -11,8 +11,9 @@ use crate::measure::timekeeper::State;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::Sampling;
 use crate::tuning::search::{Found, Fruitless, Refusal, Search};
-use crate::tuning::tuned;
+use crate::tuning::tuned::{self, Chosen};
 use crate::vulkan::VulkanError;
+use std::fmt;
 use std::time::Duration;
 
 /// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
@@ -35,6 +36,8 @@ pub struct Question<'a> {
     pub spec: CaseSpec,
     /// A tile that an earlier search found, so that this one ends with nothing worse.
     pub kept: Option<Tile>,
+    /// Tiles to leave out: their processes died.
+    pub avoid: Vec<Tile>,
     /// Host time to spend.
     pub budget: Duration,
     /// Seed of the order in which tiles are tried.
@@ -79,6 +82,15 @@ enum Who {
     Rule(&'static str),
 }
 
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tile(tile) => write!(f, "{tile}"),
+            Self::Rule(name) => f.write_str(name),
+        }
+    }
+}
+
 /// A participant of the run-off, and its median there.
 struct Finalist {
     who: Who,
@@ -107,10 +119,11 @@ impl Runner<'_> {
     }
 
     /// The device time of the first run of a candidate, if its answer is right.
-    fn verify_tile(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Nanos, Refusal> {
+    fn verify_tile(&mut self, loaded: &LoadedProblem, tile: Tile, program: &Program) -> Result<Nanos, Refusal> {
+        self.witness.on_device(&tile.to_string());
         let prepared = self.workbench.pipelines.prepare(program);
         let verified = prepared.and_then(|()| self.workbench.verify(loaded, program));
-        let verified = verified.map_err(|error| Refusal::Failed(error.to_string()))?;
+        let verified = verified.map_err(|error| Refusal::Failed(self.reason(&error)))?;
         match verified.check {
             Ok(check) if check.passes() => Ok(verified.time),
             Ok(check) => Err(Refusal::Rejected(check.worst)),
@@ -122,16 +135,17 @@ impl Runner<'_> {
     fn time_tile(
         &mut self,
         loaded: &LoadedProblem,
-        Candidate { program, first_run, .. }: &Candidate,
+        Candidate { tile, program, first_run }: &Candidate,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
         let sampling = Sampling::default();
         // A warm-up: the verified run may have included compilation, and this one finds the caches of others.
         let failed = |error: VulkanError| error.to_string();
-        let mut recorded = self.recorded(loaded, program, *first_run, &sampling).map_err(failed)?;
+        let name = tile.to_string();
+        let mut recorded = self.recorded(&name, loaded, program, *first_run, &sampling).map_err(failed)?;
         let Some(heat) = self.keeper.heat(&mut recorded, best)? else { return Ok(None) };
-        let mut recorded = self.recorded(loaded, program, heat, &sampling).map_err(failed)?;
+        let mut recorded = self.recorded(&name, loaded, program, heat, &sampling).map_err(failed)?;
         self.keeper.race(&mut recorded, heat, best, until)
     }
 
@@ -141,7 +155,8 @@ impl Runner<'_> {
         let share = (time / (2 * finalists.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
         let prepare = |finalist: &Finalist| {
-            self.prepare(loaded, &finalist.program, &sampling).unwrap_or_else(|error| State::failed(&error))
+            self.prepare(&finalist.who.to_string(), loaded, &finalist.program, &sampling)
+                .unwrap_or_else(|error| State::failed(&error))
         };
         let mut states: Vec<_> = finalists.iter().map(prepare).collect();
         self.keeper.sample(states.iter_mut().collect(), &sampling);
@@ -157,6 +172,7 @@ impl<'a> Hunt<'a> {
     /// Loads the problem, if the device can run the case.
     fn new(runner: &mut Runner<'_>, question: Question<'a>) -> Result<Self, Fruitless> {
         let Question { algorithm, tunable, spec, kept, budget, seed, .. } = question;
+        let wanted = |tile: &Tile| !question.avoid.contains(tile);
         let begun = runner.keeper.time().now();
         let info = runner.device.info.clone();
         let variant = algorithm.variant(tunable.variant)?;
@@ -164,12 +180,18 @@ impl<'a> Hunt<'a> {
         // The reason that keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
+        let chosen = Chosen { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
+        if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
+            return Err(Fruitless::Unsupported(reason));
+        }
         runner.wake_canary();
-        let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(error.to_string()))?;
-        let space = tunable.space(&spec, &info);
+        let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(runner.reason(&error)))?;
+        let space = algorithm.tiles(tunable, &spec, &info);
         let size = space.len();
         // The kept tile comes first of all: cut off right behind it, the search ends with nothing worse.
-        let first: Vec<_> = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4)).collect();
+        let first = kept.into_iter().chain([built_in]).chain(space.iter().copied().take(4));
+        let first: Vec<_> = first.filter(wanted).collect();
+        let space = space.into_iter().filter(wanted).collect();
         Ok(Self {
             question,
             variant,
@@ -225,15 +247,15 @@ impl<'a> Hunt<'a> {
         let mut exhausted = true;
         while self.tally.tried == 0 || (round.len() < most && !self.left(runner).is_zero()) {
             let dearest = left.as_secs_f64() / self.cost;
-            let affordable = |tile: &Tile| best.is_none() || code(*tile) <= dearest;
+            let affordable = |tile: &Tile| best.is_none() || tile.code() <= dearest;
             let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
             exhausted = false;
             let Ok(program) = self.program(tile) else { continue };
             (self.question.progress)(tile, best);
             self.tally.tried += 1;
             let start = runner.keeper.time().now();
-            let verified = runner.verify_tile(&self.loaded, &program);
-            self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / code(tile));
+            let verified = runner.verify_tile(&self.loaded, tile, &program);
+            self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / tile.code());
             match verified {
                 Ok(first_run) => round.push(Candidate { tile, program, first_run }),
                 Err(refusal) => self.tally.refused.push((tile, refusal)),
@@ -306,7 +328,7 @@ impl Tally {
             Who::Rule(_) => None,
         };
         let rule = |finalist: &Finalist| match finalist.who {
-            Who::Rule(name) => Some((name, finalist.median?)),
+            Who::Rule(name) => Some((name.to_string(), finalist.median?)),
             Who::Tile(_) => None,
         };
         let mut ranked: Vec<_> = finalists.iter().filter_map(tile).collect();
@@ -344,17 +366,12 @@ fn time_of(tile: Tile, timed: &[(Tile, Nanos)]) -> Option<Nanos> {
     timed.iter().find(|(other, _)| *other == tile).map(|(_, time)| *time)
 }
 
-/// Unrolled multiply-adds of a kernel with this tile: what its compilation takes time for.
-fn code(tile: Tile) -> f64 {
-    f64::from(tile.bk) * f64::from(tile.tm) * f64::from(tile.tn)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BUILT_IN: Tile = Tile::flat([64, 64, 8], [4, 4]);
-    const OTHER: Tile = Tile::flat([128, 64, 8], [4, 4]);
+    const BUILT_IN: Tile = Tile::Columns(64);
+    const OTHER: Tile = Tile::Columns(128);
 
     fn finalist(who: Who, median: Option<f64>) -> Finalist {
         Finalist { who, program: Program::default(), median: median.map(Nanos) }
@@ -390,7 +407,7 @@ mod tests {
         let finalists = [finalist(Who::Tile(OTHER), Some(50.0)), finalist(Who::Rule("texel"), Some(10.0))];
         let found = tally(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &finalists).expect("not fruitless");
         let found = found.expect("a tile");
-        assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel", Nanos(10.0)))));
+        assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
     }
 
     #[test]

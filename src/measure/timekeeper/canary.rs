@@ -127,7 +127,7 @@ impl Canary {
     }
 
     /// The best reading so far: what the others are compared with.
-    pub(super) fn best(&self) -> Nanos {
+    pub(crate) fn best(&self) -> Nanos {
         self.best
     }
 }

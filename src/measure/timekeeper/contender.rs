@@ -40,6 +40,10 @@ pub(crate) struct Contender<T> {
     /// Host time spent in turns.
     spent: Duration,
     done: bool,
+    /// Samples that were dropped because the process was stopped meanwhile.
+    dropped: u32,
+    /// Host time of those.
+    lost: Duration,
     measured: Measured,
 }
 
@@ -63,7 +67,16 @@ impl<T: Timed> Contender<T> {
             conditions: Conditions::default(),
             phases,
         };
-        Self { timed, samples: vec![], times: vec![], spent: Duration::ZERO, done: false, measured }
+        Self {
+            timed,
+            samples: vec![],
+            times: vec![],
+            spent: Duration::ZERO,
+            done: false,
+            dropped: 0,
+            lost: Duration::ZERO,
+            measured,
+        }
     }
 
     /// Whether it has been sampled enough.
@@ -92,8 +105,9 @@ impl<T: Timed> Contender<T> {
             if let Some(pause) = sampling.pause {
                 time.sleep(pause);
             }
-            self.take()?;
-            match sampling::judge(&self.times, self.spent + time.since(start), sampling) {
+            self.take(time)?;
+            let spent = (self.spent + time.since(start)).saturating_sub(self.lost);
+            match sampling::judge(&self.times, spent, sampling) {
                 SamplingDecision::Continue => {}
                 SamplingDecision::Precise => self.done = true,
                 SamplingDecision::TimeUp => {
@@ -122,7 +136,7 @@ impl<T: Timed> Contender<T> {
                 self.measured.warnings.push(Warning::Interrupted);
                 return Ok(None);
             }
-            self.take()?;
+            self.take(time)?;
         }
         self.spent += time.since(start);
         Ok(Summary::of(&self.times[first..]).map(|summary| summary.median))
@@ -138,9 +152,18 @@ impl<T: Timed> Contender<T> {
         Ok(())
     }
 
-    fn take(&mut self) -> Result<(), String> {
+    /// Takes one sample. One during which the process stood still is dropped, for its time has that in it.
+    fn take(&mut self, time: &dyn Time) -> Result<(), String> {
+        // Whatever happened between samples is none of theirs.
+        time.went_on();
+        let start = time.now();
         let (sample, total) = self.timed.sample()?;
         self.measured.phases.device = self.measured.phases.device + total;
+        if time.went_on() {
+            self.dropped += 1;
+            self.lost += time.since(start);
+            return Ok(());
+        }
         self.samples.push(sample);
         self.times.push(sample.device);
         Ok(())
@@ -162,6 +185,9 @@ impl<T: Timed> Contender<T> {
     /// The measurement, and what was timed; `None` if it was interrupted before its first sample.
     pub(crate) fn finish(mut self) -> Option<(Measured, T)> {
         self.measured.summary = Summary::of(&self.times)?;
+        if self.dropped > 0 {
+            self.measured.warnings.push(Warning::Stopped { dropped: self.dropped });
+        }
         for sample in &mut self.samples {
             sample.outlier = self.measured.summary.is_outlier(sample.device);
         }

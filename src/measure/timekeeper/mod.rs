@@ -56,11 +56,16 @@ pub(crate) trait Time {
     fn sleep(&self, pause: Duration);
     /// Whether the user asked to stop.
     fn interrupted(&self) -> bool;
+    /// Whether the process was stopped and went on since this was last asked.
+    fn went_on(&self) -> bool;
     /// Time since an earlier [`Self::now`].
     fn since(&self, earlier: Duration) -> Duration {
         self.now().saturating_sub(earlier)
     }
 }
+
+/// Whether this process went on after a stop (SIGCONT after SIGSTOP or Ctrl-Z) since this was last looked at.
+pub(crate) static CONTINUED: AtomicBool = AtomicBool::new(false);
 
 /// The wall clock, and the user's interruption.
 struct WallTime<'a> {
@@ -79,6 +84,10 @@ impl Time for WallTime<'_> {
 
     fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn went_on(&self) -> bool {
+        CONTINUED.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -277,18 +286,19 @@ impl<'a> Timekeeper<'a> {
         let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
         Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz) }
     }
+}
 
-    /// Warns of a case around whose samples the canary changed, or was slower than at its best.
-    pub(crate) fn warn_of_clock(&self, outcome: &mut Outcome) {
-        let (Some(canary), Outcome::Measured(measured)) = (&self.canary, outcome) else { return };
-        let Some([before, after]) = measured.conditions.canary else { return };
-        let drift = after.0 / before.0;
-        if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
-            measured.warnings.push(Warning::Drift { ratio: drift });
-        }
-        let slow = before.0.min(after.0) / canary.best().0;
-        if slow > SLOW {
-            measured.warnings.push(Warning::SlowClock { ratio: slow });
-        }
+/// Warns of a case around whose samples the canary changed, or was slower than its `best`; once, however often.
+pub(crate) fn warn_of_clock(best: Option<Nanos>, outcome: &mut Outcome) {
+    let Outcome::Measured(measured) = outcome else { return };
+    let Some([before, after]) = measured.conditions.canary else { return };
+    measured.warnings.retain(|warning| !matches!(warning, Warning::Drift { .. } | Warning::SlowClock { .. }));
+    let drift = after.0 / before.0;
+    if !(1.0 / DRIFT..=DRIFT).contains(&drift) {
+        measured.warnings.push(Warning::Drift { ratio: drift });
+    }
+    let slow = best.map_or(1.0, |best| before.0.min(after.0) / best.0);
+    if slow > SLOW {
+        measured.warnings.push(Warning::SlowClock { ratio: slow });
     }
 }

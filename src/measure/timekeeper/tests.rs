@@ -15,6 +15,7 @@ const MS: f64 = 1e6;
 struct ScriptedTime {
     now: Rc<Cell<Duration>>,
     interrupted_at: Duration,
+    went_on: Rc<Cell<bool>>,
 }
 
 impl Time for ScriptedTime {
@@ -28,6 +29,10 @@ impl Time for ScriptedTime {
 
     fn interrupted(&self) -> bool {
         self.now.get() >= self.interrupted_at
+    }
+
+    fn went_on(&self) -> bool {
+        self.went_on.take()
     }
 }
 
@@ -55,7 +60,7 @@ impl Timed for Scripted<'_> {
 
 /// A timekeeper on a script, and its time.
 fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
-    let time = ScriptedTime { now: Rc::default(), interrupted_at };
+    let time = ScriptedTime { now: Rc::default(), interrupted_at, went_on: Rc::default() };
     (Timekeeper::by(time.clone()), time)
 }
 
@@ -161,7 +166,7 @@ fn a_canary_that_changes_while_a_case_is_sampled_marks_it() {
         let mut state = cold(run(&time, |_| MS), MS);
         keeper.sample(vec![&mut state], &Sampling::default());
         let mut outcome = Outcome::Measured(Box::new(measured(state)));
-        keeper.warn_of_clock(&mut outcome);
+        warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
         let Outcome::Measured(measured) = outcome else { panic!("measured") };
         assert_eq!(measured.conditions.canary, Some([Nanos(75e3), Nanos(75e3 * after)]));
         assert_eq!(measured.conditions.canary_steps, Some(2048));
@@ -179,7 +184,7 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
     let mut state = cold(run(&time, |_| MS), MS);
     keeper.sample(vec![&mut state], &Sampling::default());
     let mut outcome = Outcome::Measured(Box::new(measured(state)));
-    keeper.warn_of_clock(&mut outcome);
+    warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
     let Outcome::Measured(measured_) = outcome else { panic!("measured") };
     assert_eq!((measured_.samples.len(), &measured_.warnings[..]), (10, &[][..]));
     assert!(time.now() >= Duration::from_secs(1) && time.now() < Duration::from_millis(1100), "{:?}", time.now());
@@ -195,7 +200,7 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
         let spent = time.since(begun);
         assert!(spent >= Duration::from_millis(patience) && spent < Duration::from_millis(patience + 100), "{spent:?}");
         let mut outcome = Outcome::Measured(Box::new(measured(state)));
-        keeper.warn_of_clock(&mut outcome);
+        warn_of_clock(keeper.canary().map(Canary::best), &mut outcome);
         let Outcome::Measured(measured) = outcome else { panic!("measured") };
         assert_eq!(measured.warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
     }
@@ -243,6 +248,25 @@ fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
         let measured = measured(state);
         assert_eq!((measured.samples.len(), &measured.warnings[..]), (samples, &[Warning::Interrupted][..]));
     }
+}
+
+#[test]
+fn a_sample_during_which_the_process_was_stopped_is_dropped_and_said() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let stopped = Rc::clone(&time.went_on);
+    let timed = run(&time, |index| {
+        // Two seconds go by in the fourth and in the sixth run.
+        stopped.set(index == 3 || index == 5);
+        if stopped.get() { 2000.0 * MS } else { 4.0 * MS }
+    });
+    let mut state = cold(timed, 4.0 * MS);
+    // A stop before the first sample drops none.
+    time.went_on.set(true);
+    keeper.sample(vec![&mut state], &Sampling::default());
+    let measured = measured(state);
+    assert_eq!(times(&measured), [4.0 * MS; 10]);
+    assert_eq!(measured.warnings, [Warning::Stopped { dropped: 2 }]);
+    assert_eq!(measured.phases.device, Nanos(4040.0 * MS), "the device worked for them all the same");
 }
 
 #[test]

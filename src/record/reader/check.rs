@@ -2,13 +2,19 @@
 
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
-use crate::record::{Case, Measured, Outcome, Record};
+use crate::record::{Case, CaseSize, Measured, Outcome, Record, Verification};
 use crate::stats::Summary;
 use rayon::prelude::*;
 use std::collections::HashSet;
 
 /// Longest time that is believed: a hundred days.
 const MOST_TIME: f64 = 100.0 * 86_400e9;
+
+/// Shortest time but none at all: a nanosecond in a thousand samples of the most repeats there are.
+const LEAST_TIME: f64 = 1e-8;
+
+/// The times that are believed, for messages.
+const TIMES: &str = "times are 0, or from 1e-8 ns to 100 days";
 
 /// How far figures may lie from those of the samples, relative to them: rounding of other writers.
 const ROUNDING: f64 = 1e-6;
@@ -22,20 +28,7 @@ pub(super) struct Problem {
 
 /// Checks `record` and makes its summaries those of its samples. Returns notes.
 pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
-    let whole = |message: String| Problem { case: None, message };
-    let mut indices = HashSet::new();
-    for device in &record.devices {
-        if !indices.insert(device.index) {
-            return Err(whole(format!(
-                "two devices have the index {}; records of several runs cannot be joined by hand",
-                device.index
-            )));
-        }
-    }
-    let totals = [("wall_time", record.wall_time), ("device_time", record.device_time)];
-    if let Some((name, time)) = totals.into_iter().find(|(_, time)| !believable(*time)) {
-        return Err(whole(format!("`{name}` is {} ns, which no run takes", time.0)));
-    }
+    let indices = check_whole(record).map_err(|message| Problem { case: None, message })?;
     let mut ids = HashSet::with_capacity(record.cases.len());
     let (mut mended, mut verified) = (vec![], 0);
     let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
@@ -50,7 +43,11 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
                 known.join(", ")
             )));
         }
-        if !ids.insert((case.device, case.id.clone())) {
+        if case.process > 0 && case.process >= record.processes.len() {
+            let count = record.processes.len();
+            return Err(refuse(format!("case '{name}' is of process {}; the record has {count}", case.process)));
+        }
+        if !ids.insert((case.device, case.process, case.id.clone())) {
             return Err(refuse(format!("case '{name}' is there twice for device {}; remove one", case.device)));
         }
         if case.chain == Some(0) {
@@ -78,6 +75,34 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
     Ok(notes)
 }
 
+/// Checks what is not of a case; returns the indices of the devices.
+fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
+    let mut indices = HashSet::new();
+    for device in &record.devices {
+        if !indices.insert(device.index) {
+            return Err(format!(
+                "two devices have the index {}; records of several runs cannot be joined by hand",
+                device.index
+            ));
+        }
+    }
+    let totals = [("wall_time", record.wall_time), ("device_time", record.device_time)];
+    if let Some((name, time)) = totals.into_iter().find(|(_, time)| !believable(*time)) {
+        return Err(format!("`{name}` is {} ns, which no run takes", time.0));
+    }
+    for peak in &record.peaks {
+        if let Some(figure) = peak.figures.iter().find(|figure| figure.best <= 0.0 || figure.median <= 0.0) {
+            return Err(format!(
+                "`peaks`: a limit of '{}' is {} at best and {} in the median, which no device has",
+                printable(&peak.device),
+                figure.best,
+                figure.median
+            ));
+        }
+    }
+    Ok(indices)
+}
+
 enum Finding {
     AsSaid,
     Mended,
@@ -85,7 +110,20 @@ enum Finding {
 }
 
 fn check_case(case: &mut Case) -> Result<Finding, String> {
-    let Outcome::Measured(measured) = &mut case.outcome else { return Ok(Finding::AsSaid) };
+    check_size(&case.size)?;
+    let measured = match &mut case.outcome {
+        Outcome::Measured(measured) => measured,
+        Outcome::Rejected(verification) => return check_figures(verification).map(|()| Finding::AsSaid),
+        _ => return Ok(Finding::AsSaid),
+    };
+    if let Some(verification) = measured.verification.verified() {
+        check_figures(verification)?;
+        if !verification.residual.is_some_and(|residual| residual <= verification.tolerance) {
+            let residual = verification.residual.map_or_else(|| "none".into(), |residual| residual.to_string());
+            let tolerance = verification.tolerance;
+            return Err(format!("it has a time, but its residual, {residual}, is not within {tolerance}"));
+        }
+    }
     let Measured { summary, samples, repeats, conditions, phases, .. } = &mut **measured;
     if *repeats == 0 {
         return Err("its samples have 0 repeats".into());
@@ -94,7 +132,7 @@ fn check_case(case: &mut Case) -> Result<Finding, String> {
         if !believable(sample.device) || !believable(sample.host) {
             let [device, host] = [sample.device.0, sample.host.0];
             return Err(format!(
-                "sample {} has a device time of {device} ns and a host time of {host} ns; times are from 0 to 100 days",
+                "sample {} has a device time of {device} ns and a host time of {host} ns; {TIMES}",
                 number + 1
             ));
         }
@@ -105,7 +143,7 @@ fn check_case(case: &mut Case) -> Result<Finding, String> {
     let spent = spent.into_iter().chain([phases.sampling, phases.device]);
     let ends = summary.interval.into_iter().flatten();
     if let Some(time) = quoted.into_iter().chain(ends).chain(seen).chain(spent).find(|time| !believable(*time)) {
-        return Err(format!("it quotes a time of {} ns; times are from 0 to 100 days", time.0));
+        return Err(format!("it quotes a time of {} ns; {TIMES}", time.0));
     }
     if let Some(clock) = conditions.clock_mhz.into_iter().flatten().find(|clock| !(0.0..1e6).contains(clock)) {
         return Err(format!("its clock is {clock} MHz"));
@@ -119,6 +157,24 @@ fn check_case(case: &mut Case) -> Result<Finding, String> {
     Ok(if agree(&said, &found) { Finding::AsSaid } else { Finding::Mended })
 }
 
+/// Refuses a size with an extent of zero. One of another version may be any other text.
+fn check_size(size: &CaseSize) -> Result<(), String> {
+    let text = size.to_string();
+    if text.split('x').any(|extent| extent.trim().parse() == Ok(0u64)) {
+        return Err(format!("its size is {}; the smallest is 1", printable(&text)));
+    }
+    Ok(())
+}
+
+/// Refuses a residual or a tolerance below zero.
+fn check_figures(verification: &Verification) -> Result<(), String> {
+    let residual = verification.residual.unwrap_or_default();
+    match [residual, verification.tolerance].into_iter().find(|figure| *figure < 0.0) {
+        Some(figure) => Err(format!("its answer has a residual or a tolerance of {figure}, below zero")),
+        None => Ok(()),
+    }
+}
+
 /// Whether two summaries agree. Outliers do not count: older records do not have them.
 fn agree(said: &Summary, found: &Summary) -> bool {
     let figures = |s: &Summary| {
@@ -130,5 +186,5 @@ fn agree(said: &Summary, found: &Summary) -> bool {
 }
 
 fn believable(time: Nanos) -> bool {
-    (0.0..=MOST_TIME).contains(&time.0)
+    time.0 == 0.0 || (LEAST_TIME..=MOST_TIME).contains(&time.0)
 }

@@ -1,6 +1,6 @@
 //! Says what a document is when it is no record.
 
-use crate::basis::printable::printable;
+use crate::basis::printable::brief;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub(super) fn schema(name: &str) -> String {
     let what = match name.split('/').next() {
         Some("gpukern-peak") => "it holds the limits of a device, from `gpukern peak`, not a run",
         Some("gpukern-compare") => "it is a comparison, from `gpukern compare --json`, not a run",
-        _ => return format!("its schema is '{}'; {RECORD}", shorten(name)),
+        _ => return format!("its schema is '{}'; {RECORD}", brief(name)),
     };
     format!("{what}; {RECORD}")
 }
@@ -61,10 +61,4 @@ fn recognise(text: &str) -> Option<&'static str> {
     }
     let results = serde_json::from_str::<Results<'_>>(text).ok()?.results;
     results.first().filter(|result| has(result, &["command", "mean"])).map(|_| "the output of hyperfine")
-}
-
-/// A name of any length from a file, short enough for a message.
-fn shorten(name: &str) -> String {
-    let shown = printable(name);
-    if shown.chars().count() <= 60 { shown.into_owned() } else { shown.chars().take(59).chain(['…']).collect() }
 }

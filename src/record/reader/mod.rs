@@ -8,14 +8,16 @@ mod foreign;
 mod outcome;
 
 use crate::basis::error::Error;
+use crate::basis::input_file;
 use crate::basis::printable::printable;
+use crate::basis::units::Bytes;
 use crate::record::{Case, Record, SCHEMA};
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// Largest record that is read: some ten times the largest that `bench` can write.
@@ -44,30 +46,24 @@ pub struct LoadedRecord {
 /// When it cannot be read, is too large, or is not a record that can be believed.
 pub(crate) fn read(path: &Path) -> Result<LoadedRecord, Error> {
     if path == Path::new("-") {
-        let bytes = take(std::io::stdin().lock(), "standard input")?;
-        return parse(&bytes, "standard input");
+        return parse(&take(std::io::stdin().lock())?, "standard input");
     }
     let name = printable(&path.display().to_string()).into_owned();
     let refuse = |reason: String| Error::Usage(format!("cannot read '{name}': {reason}"));
-    if path.is_dir() {
-        return Err(refuse("it is a folder; name a record that `gpukern bench --json PATH` wrote".into()));
-    }
-    let file = std::fs::File::open(path).map_err(|e| refuse(e.to_string()))?;
-    let bytes = take(file, &name)?;
+    let bytes = input_file::read(path, MOST_BYTES).map_err(|e| match e.kind() {
+        ErrorKind::Other => refuse(format!("{e}; name a record that `gpukern bench --json PATH` wrote")),
+        _ => refuse(e.to_string()),
+    })?;
     parse(&bytes, &name)
 }
 
-fn take(source: impl Read, name: &str) -> Result<Vec<u8>, Error> {
+/// What standard input holds.
+fn take(input: impl Read) -> Result<Vec<u8>, Error> {
+    let refuse = |reason: String| Error::Usage(format!("cannot read standard input: {reason}"));
     let mut bytes = vec![];
-    source
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Error::Usage(format!("cannot read '{name}': {e}")))?;
+    input.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| refuse(e.to_string()))?;
     if bytes.len() as u64 > MOST_BYTES {
-        let most = crate::basis::units::Bytes(MOST_BYTES);
-        return Err(Error::Usage(format!(
-            "'{name}' is larger than {most}, which no record is; name one that `gpukern bench --json PATH` wrote"
-        )));
+        return Err(refuse(format!("it is larger than {}, which no record is", Bytes(MOST_BYTES))));
     }
     Ok(bytes)
 }
@@ -79,21 +75,56 @@ fn take(source: impl Read, name: &str) -> Result<Vec<u8>, Error> {
 pub fn parse(bytes: &[u8], name: &str) -> Result<LoadedRecord, Error> {
     let text = decode(bytes, name)?;
     let document = RawRecord { text, name };
+    if let Some(journal) = Journal::of(&document) {
+        return journal?.loaded(&document);
+    }
     let frame = document.frame()?;
     let version = document.version(&frame)?;
-    let mut record = document.record(&frame)?;
-    record.schema = SCHEMA.into();
-    record.cases = document.cases(&frame, version)?;
-    let mut notes = vec![];
-    if version < NEWEST {
-        notes.push(format!("'{name}' is a {PREFIX}{version} record, read as {SCHEMA}"));
+    let record = document.record(&frame)?;
+    document.loaded(record, &frame, version, vec![])
+}
+
+/// The journal of a run that is not over, or was killed: a record without cases in the first line, and a case in each
+/// further one.
+struct Journal<'a> {
+    frame: Frame<'a>,
+    /// The first line.
+    head: &'a str,
+    /// Whether its last line breaks off: that of the case whose writing was cut short.
+    torn: bool,
+}
+
+impl<'a> Journal<'a> {
+    /// The journal that `document` is, if it is one.
+    fn of(document: &RawRecord<'a>) -> Option<Result<Self, Error>> {
+        let (head, lines) = document.text.split_once('\n')?;
+        let mut frame = serde_json::from_str::<Frame<'a>>(head).ok()?;
+        let cases = frame.cases.as_mut().filter(|cases| cases.is_empty())?;
+        if lines.is_empty() || frame.schema.is_none() {
+            return None;
+        }
+        let torn = !lines.ends_with('\n');
+        for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n') && !line.trim().is_empty()) {
+            match serde_json::from_str::<&RawValue>(line) {
+                Ok(case) => cases.push(case),
+                Err(error) => {
+                    let start = line.as_ptr() as usize - document.text.as_ptr() as usize;
+                    return Some(Err(document.syntax(&error, line, start, "a case of the journal is damaged: ")));
+                }
+            }
+        }
+        Some(Ok(Self { frame, head, torn }))
     }
-    let refuse = |problem: check::Problem| {
-        let place = problem.case.and_then(|case| frame.cases.as_ref()?.get(case)).map(|raw| document.offset(raw));
-        document.error(place, &problem.message)
-    };
-    notes.extend(check::check(&mut record).map_err(refuse)?.into_iter().map(|note| format!("'{name}': {note}")));
-    Ok(LoadedRecord { name: name.into(), record, notes })
+
+    fn loaded(self, document: &RawRecord<'a>) -> Result<LoadedRecord, Error> {
+        let Self { frame, head, torn } = self;
+        let version = document.version(&frame)?;
+        let record = serde_json::from_str(head).map_err(|error| document.syntax(&error, head, 0, ""))?;
+        let count = frame.cases.as_ref().map_or(0, Vec::len);
+        let cut = if torn { ", and breaks off within the next" } else { "" };
+        let note = format!("'{}' is the journal of a run that did not end: it has {count} cases{cut}", document.name);
+        document.loaded(record, &frame, version, vec![note])
+    }
 }
 
 fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {
@@ -237,6 +268,28 @@ impl<'a> RawRecord<'a> {
             let start = if at > cut.start { cut.len() } else { 0 };
             self.syntax(&error, &text, start, "")
         })
+    }
+
+    /// The record with its cases, once they are checked.
+    fn loaded(
+        &self,
+        mut record: Record,
+        frame: &Frame<'_>,
+        version: u32,
+        mut notes: Vec<String>,
+    ) -> Result<LoadedRecord, Error> {
+        let name = self.name;
+        record.schema = SCHEMA.into();
+        record.cases = self.cases(frame, version)?;
+        if version < NEWEST {
+            notes.push(format!("'{name}' is a {PREFIX}{version} record, read as {SCHEMA}"));
+        }
+        let refuse = |problem: check::Problem| {
+            let place = problem.case.and_then(|case| frame.cases.as_ref()?.get(case)).map(|raw| self.offset(raw));
+            self.error(place, &problem.message)
+        };
+        notes.extend(check::check(&mut record).map_err(refuse)?.into_iter().map(|note| format!("'{name}': {note}")));
+        Ok(LoadedRecord { name: name.into(), record, notes })
     }
 
     fn cases(&self, frame: &Frame<'_>, version: u32) -> Result<Vec<Case>, Error> {

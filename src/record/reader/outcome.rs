@@ -3,7 +3,7 @@
 
 use crate::algorithms::CheckMethod;
 use crate::basis::metric::Metric;
-use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Verification, Warning};
+use crate::record::{Conditions, Correctness, Death, Measured, Outcome, Phases, Sample, Verification, Warning};
 use crate::stats::Summary;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -15,6 +15,8 @@ enum Status {
     Rejected,
     Skipped,
     Failed,
+    Crashed,
+    TimedOut,
     Interrupted,
 }
 
@@ -41,6 +43,22 @@ struct Fields {
     reason: Option<String>,
     // Failed.
     error: Option<String>,
+    // Crashed and timed out.
+    cause: Option<String>,
+    kernels: Option<Vec<String>>,
+    driver: Option<String>,
+    said: Option<Vec<String>>,
+}
+
+impl Fields {
+    fn death<E: Error>(self) -> Result<Death, E> {
+        Ok(Death {
+            cause: there(self.cause, "cause")?,
+            kernels: there(self.kernels, "kernels")?,
+            driver: there(self.driver, "driver")?,
+            said: self.said.unwrap_or_default(),
+        })
+    }
 }
 
 /// The fields of both kinds of correctness.
@@ -99,6 +117,8 @@ impl<'de> Deserialize<'de> for Outcome {
             }),
             Status::Skipped => Self::Skipped { reason: there(fields.reason, "reason")? },
             Status::Failed => Self::Failed { error: there(fields.error, "error")? },
+            Status::Crashed => Self::Crashed(fields.death()?),
+            Status::TimedOut => Self::TimedOut(fields.death()?),
             Status::Interrupted => Self::Interrupted,
         })
     }

@@ -152,8 +152,35 @@ fn a_file_that_is_not_there_or_a_folder_is_named() {
 
 #[test]
 fn endless_input_is_given_up() {
-    let message = take(std::io::repeat(b' '), "x").expect_err("refused").to_string();
-    assert!(message.contains("'x' is larger than 256 MiB"), "{message}");
+    let message = take(std::io::repeat(b' ')).expect_err("refused").to_string();
+    assert!(message.contains("standard input: it is larger than 256 MiB"), "{message}");
+}
+
+#[test]
+fn figures_that_cannot_be_are_refused_with_their_place() {
+    let at = |field: &str| format!("/cases/0/outcome/{field}");
+    for (pointer, value, expected) in [
+        (at("samples/0/device"), 5e-324, "sample 1 has a device time of"),
+        (at("summary/median"), 5e-324, "it quotes a time of"),
+        (at("verification/residual"), 1e308, "it has a time, but its residual, 1"),
+        (at("verification/residual"), 1.0, "is not within"),
+        (at("verification/residual"), -1.0, "a residual or a tolerance of -1, below zero"),
+        (at("verification/tolerance"), -1.0, "a residual or a tolerance of -1, below zero"),
+    ] {
+        refused(&with(&pointer, value.into()), &["line 1, column", "case 'lu/naive/f32/1024x1024'", expected]);
+    }
+    refused(&with(&at("verification/residual"), Value::Null), &["its residual, none, is not within"]);
+    for size in ["0", "0x10", "64x0x64"] {
+        refused(&with("/cases/1/size", size.into()), &["line 1, column", &format!("its size is {size}")]);
+    }
+    assert!(parse(with(&at("samples/0/device"), 0.0.into()).as_bytes(), "x").is_ok(), "a tick may be long");
+    let negative = serde_json::json!([{
+        "schema": "gpukern-peak/1", "version": "", "measured": "", "extent": "quick", "device": "a device", "uuid": "",
+        "driver": "", "missing": [], "levels": [], "figures": [
+            { "quantity": { "kind": "arithmetic", "dtype": "f32" }, "best": -1.0, "median": 1.0, "case": "" }
+        ]
+    }]);
+    refused(&with("/peaks", negative), &["`peaks`: a limit of 'a device' is -1"]);
 }
 
 /// Text that breaks parsers.

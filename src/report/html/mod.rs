@@ -15,7 +15,6 @@ use crate::basis::units::significant;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use crate::record::{Case, CaseSize, Measured, Outcome, Record};
-use crate::report::bench::status;
 use chart::{Draw, Width};
 use model::{ChartGroup, Source, limit, percent, series};
 use std::fmt::Write;
@@ -219,7 +218,7 @@ impl Page {
             let find = |cases: &[&Case]| {
                 let case = cases.iter().find(|case| name(case) == key).copied();
                 (
-                    case.map(|case| status(&case.outcome)),
+                    case.map(|case| case.outcome.status()),
                     case.and_then(|c| c.measured().map(|m| c.shown(m.summary.median))),
                 )
             };
@@ -359,7 +358,7 @@ fn method(record: &Record) -> String {
 fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
     let mut counts: Vec<(&str, usize)> = vec![];
     for case in cases {
-        let status = status(&case.outcome);
+        let status = case.outcome.status();
         match counts.iter_mut().find(|(known, _)| *known == status) {
             Some((_, count)) => *count += 1,
             None => counts.push((status, 1)),
@@ -387,8 +386,10 @@ fn remarks(case: &Case) -> String {
         Outcome::Measured(m) => m.cautions().collect(),
         Outcome::Rejected(v) => vec![format!("rejected: {}", v.worst)],
         Outcome::Skipped { reason } => vec![format!("skipped: {reason}")],
-        Outcome::Failed { error } => vec![format!("failed: {error}")],
-        Outcome::Interrupted => vec!["interrupted".to_string()],
+        other => match other.failure() {
+            Some(failure) => vec![format!("{}: {failure}", other.status())],
+            None => vec![other.status().to_string()],
+        },
     };
     remarks.extend(case.notes.iter().cloned());
     remarks.join("; ")

@@ -59,11 +59,8 @@ impl<'a> ChartGroup<'a> {
         let mut groups: Vec<Self> = vec![];
         for (at, source) in sources.iter().enumerate() {
             for case in source.cases() {
-                let same = |group: &Self| {
-                    let first = group.first;
-                    (&first.algorithm, first.dtype, first.input, first.chain.is_some())
-                        == (&case.algorithm, case.dtype, case.input, case.chain.is_some())
-                };
+                let same =
+                    |group: &Self| group.first.same_kind(case) && group.first.chain.is_some() == case.chain.is_some();
                 let group = groups.iter().position(same).unwrap_or_else(|| {
                     groups.push(Self { first: case, cases: vec![vec![]; sources.len()] });
                     groups.len() - 1
@@ -75,7 +72,7 @@ impl<'a> ChartGroup<'a> {
     }
 
     pub(super) fn title(&self) -> String {
-        format!("{} {}, {} input", self.first.algorithm, self.first.dtype, self.first.input)
+        self.first.kind()
     }
 
     fn everything(&self) -> impl Iterator<Item = &'a Case> + Clone {

@@ -1,0 +1,149 @@
+//! The products of `blocked-split`: an outer block's columns of L and rows of U as halves of f16, multiplied on matrix
+//! units, three products of halves for one of f32 as in `matmul/split`.
+
+use super::{Area, Panel, STRIP, Schedule, arguments};
+use crate::algorithms::matmul::{Tile, matrix_shape};
+use crate::basis::dtype::DType;
+use crate::device::capability::{Accumulator, DeviceKind};
+use crate::kernel::program::{BufferId, Computes, Dispatch};
+use crate::kernel::shaders::Shader;
+
+/// Invocations that find the scale of a k, and that split 128 rows or columns.
+const PREPARING: u32 = 256;
+/// Rows or columns that a work-group splits.
+const SPLIT_LINES: u64 = 128;
+
+/// Elements of W from which on the large tile is taken: as many tiles as run at once on 132 cores.
+const LARGE: u64 = 2 * 132 * 128 * 128;
+
+/// The arithmetic of the products.
+pub(super) const COMPUTES: Computes = Computes { dtype: DType::F16, operations: 3 };
+
+/// The kernels of a split product.
+#[derive(Clone, Copy)]
+pub(super) struct Kernels {
+    pub(super) scales: &'static Shader,
+    pub(super) halves: &'static Shader,
+    pub(super) update: &'static Shader,
+}
+
+/// The halves of an outer block.
+#[derive(Clone, Copy)]
+pub(super) struct Halves {
+    kernels: Kernels,
+    /// Of each k.
+    scales: BufferId,
+    p: Operand,
+    q: Operand,
+}
+
+/// The halves of an operand, and what products of them are to be multiplied by, for each row or column.
+#[derive(Clone, Copy)]
+struct Operand {
+    high: BufferId,
+    low: BufferId,
+    down: BufferId,
+}
+
+impl Schedule<'_> {
+    /// Room for the halves of an outer block.
+    pub(super) fn halves(&mut self, kernels: Kernels) -> Halves {
+        let elements = self.width * self.stride;
+        let [p, q] = [
+            ["high halves of L", "low halves of L", "scales of rows"],
+            ["high halves of U", "low halves of U", "scales of columns"],
+        ]
+        .map(|[high, low, down]| Operand {
+            high: self.own(high, DType::F16, elements),
+            low: self.own(low, DType::F16, elements),
+            down: self.own(down, DType::F32, self.stride),
+        });
+        Halves { kernels, scales: self.own("scales of pivots", DType::F32, self.width), p, q }
+    }
+
+    /// Finds the scales of an outer block whose rows and columns end before `top`; beside what comes before.
+    pub(super) fn scale(&mut self, halves: Halves, panel: Panel, top: u64) {
+        let buffers = [("P", panel.p), ("SCALES", halves.scales)];
+        let dispatch =
+            Dispatch::new(halves.kernels.scales, &arguments(&buffers, &[("stride", self.stride), ("top", top)]))
+                .group_size([PREPARING, 1, 1])
+                .groups([self.width, 1, 1])
+                .loops(self.stride / u64::from(4 * PREPARING) + 1);
+        self.push(dispatch.beside());
+    }
+
+    /// Splits what it has below and beside `start`; what comes next waits for it.
+    pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64) {
+        for (side, operand, x) in [(0, halves.q, panel.q), (1, halves.p, panel.p)] {
+            let buffers = [
+                ("X", x),
+                ("SCALES", halves.scales),
+                ("HIGH", operand.high),
+                ("LOW", operand.low),
+                ("DOWN", operand.down),
+            ];
+            let numbers = [("stride", self.stride), ("start", start), ("depth", self.width)];
+            let dispatch = Dispatch::new(halves.kernels.halves, &arguments(&buffers, &numbers))
+                .group_size([PREPARING, 1, 1])
+                .groups([(self.stride - start).div_ceil(SPLIT_LINES), 1, 1])
+                .constant("SIDE", side)
+                .loops(self.width / 8);
+            self.push(if side == 0 { dispatch } else { dispatch.beside() });
+        }
+        self.wait = true;
+    }
+
+    /// Updates an area but the first `corner` rows and columns.
+    pub(super) fn split_update(&self, halves: Halves, area: Area, corner: u64) -> Dispatch {
+        let Area { top, bottom, left, right, plane: _, depth } = area;
+        let shape = matrix_shape(DType::F16, Accumulator::Wide, self.device);
+        let Tile { bm, bn, bk, wm, wn, .. } = self.split_tile((bottom - top) * (right - left));
+        let buffers = [
+            ("W", self.w),
+            ("P_HIGH", halves.p.high),
+            ("P_LOW", halves.p.low),
+            ("Q_HIGH", halves.q.high),
+            ("Q_LOW", halves.q.low),
+            ("DOWN_ROWS", halves.p.down),
+            ("DOWN_COLUMNS", halves.q.down),
+        ];
+        let numbers = [
+            ("stride", self.stride),
+            ("top", top),
+            ("left", left),
+            ("bottom", bottom),
+            ("right", right),
+            ("depth", depth),
+            ("corner", corner),
+        ];
+        let down = (bottom - top).div_ceil(u64::from(bm));
+        let strips = down.div_ceil(STRIP);
+        Dispatch::new(halves.kernels.update, &arguments(&buffers, &numbers))
+            .group_size([self.subgroup * (bm / wm) * (bn / wn), 1, 1])
+            .subgroups_of(self.subgroup)
+            .groups([down.div_ceil(strips), (right - left).div_ceil(u64::from(bn)), strips])
+            .constant("BM", bm)
+            .constant("BN", bn)
+            .constant("BK", bk)
+            .constant("WM", wm)
+            .constant("WN", wn)
+            .constant("TM", shape.m)
+            .constant("TN", shape.n)
+            .constant("TK", shape.k)
+            .loops(depth)
+            .matrix(shape)
+    }
+
+    /// The tile of a split update of so many elements.
+    fn split_tile(&self, elements: u64) -> Tile {
+        let tile = |[bm, bn, bk]: [u32; 3], w: u32| Tile { bm, bn, bk, wm: w, wn: w, tm: 16, tn: 16, k_parts: 1 };
+        if self.device.kind == DeviceKind::Cpu {
+            // A sub-group of 8 moves no rows of more than 32 elements.
+            tile([64, 64, 16], 32)
+        } else if elements >= LARGE {
+            tile([128, 128, 16], 64)
+        } else {
+            tile([64, 64, 32], 32)
+        }
+    }
+}

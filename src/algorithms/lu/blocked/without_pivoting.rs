@@ -1,0 +1,343 @@
+//! The schedule of `blocked` and `blocked-split`.
+//!
+//! A block of columns takes two stages: what lies beside and below its diagonal block, then the next diagonal block. Within
+//! an outer block only the strips of the next block, its rows and columns, are brought up to date, beside its diagonal
+//! block. What is left of W waits until the outer block is done, so that it passes through the memory once for many
+//! columns: first the strips of the next outer block, the rest slice by slice beside that one's diagonal blocks.
+
+use super::split::{self, Halves};
+use super::{Area, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
+use crate::algorithms::CaseSpec;
+use crate::algorithms::lu::widths::PLAIN;
+use crate::algorithms::lu::{L, STATUS, U};
+use crate::algorithms::matmul::SPLIT_LOSS;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::{Dispatch, Program};
+use crate::kernel::shaders::Shader;
+use std::ops::Range;
+
+/// Invocations that factorise a diagonal block.
+const CORNER: u32 = 256;
+/// What `blocked-corner-shuffle` has: columns of a block, and invocations of a sub-group.
+const SHUFFLED: u64 = 64;
+const SUBGROUP: u32 = 32;
+
+/// Columns of a block, whose diagonal block one work-group factorises.
+const BLOCK: u64 = 64;
+/// Columns that a slice is a multiple of: whole tiles of any update.
+const SLICE: u64 = 128;
+
+/// The kernels of both variants.
+#[derive(Clone, Copy)]
+struct Kernels {
+    corner: &'static Shader,
+    solve: &'static Shader,
+    update: &'static Shader,
+}
+
+/// How areas are updated by a whole outer block.
+#[derive(Clone, Copy)]
+enum Product {
+    /// In f32, by this kernel.
+    Plain(&'static Shader),
+    /// On matrix units.
+    Split(Halves),
+}
+
+/// An outer block: its columns, the panel for them, and that of the outer block before it and of the one behind it.
+#[derive(Clone, Copy)]
+struct Outer {
+    start: u64,
+    end: u64,
+    own: Panel,
+    other: Panel,
+}
+
+/// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
+pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    program(shaders, case, device, PLAIN.for_case(case, device))
+}
+
+/// The same with outer blocks of so many columns.
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
+    let [pad, corner, shuffle, solve, update, rest @ ..] = shaders else { unreachable!("the table has five kernels") };
+    let block = outer.min(BLOCK);
+    let mut schedule = Schedule::new(case, device, outer, block);
+    let shuffles = block == SHUFFLED && schedule.subgroup == SUBGROUP;
+    let kernels = Kernels { corner: if shuffles { shuffle } else { corner }, solve, update };
+    let panels = schedule.panels();
+    let product = match rest {
+        [scales, halves, update] => Product::Split(schedule.halves(split::Kernels { scales, halves, update })),
+        _ => Product::Plain(update),
+    };
+    schedule.pad(pad);
+    schedule.corner(kernels, panels[1], panels[0], 0, [0, 0]);
+    let stride = schedule.stride;
+    for (index, start) in (0..stride).step_by(outer as usize).enumerate() {
+        let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
+        let outer = Outer { start, end: (start + outer).min(stride), own, other };
+        schedule.blocks(kernels, product, outer);
+        if outer.end < stride {
+            schedule.next_outer(kernels, product, outer);
+        }
+    }
+    let program = schedule.program();
+    match product {
+        Product::Plain(_) => program,
+        Product::Split(_) => Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS),
+    }
+}
+
+impl Schedule<'_> {
+    /// Factorises an outer block, but for its first diagonal block, which is there.
+    fn blocks(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+        let Outer { start, end, own, other } = outer;
+        let stride = self.stride;
+        let blocks = (end - start) / self.block;
+        for j in 0..blocks {
+            let (first, plane) = (start + j * self.block, j * self.block);
+            let (next, depth) = (first + self.block, plane + self.block);
+            if next < stride {
+                self.solves(kernels.solve, own, first, plane);
+            }
+            if next == end {
+                return;
+            }
+            self.corner(kernels, own, own, next, [depth, depth]);
+            self.strips(Product::Plain(kernels.update), own, next..next + self.block, depth);
+            if start > 0 {
+                // What the outer block before has still to update, before its panel is written to again.
+                let columns = slice(end..stride, j, blocks - 1, SLICE);
+                self.area(product, other, [end..stride, columns], self.width, 0);
+            }
+        }
+    }
+
+    /// The first diagonal block of the outer block behind one that is done, and its strips; where outer blocks are single
+    /// ones, all that is left of W.
+    fn next_outer(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+        let Outer { end, own, other, .. } = outer;
+        let width = self.width;
+        self.corner(kernels, own, other, end, [0, width]);
+        if end + self.block == self.stride {
+            return;
+        }
+        if let Product::Split(halves) = product {
+            self.scale(halves, own, end);
+            self.split(halves, own, end);
+        }
+        if width == self.block {
+            self.area(product, own, [end..self.stride, end..self.stride], width, self.block);
+        } else {
+            self.strips(product, own, end..(end + width).min(self.stride), width);
+        }
+    }
+
+    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `depth` columns of
+    /// `last` leave of it.
+    fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
+        let shader = kernels.corner;
+        let buffers = [
+            ("W", self.w),
+            ("P_LAST", last.p),
+            ("Q_LAST", last.q),
+            ("P", own.p),
+            ("Q", own.q),
+            ("L", L),
+            ("U", U),
+            ("status", STATUS),
+        ];
+        let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("depth", depth)];
+        let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([CORNER, 1, 1])
+            .loops(20 * self.block + depth);
+        self.push(if shader.name == "lu/blocked-corner-shuffle" {
+            dispatch.subgroups_of(SUBGROUP)
+        } else {
+            dispatch.constant("NB", self.block as u32)
+        });
+    }
+
+    /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
+    fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
+        let (start, end) = (first + self.block, self.stride);
+        let upper = Solve { side: Side::Upper, first, width: self.block, plane, start, end };
+        let dispatch = self.solve(shader, own, upper);
+        self.push(dispatch);
+        let dispatch = self.solve(shader, own, Solve { side: Side::Lower, ..upper });
+        self.push(dispatch.beside());
+    }
+
+    /// Updates the columns and the rows `lines`, beyond their first diagonal block.
+    fn strips(&mut self, product: Product, by: Panel, lines: Range<u64>, depth: u64) {
+        let stride = self.stride;
+        self.area(product, by, [lines.start..stride, lines.clone()], depth, self.block);
+        self.area(product, by, [lines.clone(), lines.end..stride], depth, 0);
+    }
+
+    /// Updates `rows` and `columns` but the first `corner` of both, by `depth` columns of a panel; beside what comes before.
+    fn area(&mut self, product: Product, by: Panel, [rows, columns]: [Range<u64>; 2], depth: u64, corner: u64) {
+        let (height, width) = (rows.end - rows.start, columns.end - columns.start);
+        if width == 0 || height <= corner && width <= corner {
+            return;
+        }
+        let area = Area { top: rows.start, bottom: rows.end, left: columns.start, right: columns.end, plane: 0, depth };
+        let dispatch = match product {
+            Product::Plain(shader) => {
+                let tile = update_tile(height.min(width), self.device);
+                self.update(shader, by, tile, area, Target::Matrix { corner })
+            }
+            Product::Split(halves) => self.split_update(halves, area, corner),
+        };
+        self.push(dispatch.beside());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::lu::LU;
+    use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::gpu;
+    use crate::kernel::program::Value;
+    use std::collections::{HashMap, HashSet};
+
+    fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
+        let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
+        let words = dispatch.values.iter().map(|value| match value {
+            Value::Buffer(id) => id.0 as u64,
+            Value::U32(number) => u64::from(*number),
+            Value::F32(_) => panic!("no argument of a real"),
+        });
+        names.zip(words).collect()
+    }
+
+    /// What a schedule does, in blocks of 64 rows and columns.
+    #[derive(Default)]
+    struct Replay {
+        /// The blocks of columns that a block of W is updated by: the first so many.
+        updated: HashMap<(u64, u64), u64>,
+        /// The block of columns at a place of a panel or of halves, and the stages that it was begun and completed in.
+        places: HashMap<(u64, u64), (u64, [u64; 2])>,
+        stage: u64,
+        /// What dispatches of this stage read and write: of W, and of panels.
+        read: HashSet<[u64; 3]>,
+        written: HashSet<[u64; 3]>,
+    }
+
+    impl Replay {
+        fn reads(&mut self, what: [u64; 3]) {
+            assert!(!self.written.contains(&what), "stage {}: {what:?} is read beside its write", self.stage);
+            self.read.insert(what);
+        }
+
+        fn writes(&mut self, what: [u64; 3]) {
+            assert!(!self.read.contains(&what), "stage {}: {what:?} is written beside a read", self.stage);
+            assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
+        }
+
+        /// Updates a block by so many columns and rows of two operands.
+        fn update(&mut self, row: u64, column: u64, operands: [u64; 2], depth: u64) {
+            for place in 0..depth / BLOCK {
+                let updated = self.updated.entry((row, column)).or_default();
+                *updated += 1;
+                let next = *updated - 1;
+                for operand in operands {
+                    self.reads([operand, place, 1]);
+                    let (block, [_, complete]) = self.places[&(operand, place)];
+                    assert!(complete < self.stage, "stage {}: place {place} of {operand} is not complete", self.stage);
+                    assert_eq!(next, block, "stage {}: updates of ({row}, {column})", self.stage);
+                }
+            }
+        }
+
+        /// A block is read once all updates are in it.
+        fn finished(&mut self, row: u64, column: u64) {
+            self.reads([0, row, column]);
+            let updated = self.updated.get(&(row, column)).copied().unwrap_or_default();
+            assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
+        }
+
+        fn dispatch(&mut self, dispatch: &Dispatch) {
+            if !dispatch.beside {
+                self.stage += 1;
+                self.read.clear();
+                self.written.clear();
+            }
+            let word = words(dispatch);
+            let get = |name: &str| word[name];
+            match dispatch.shader.name.as_ref() {
+                "lu/blocked-pad" | "lu/split-scales" => {}
+                "lu/blocked-corner-shuffle" => {
+                    let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+                    self.update(block, block, [get("P_LAST"), get("Q_LAST")], get("depth"));
+                    self.finished(block, block);
+                    for panel in [get("P"), get("Q")] {
+                        self.writes([panel, place, 1]);
+                        self.places.insert((panel, place), (block, [self.stage, u64::MAX]));
+                    }
+                }
+                "lu/blocked-solve" => {
+                    let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+                    let lower = dispatch.constants.contains(&(2, 1));
+                    for line in get("start") / BLOCK..get("end") / BLOCK {
+                        let [row, column] = if lower { [line, block] } else { [block, line] };
+                        self.finished(row, column);
+                    }
+                    let entry =
+                        self.places.get_mut(&(get(if lower { "P" } else { "Q" }), place)).expect("a diagonal block");
+                    assert!(entry.0 == block && entry.1[0] < self.stage, "stage {}: diagonal block", self.stage);
+                    entry.1[1] = self.stage;
+                }
+                "lu/split-halves" => {
+                    for place in 0..get("depth") / BLOCK {
+                        let (block, [begun, complete]) = self.places[&(get("X"), place)];
+                        assert!(complete < self.stage, "stage {}: place {place} is split", self.stage);
+                        self.writes([get("HIGH"), place, 1]);
+                        self.places.insert((get("HIGH"), place), (block, [begun, self.stage]));
+                    }
+                }
+                "lu/blocked-update" | "lu/split-update" => {
+                    let plain = word.contains_key("P");
+                    let [left, right] = if plain { ["P", "Q"] } else { ["P_HIGH", "Q_HIGH"] }.map(get);
+                    let corner = get("corner");
+                    for row in (get("top")..get("bottom")).step_by(BLOCK as usize) {
+                        for column in (get("left")..get("right")).step_by(BLOCK as usize) {
+                            if row < get("top") + corner && column < get("left") + corner {
+                                continue;
+                            }
+                            self.writes([0, row / BLOCK, column / BLOCK]);
+                            self.update(row / BLOCK, column / BLOCK, [left, right], get("depth"));
+                        }
+                    }
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn each_block_is_updated_by_all_before_it_in_order_and_nobody_reads_what_is_written_beside() {
+        for variant in ["blocked", "blocked-split"] {
+            let shaders =
+                LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
+            for (n, outer) in [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1152, 512)] {
+                let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+                let program = program(&shaders, &case, &gpu(), outer);
+                let mut replay = Replay::default();
+                program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
+                let blocks = n.div_ceil(BLOCK);
+                // Halves wait for scales, and the update behind each outer block for halves.
+                let updates = (blocks.max(2) - 2) * BLOCK / outer;
+                let waits = if variant == "blocked" { 0 } else { 2 * updates };
+                assert_eq!(program.launches(), 2 * blocks - 1 + waits + u64::from(n % BLOCK != 0), "{n} {outer}");
+                for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
+                    let updated = replay.updated.get(&(row, column)).copied().unwrap_or_default();
+                    assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
+                }
+            }
+        }
+    }
+}

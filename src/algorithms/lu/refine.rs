@@ -1,0 +1,190 @@
+//! `refined`: a solution in f64 by factors in f32, as HPL-MxP has it. A and b are f64. A is rounded and factorised by
+//! `blocked-pivot`; r = b − A·x is computed in f64, A·d = r solved by the f32 factors, and d added to x in f64, until the
+//! normwise backward error of x (`system`) is at most [`target`], or a step no longer halves it.
+//!
+//! The host looks after each step whether the device has decided that it was the last.
+
+use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64};
+use super::{BUFFERS, LU, order, solve};
+use crate::algorithms::{CaseSpec, Goal};
+use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value, fold};
+use crate::kernel::shaders::Shader;
+
+/// Refinements after which a solution has failed to converge: those of LAPACK's DSGESV.
+pub(super) const MOST_STEPS: u32 = 30;
+
+/// The kernels of a refinement.
+pub(super) const KERNELS: &[&str] = &["lu/refine-round", "lu/refine-begin", "lu/refine-add", "lu/refine-residual"];
+
+/// The variant whose factors it takes.
+const FACTORS: &str = "blocked-pivot";
+
+/// The normwise backward error that is good enough: 10⁻¹², or the residual 4 of HPL where that is less.
+pub(super) fn target(n: u64) -> f64 {
+    f64::min(1e-12, 4.0 * n as f64 * DType::F64.accumulator_roundoff())
+}
+
+/// The buffers of the program's own, behind those of the problem.
+const OWN: [(&str, DType, Extent); 9] = [
+    ("A in f32", DType::F32, Extent::Matrix),
+    ("L", DType::F32, Extent::Matrix),
+    ("U", DType::F32, Extent::Matrix),
+    ("rows", DType::I32, Extent::Vector),
+    ("correction", DType::F32, Extent::Vector),
+    ("residual", DType::F64, Extent::Vector),
+    ("row sums", DType::F64, Extent::Vector),
+    ("scale and error", DType::F64, Extent::Words(2)),
+    ("arrivals", DType::I32, Extent::Words(1)),
+];
+
+#[derive(Clone, Copy)]
+enum Extent {
+    Matrix,
+    Vector,
+    Words(u64),
+}
+
+/// The buffer of this position in [`OWN`].
+const fn own(position: usize) -> BufferId {
+    BufferId(SYSTEM_64 + position)
+}
+const ROUNDED: BufferId = own(0);
+const L: BufferId = own(1);
+const U: BufferId = own(2);
+const ROWS: BufferId = own(3);
+const V: BufferId = own(4);
+const R: BufferId = own(5);
+const SUMS: BufferId = own(6);
+const STATE: BufferId = own(7);
+const ARRIVALS: BufferId = own(8);
+
+/// The factorisation in f32, over the buffers of this program.
+fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let variant = LU.variant(FACTORS).expect("it is in the table");
+    let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
+    let case = CaseSpec { dtype: DType::F32, goal: Goal::Result, ..*case };
+    // A, L, U, status and rows; behind them its own.
+    let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
+    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN.len() + id.0.saturating_sub(BUFFERS)));
+    (variant.program)(&shaders, &case, device).over(place)
+}
+
+/// Whether a solve is the first, which has no solution to refine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    First,
+    Later,
+}
+
+/// The program of `refined`.
+pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let [round, begin, add, residual] = shaders else { unreachable!("the table has four kernels") };
+    let n = order(case.size).unwrap_or_default();
+    let factors = factors(case, device);
+    let solving = ["lu/solve-block", "lu/solve-rest"];
+    let solving = solving.map(|name| Shader::find(name, DType::F32).expect("a kernel of the table"));
+    let solve = |turn: Turn| {
+        let first = u32::from(turn == Turn::First);
+        let known = [("rows", ROWS), ("ended", ENDED), ("state", STATE)];
+        let right = [("r", if turn == Turn::First { B64 } else { R }), ("v", V)];
+        let begin = solve::vector_dispatch(begin, &buffers(&[&right[..], &known].concat()), n);
+        let add = solve::vector_dispatch(add, &buffers(&[&[("x", X64), ("d", V)], &known[1..]].concat()), n);
+        let mut steps = vec![Step::Dispatch(begin.constant("FIRST", first))];
+        steps.extend(solve::substitution(
+            solving,
+            solve::Triangles { l: L, u: U, v: V, status: STATUS64 },
+            case,
+            device,
+        ));
+        steps.push(Step::Dispatch(add.constant("FIRST", first)));
+        steps.push(check(residual, n, case, device));
+        steps
+    };
+    let [y, z] = fold(n, device.limits.group_count[1]);
+    let number = Value::U32(n as u32);
+    let rounding = [&buffers(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)])[..], &[("n", number)]].concat();
+    let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]);
+    let mut steps = vec![
+        // The first look at the error counts no refinement.
+        Step::Fill { buffer: STEPS, word: u32::MAX },
+        Step::Fill { buffer: ENDED, word: 0 },
+        Step::Dispatch(rounding),
+    ];
+    steps.extend(factors.steps);
+    steps.extend(solve(Turn::First));
+    let extent = |extent| match extent {
+        Extent::Matrix => n * n,
+        Extent::Vector => n,
+        Extent::Words(words) => words,
+    };
+    let own = OWN.map(|(name, dtype, of)| BufferSpec { name, role: Role::Scratch, dtype, len: extent(of) });
+    Program {
+        steps,
+        repeat: Some(Repeat { body: solve(Turn::Later), stop: ENDED, bound: MOST_STEPS }),
+        note: Some("factors of blocked-pivot in f32, residuals in f64"),
+        scratch: own.into_iter().chain(factors.scratch).collect(),
+        computes: Some(Computes { dtype: DType::F32, operations: 1 }),
+        ..Program::default()
+    }
+}
+
+fn buffers<'n>(named: &[(&'n str, BufferId)]) -> Vec<(&'n str, Value)> {
+    named.iter().map(|(name, id)| (*name, Value::Buffer(*id))).collect()
+}
+
+/// The residual of x, its error, and whether it was the last step.
+fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Step {
+    const GROUP: u32 = 256;
+    const ROWS_EACH: u32 = 4;
+    let subgroup = case.subgroup_size(device);
+    let named = [("A", A64), ("b", B64), ("x", X64), ("r", R), ("sums", SUMS), ("state", STATE), ("ended", ENDED)];
+    let named = [&buffers(&named)[..], &buffers(&[("steps", STEPS), ("arrivals", ARRIVALS)])].concat();
+    let numbers = [("n", Value::U32(n as u32)), ("target", Value::F32(target(n) as f32))];
+    let groups = n.div_ceil(u64::from(GROUP / subgroup * ROWS_EACH));
+    Step::Dispatch(
+        Dispatch::new(shader, &[&named[..], &numbers].concat())
+            .group_size([GROUP, 1, 1])
+            .groups([groups, 1, 1])
+            .subgroups_of(subgroup)
+            .constant("SUBGROUP", subgroup)
+            .constant("ROWS", ROWS_EACH)
+            .loops(n.div_ceil(u64::from(subgroup)) + n.div_ceil(u64::from(GROUP)) + u64::from(GROUP)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::gpu;
+
+    #[test]
+    fn a_refinement_is_a_round_and_its_factorisation_is_not() {
+        let case = CaseSpec { goal: Goal::Solution, ..CaseSpec::new(&LU, Size::Uniform(1000), DType::F64) };
+        let program = LU.program(LU.variant("refined").expect("it is in the table"), &case, &gpu()).expect("it runs");
+        let round = program.repeat.as_ref().expect("rounds");
+        let names = |steps: &[Step]| {
+            let named = steps.iter().filter_map(|step| match step {
+                Step::Dispatch(dispatch) => Some(dispatch.shader.name.to_string()),
+                _ => None,
+            });
+            named.collect::<Vec<_>>()
+        };
+        let (once, again) = (names(&program.steps), names(&round.body));
+        assert!(once.iter().any(|name| name == "lu/pivot-panel") && once.ends_with(&again));
+        assert!(again.iter().all(|name| !name.contains("pivot")) && round.bound == MOST_STEPS, "{again:?}");
+        assert_eq!(again.last().map(String::as_str), Some("lu/refine-residual"));
+    }
+
+    #[test]
+    fn what_is_good_enough_is_never_less_than_hpl_asks_for() {
+        for n in [1, 2, 33, 1000, 8192, 1 << 16] {
+            let residual = target(n) / (n as f64 * DType::F64.accumulator_roundoff());
+            assert!(residual <= 4.0 && target(n) <= 1e-12, "{n}: {residual}");
+        }
+    }
+}

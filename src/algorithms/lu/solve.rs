@@ -1,0 +1,141 @@
+//! `--solve`: a program that leaves factors P·A = L·U goes on to A·x = b. P·b, then L·y = P·b and U·x = y by substitution, in
+//! place.
+//!
+//! A block of positions is solved for by one work-group. What it contributes to all behind the next block is taken from them
+//! beside the next block, whose own work-group does its part itself: one dispatch after the other for each block.
+
+use super::{BUFFERS, L, ROWS, STATUS, U, order};
+use crate::algorithms::{CaseSpec, Solution};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::{BufferId, Dispatch, Step, Value};
+use crate::kernel::shaders::Shader;
+
+/// The right-hand side, behind the buffers of the factorisation.
+pub(super) const B: BufferId = BufferId(BUFFERS);
+/// The solution.
+pub(super) const X: BufferId = BufferId(BUFFERS + 1);
+
+/// The kernels of a substitution, in the order of [`Kernels::of`].
+pub(super) const KERNELS: &[&str] = &["lu/solve-begin", "lu/solve-block", "lu/solve-rest"];
+
+pub(super) static SOLUTION: Solution = Solution {
+    summary: "A·x = b by the factors, or refined from f32 factors to f64; right if HPL's scaled residual is below 16",
+    work: "2/3·n³ + 2·n² operations; A and b read once, x written once",
+    kernels: KERNELS,
+    program: |factors, shaders, case, device| {
+        let mut program = factors.over(|id| BufferId(if id.0 < BUFFERS { id.0 } else { id.0 + 2 }));
+        // What is promised is promised of factors, which the check of a solution does not look at.
+        program.promise = None;
+        let [begin, block, rest] = shaders else { unreachable!("there are three kernels") };
+        let n = order(case.size).unwrap_or_default();
+        let arguments = [("b", B), ("v", X), ("rows", ROWS)].map(|(name, id)| (name, Value::Buffer(id)));
+        program.steps.push(over_vector(begin, &arguments, n));
+        program.steps.extend(substitution([block, rest], Triangles { l: L, u: U, v: X, status: STATUS }, case, device));
+        program
+    },
+};
+
+/// `shader` with an invocation for each of n elements, and n among its arguments.
+pub(super) fn over_vector(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Step {
+    Step::Dispatch(vector_dispatch(shader, arguments, n))
+}
+
+/// The same, to be specialized further.
+pub(super) fn vector_dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
+    // n is at most 2^16.
+    let arguments = [arguments, &[("n", Value::U32(n as u32))]].concat();
+    Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
+}
+
+/// The buffers of a substitution: L, U, the right-hand side that becomes the solution, and the status word, which gets a
+/// zero on the diagonal of U.
+#[derive(Clone, Copy)]
+pub(super) struct Triangles {
+    pub(super) l: BufferId,
+    pub(super) u: BufferId,
+    pub(super) v: BufferId,
+    pub(super) status: BufferId,
+}
+
+/// Positions of a block.
+const BLOCK: u64 = 128;
+/// Invocations of the work-group that solves for a block.
+const GROUP: u32 = 256;
+/// Invocations of the others, and the positions of each of their sub-groups.
+const REST: (u32, u32) = (128, 4);
+
+/// L·U·x = v, in place.
+pub(super) fn substitution(
+    [block, rest]: [&'static Shader; 2],
+    of: Triangles,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Vec<Step> {
+    let n = order(case.size).unwrap_or_default();
+    let subgroup = case.subgroup_size(device);
+    let dispatch = |shader, side: u32, first: u64| {
+        let triangle = if side == 0 { of.l } else { of.u };
+        let [triangle, v, status] = [triangle, of.v, of.status].map(Value::Buffer);
+        // Extents are at most 2^16.
+        let [n, first] = [n, first].map(|extent| Value::U32(extent as u32));
+        let arguments = [("T", triangle), ("v", v), ("status", status), ("n", n), ("first", first)];
+        Dispatch::new(shader, &arguments)
+            .subgroups_of(subgroup)
+            .constant("SUBGROUP", subgroup)
+            .constant("NB", BLOCK as u32)
+            .constant("SIDE", side)
+    };
+    let mut steps = vec![];
+    for side in [0, 1] {
+        for first in (0..n).step_by(BLOCK as usize) {
+            let loops = 4 * BLOCK;
+            let own = dispatch(block, side, first).group_size([GROUP, 1, 1]).loops(loops);
+            steps.push(Step::Dispatch(own));
+            let behind = n.saturating_sub(first + BLOCK);
+            if first > 0 && behind > 0 {
+                let (group, rows) = REST;
+                let positions = u64::from(group / subgroup * rows);
+                let others = dispatch(rest, side, first).group_size([group, 1, 1]).constant("ROWS", rows);
+                steps.push(Step::Dispatch(others.groups([behind.div_ceil(positions), 1, 1]).loops(BLOCK).beside()));
+            }
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::Goal;
+    use crate::algorithms::lu::LU;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::gpu;
+    use crate::kernel::program::Program;
+
+    fn program(variant: &str, n: u64, goal: Goal) -> Program {
+        let case = CaseSpec { goal, ..CaseSpec::new(&LU, Size::Uniform(n), DType::F32) };
+        LU.program(LU.variant(variant).expect("it is in the table"), &case, &gpu()).expect("it runs")
+    }
+
+    #[test]
+    fn a_solution_costs_two_launches_for_each_block() {
+        for (variant, n) in [("naive", 5), ("in-place", 129), ("blocked", 1024), ("blocked-pivot", 1000)] {
+            let [result, solution] = [Goal::Result, Goal::Solution].map(|goal| program(variant, n, goal).launches());
+            // Those that leave the rows in their order need not be waited for with b.
+            let blocks = 2 * n.div_ceil(BLOCK);
+            assert!((blocks..=blocks + 1).contains(&(solution - result)), "{variant} {n}: {result}, {solution}");
+        }
+    }
+
+    #[test]
+    fn what_a_block_contributes_reaches_every_position_behind_the_next_one() {
+        let program = program("blocked", 1000, Goal::Solution);
+        let dispatches: Vec<_> = program.dispatches().collect();
+        let rest: Vec<_> = dispatches.iter().filter(|dispatch| dispatch.shader.name == "lu/solve-rest").collect();
+        // Behind the second of eight blocks, …, behind the seventh: 744, 616, …, 104 positions, 16 a group of four sub-groups.
+        let groups: Vec<_> = rest[..6].iter().map(|dispatch| dispatch.groups[0]).collect();
+        assert_eq!((rest.len(), groups), (12, vec![47, 39, 31, 23, 15, 7]));
+        assert!(rest.iter().all(|dispatch| dispatch.beside));
+    }
+}

@@ -1,0 +1,365 @@
+//! A·x = b with the A of the factorisation and b uniform in [−1, 1), in f32, or in f64 for refined solutions; and how good
+//! a solution is.
+//!
+//! The residual is HPL's, ‖A·x − b‖∞ / (u·(‖A‖∞·‖x‖∞ + ‖b‖∞)·n) with the unit roundoff u of the element type, 2⁻²⁴ or 2⁻⁵³, and
+//! x is right where it is below 16 (<https://www.netlib.org/benchmark/hpl/algorithm.html>). It judges the solution and not the
+//! kernel: elimination without pivoting can be done right and leave a bad one, which is then rejected. Beside it are the
+//! normwise backward error ‖A·x − b‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) (Rigal and Gaches), the smallest relative change of A and b for
+//! which x is exact, the growth factor of the factors, and how many refinements were made.
+
+use super::{BUFFERS, Lu, NO_BAD_PIVOT, order, refine};
+use crate::algorithms::input::{generator, random};
+use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, matrix};
+use crate::basis::dtype::{DType, HostArray};
+use crate::basis::metric::Metric;
+use crate::basis::units::{Bytes, Work};
+use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::BufferId;
+
+/// The largest residual of a solution.
+const PASSES: f64 = 16.0;
+
+/// The buffers in f64: A and b, which no program changes, x, the first bad pivot, how a refinement has ended, and its steps.
+pub(super) const A64: BufferId = BufferId(0);
+pub(super) const B64: BufferId = BufferId(1);
+pub(super) const X64: BufferId = BufferId(2);
+pub(super) const STATUS64: BufferId = BufferId(3);
+pub(super) const ENDED: BufferId = BufferId(4);
+pub(super) const STEPS: BufferId = BufferId(5);
+/// Their number.
+pub(super) const SYSTEM_64: usize = 6;
+
+/// How a refinement has ended, as `lu-refine.glsl` numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It has not: there were too few steps.
+    Not,
+    Converged,
+    /// A step did not halve the error.
+    Stagnated,
+    /// The solution is not finite.
+    Overflowed,
+}
+
+impl Ended {
+    const ALL: [Self; 4] = [Self::Not, Self::Converged, Self::Stagnated, Self::Overflowed];
+
+    /// The word on the device.
+    #[must_use]
+    pub(crate) fn word(self) -> i32 {
+        self as i32
+    }
+}
+
+/// A system of equations.
+pub(super) struct System {
+    n: u64,
+    case: CaseSpec,
+}
+
+impl System {
+    pub(super) fn new(case: &CaseSpec) -> Result<Self, String> {
+        Ok(Self { n: order(case.size)?, case: *case })
+    }
+
+    fn refined(&self) -> bool {
+        self.case.dtype == DType::F64
+    }
+}
+
+impl Problem for System {
+    fn extents(&self) -> String {
+        format!("{0}x{0}", self.n)
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        let (n, dtype) = (self.n, self.case.dtype);
+        let of = |name, role, dtype, len| BufferSpec { name, role, dtype, len };
+        if self.refined() {
+            let word = |name| of(name, Role::Output, DType::I32, 1);
+            return vec![
+                of("A", Role::Input, dtype, n * n),
+                of("b", Role::Input, dtype, n),
+                of("x", Role::Output, dtype, n),
+                word("status"),
+                word("ended"),
+                word("steps"),
+            ];
+        }
+        let mut buffers = Lu { n, case: self.case }.buffers();
+        debug_assert_eq!(buffers.len(), BUFFERS);
+        // Nothing is read out of L.
+        buffers[super::L.0].role = Role::Scratch;
+        buffers.extend([of("b", Role::Input, dtype, n), of("x", Role::Output, dtype, n)]);
+        buffers
+    }
+
+    fn work(&self) -> Work {
+        let n = self.n;
+        let operations = (2 * n * n).saturating_mul(n) / 3 + 2 * n * n;
+        Work { operations, bytes: Bytes((n * n + 2 * n) * self.case.dtype.bytes()) }
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        let Self { n, case } = self;
+        let b = random(case.dtype, Input::Signed, *n as usize, &mut generator(case.seed, 1));
+        if self.refined() {
+            return vec![HostArray::F64(matrix::for_refinement(case.input, *n as usize, case.seed)), b];
+        }
+        let mut inputs = Lu { n: *n, case: *case }.inputs();
+        inputs.push(b);
+        inputs
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        let [a, .., b] = inputs else { unreachable!("A comes first and b last") };
+        Box::new(Residual { n: self.n as usize, a: a.clone(), b: b.clone() })
+    }
+}
+
+/// HPL's residual of a solution.
+struct Residual {
+    n: usize,
+    a: HostArray,
+    b: HostArray,
+}
+
+/// The norms of a residual: ‖A·x − b‖∞, ‖A‖∞, ‖x‖∞, ‖b‖∞, the largest element of A, and the row of the largest difference.
+#[derive(Default)]
+struct Norms {
+    r: f64,
+    a: f64,
+    x: f64,
+    b: f64,
+    largest_a: f64,
+    row: usize,
+    product: f64,
+}
+
+impl Norms {
+    /// The normwise backward error.
+    fn backward_error(&self) -> f64 {
+        // An exact solution, be it of 0·x = 0.
+        if self.r == 0.0 { 0.0 } else { self.r / (self.a * self.x + self.b) }
+    }
+}
+
+impl Residual {
+    fn norms(&self, x: &[f64]) -> Norms {
+        let mut norms = Norms { x: x.iter().fold(0.0, |most, x| most.max(x.abs())), ..Norms::default() };
+        let mut row = vec![0.0; self.n];
+        for i in 0..self.n {
+            self.a.read(i * self.n, &mut row);
+            let (mut product, mut sum) = (0.0, 0.0);
+            for (a, x) in row.iter().zip(x) {
+                product += a * x;
+                sum += a.abs();
+                norms.largest_a = norms.largest_a.max(a.abs());
+            }
+            let b = self.b.get(i);
+            let r = (product - b).abs();
+            // What overflows is the worst.
+            let r = if r.is_nan() { f64::INFINITY } else { r };
+            if r > norms.r {
+                (norms.r, norms.row, norms.product) = (r, i, product);
+            }
+            norms.a = norms.a.max(sum);
+            norms.b = norms.b.max(b.abs());
+        }
+        norms
+    }
+
+    /// How far x is from a solution.
+    fn judge(&self, x: &HostArray, dtype: DType) -> (Check, Norms) {
+        let mut values = vec![0.0; self.n];
+        x.read(0, &mut values);
+        let check = |residual, worst| Check {
+            residual,
+            tolerance: PASSES,
+            method: CheckMethod::Elementwise,
+            worst,
+            metrics: vec![],
+        };
+        if let Some(at) = values.iter().position(|x| !x.is_finite()) {
+            return (check(f64::INFINITY, format!("x[{at}] is {}", values[at])), Norms::default());
+        }
+        let norms = self.norms(&values);
+        let residual = norms.backward_error() / (dtype.accumulator_roundoff() * self.n as f64);
+        let residual = if residual.is_finite() { residual } else { f64::INFINITY };
+        let Norms { row, product, .. } = norms;
+        let worst = if norms.r == 0.0 {
+            String::new()
+        } else {
+            let b = self.b.get(row);
+            format!(
+                "(A·x)[{row}] is {product:.5e}, b[{row}] is {b:.5e}: HPL's scaled residual is {residual:.3e}, 16 passes"
+            )
+        };
+        let mut check = check(residual, worst);
+        check.metrics.push(Metric::new("backward error", norms.backward_error()));
+        (check, norms)
+    }
+}
+
+impl Oracle for Residual {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        match outputs {
+            // A, U, status, rows and x.
+            [HostArray::F32(_), u, HostArray::I32(status), _, x] => {
+                sound(status[0])?;
+                let (mut check, norms) = self.judge(x, DType::F32);
+                let largest_u = (0..u.len()).map(|at| u.get(at).abs()).fold(0.0, f64::max);
+                let growth = largest_u / norms.largest_a;
+                check.metrics.push(Metric::new("growth", growth));
+                if !check.passes() && growth.is_finite() {
+                    check.worst = format!("{}; elimination let elements grow by {growth:.1e}", check.worst);
+                }
+                Ok(check)
+            }
+            [x, HostArray::I32(status), HostArray::I32(ended), HostArray::I32(steps)] => {
+                sound(status[0])?;
+                let (mut check, _) = self.judge(x, DType::F64);
+                converged(ended[0], steps[0], &check, refine::target(self.n as u64))?;
+                check.metrics.push(Metric::new("refinements", f64::from(steps[0])));
+                Ok(check)
+            }
+            _ => Err("the outputs are not those of a system of equations".into()),
+        }
+    }
+}
+
+/// That no pivot was zero or not finite.
+fn sound(status: i32) -> Result<(), String> {
+    if status == NO_BAD_PIVOT {
+        return Ok(());
+    }
+    let kind = if status & 1 == 0 { "zero" } else { "non-finite" };
+    Err(format!("{kind} pivot at column {}", status >> 1))
+}
+
+/// That a refinement has converged; why not.
+fn converged(ended: i32, steps: i32, check: &Check, target: f64) -> Result<(), String> {
+    let error = check.metrics.iter().find_map(|metric| metric.value).unwrap_or(f64::INFINITY);
+    let reached = format!("backward error {error:.1e}, wanted {target:.1e}");
+    match Ended::ALL.into_iter().find(|known| known.word() == ended) {
+        Some(Ended::Converged) => Ok(()),
+        Some(Ended::Not) => Err(format!("refinement not converged after {steps} steps: {reached}")),
+        Some(Ended::Stagnated) => Err(format!(
+            "refinement stagnated at step {steps}, which did not halve the error: {reached}; \
+             the factors in f32 are too far from A"
+        )),
+        Some(Ended::Overflowed) => {
+            Err(format!("refinement overflowed at step {steps}: the factors in f32 give no finite solution"))
+        }
+        None => Err(format!("refinement ended for no known reason ({ended})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::Goal;
+    use crate::algorithms::lu::LU;
+    use crate::basis::size::Size;
+
+    fn system(n: u64, dtype: DType) -> System {
+        let case = CaseSpec { goal: Goal::Solution, ..CaseSpec::new(&LU, Size::Uniform(n), dtype) };
+        System::new(&case).expect("a sensible size")
+    }
+
+    /// The solution of a system by an independent factorisation in f64.
+    fn solution(n: usize, a: &HostArray, b: &HostArray) -> Vec<f64> {
+        use faer::linalg::solvers::Solve;
+        let lu = faer::Mat::from_fn(n, n, |row, column| a.get(row * n + column)).partial_piv_lu();
+        let x = lu.solve(faer::Mat::from_fn(n, 1, |row, _| b.get(row)));
+        (0..n).map(|row| x[(row, 0)]).collect()
+    }
+
+    fn outputs_64(x: Vec<f64>, ended: Ended, steps: i32) -> Vec<HostArray> {
+        let words = [NO_BAD_PIVOT, ended.word(), steps].map(|word| HostArray::I32(vec![word]));
+        std::iter::once(HostArray::F64(x)).chain(words).collect()
+    }
+
+    fn outputs_32(a: &HostArray, x: &[f64]) -> Vec<HostArray> {
+        let words = [NO_BAD_PIVOT, 0].map(|word| HostArray::I32(vec![word]));
+        let [status, rows] = words;
+        let x = HostArray::F32(x.iter().map(|x| *x as f32).collect());
+        vec![a.clone(), a.clone(), status, rows, x]
+    }
+
+    #[test]
+    fn the_work_is_hpls() {
+        assert_eq!(system(1024, DType::F32).work().operations, 2 * (1 << 30) / 3 + 2 * (1 << 20));
+        assert_eq!(system(1024, DType::F64).work().bytes, Bytes(8 * ((1 << 20) + (2 << 10))));
+    }
+
+    #[test]
+    fn a_right_solution_passes_and_one_wrong_element_does_not() {
+        let n = 100;
+        for dtype in [DType::F32, DType::F64] {
+            let system = system(n, dtype);
+            let inputs = system.inputs();
+            let (a, b) = (&inputs[0], inputs.last().expect("b"));
+            let oracle = system.oracle(&inputs);
+            let check = |x: Vec<f64>| {
+                let outputs = if dtype == DType::F32 { outputs_32(a, &x) } else { outputs_64(x, Ended::Converged, 3) };
+                oracle.check(&outputs).expect("an answer")
+            };
+            let x = solution(n as usize, a, b);
+            let right = check(x.clone());
+            assert!(right.passes() && right.residual > 0.0 && right.residual < 1.0, "{right:?}");
+            let mut wrong = x;
+            // In f32 16 lets errors of a hundredth pass.
+            wrong[7] *= 1.5;
+            let wrong = check(wrong);
+            assert!(!wrong.passes() && wrong.worst.contains("HPL's scaled residual is"), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_residual_is_hpls_and_the_backward_error_rigals() {
+        let n = 2;
+        let a = HostArray::F64(vec![1.0, 2.0, 3.0, -4.0]);
+        let oracle = Residual { n, a, b: HostArray::F64(vec![5.0, 0.5]) };
+        // A·x = (3, −1): off by 2 and 1.5; ‖A‖ = 7, ‖x‖ = 1, ‖b‖ = 5.
+        let outputs = outputs_64(vec![1.0, 1.0], Ended::Converged, 0);
+        let check = oracle.check(&outputs).expect("an answer");
+        let metric = |name: &str| check.metrics.iter().find(|m| m.name == name).and_then(|m| m.value);
+        assert_eq!(metric("backward error"), Some(2.0 / 12.0));
+        assert_eq!(check.residual, 2.0 / 12.0 / 2.0 * 2f64.powi(53));
+        assert!(check.worst.starts_with("(A·x)[0] is 3.00000e0, b[0] is 5.00000e0"), "{}", check.worst);
+        assert_eq!(metric("refinements"), Some(0.0));
+    }
+
+    #[test]
+    fn what_is_no_number_is_rejected_and_growth_is_named() {
+        let oracle = Residual { n: 1, a: HostArray::F32(vec![2.0]), b: HostArray::F32(vec![1.0]) };
+        let of = |u: f32, x: f32| {
+            let words = [NO_BAD_PIVOT, 0].map(|word| HostArray::I32(vec![word]));
+            let [status, rows] = words;
+            let [a, u, x] = [2.0, u, x].map(|value| HostArray::F32(vec![value]));
+            oracle.check(&[a, u, status, rows, x]).expect("an answer")
+        };
+        let nan = of(2.0, f32::NAN);
+        assert!(!nan.passes() && nan.worst.starts_with("x[0] is NaN"), "{nan:?}");
+        let grown = of(2e6, 1.0);
+        assert!(!grown.passes() && grown.worst.ends_with("grow by 1.0e6"), "{grown:?}");
+        assert!(of(2.0, 0.5).passes());
+    }
+
+    #[test]
+    fn a_refinement_that_does_not_converge_says_why() {
+        let oracle = Residual { n: 1, a: HostArray::F64(vec![2.0]), b: HostArray::F64(vec![1.0]) };
+        for (ended, expected) in [
+            (Ended::Not, "refinement not converged after 7 steps: backward error"),
+            (Ended::Stagnated, "refinement stagnated at step 7, which did not halve the error: backward error"),
+            (Ended::Overflowed, "refinement overflowed at step 7"),
+        ] {
+            let error = oracle.check(&outputs_64(vec![0.25], ended, 7)).expect_err("no answer");
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let mut outputs = outputs_64(vec![0.5], Ended::Converged, 1);
+        outputs[1] = HostArray::I32(vec![6]);
+        assert_eq!(oracle.check(&outputs), Err("zero pivot at column 3".into()));
+    }
+}

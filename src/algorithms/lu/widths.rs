@@ -1,0 +1,83 @@
+//! How many columns an outer block has: a wide one passes through memory less often, a narrow one leaves less to those
+//! who work alone.
+
+use super::order;
+use crate::algorithms::CaseSpec;
+use crate::algorithms::tile::{Tile, Tiles, Tunable};
+use crate::device::capability::{DeviceInfo, DeviceKind};
+
+/// Columns of an inner block, as the kernels have it; those of an outer block are a multiple.
+pub(super) const INNER: u32 = 32;
+
+/// The variants with a width to search for.
+pub(super) static TUNABLE: &[Tunable] = &[
+    Tunable { variant: "blocked-pivot", tiles: Tiles::Columns(&PIVOTING) },
+    Tunable { variant: "blocked", tiles: Tiles::Columns(&PLAIN) },
+    Tunable { variant: "blocked-split", tiles: Tiles::Columns(&PLAIN) },
+    Tunable { variant: "tournament", tiles: Tiles::Columns(&PIVOTING) },
+    Tunable { variant: "blocked-pivot-texel", tiles: Tiles::Columns(&PIVOTING) },
+];
+
+/// The widths that a variant can take.
+pub(crate) struct Widths {
+    /// All of them, which its kernels can be compiled for.
+    all: &'static [u32],
+    /// The one for so many rows on a device.
+    built_in: fn(u64, &DeviceInfo) -> u32,
+}
+
+/// Those of variants without pivoting.
+pub(super) static PLAIN: Widths = Widths {
+    all: &[32, 64, 128, 256, 512],
+    built_in: |n, device| match (device.kind, n) {
+        (_, ..=32) => 32,
+        (DeviceKind::Cpu, _) | (_, ..=2048) => 64,
+        _ => 256,
+    },
+};
+
+/// Those of variants with pivoting.
+pub(super) static PIVOTING: Widths = Widths {
+    all: &[32, 64, 128, 256, 512],
+    built_in: |n, device| match (device.kind, n) {
+        (_, ..=32) => 32,
+        (DeviceKind::Cpu, _) => 64,
+        (_, ..=4096) => 32,
+        _ => 128,
+    },
+};
+
+impl Widths {
+    /// The width of a case: the one it asks for, else the built-in one.
+    pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> u64 {
+        let columns = match case.tile {
+            Some(Tile::Columns(columns)) => columns,
+            _ => self.built_in(case, device),
+        };
+        u64::from(columns)
+    }
+
+    /// The width without a search.
+    pub(in crate::algorithms) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> u32 {
+        // Sizes that are no square matrix were refused when the problem was made.
+        (self.built_in)(order(case.size).unwrap_or_default(), device)
+    }
+
+    /// Checks that the kernels can be compiled for it, and that there is more than padding in a block.
+    pub(in crate::algorithms) fn legal(&self, columns: u32, case: &CaseSpec) -> Result<(), String> {
+        let n = order(case.size)?;
+        if !self.all.contains(&columns) {
+            let all: Vec<_> = self.all.iter().map(u32::to_string).collect();
+            return Err(format!("is none of those that the kernels are made for: {}", all.join(", ")));
+        }
+        if u64::from(columns) >= 2 * n.max(u64::from(INNER)) {
+            return Err(format!("is more than half padding at {n}"));
+        }
+        Ok(())
+    }
+
+    /// What is worth a try.
+    pub(in crate::algorithms) fn candidates(&self, case: &CaseSpec) -> impl Iterator<Item = u32> {
+        self.all.iter().copied().filter(|columns| self.legal(*columns, case).is_ok())
+    }
+}

@@ -1,0 +1,252 @@
+//! Products with few rows or columns, at the speed at which the other operand can be read: see `matmul-gemv.glsl`.
+
+use super::Dims;
+use super::parts::number;
+use super::tile::piece;
+use crate::algorithms::CaseSpec;
+use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::{BufferId, Dispatch, Program, Value, fold};
+use crate::kernel::shaders::Shader;
+
+/// The most rows, or columns, of C: an invocation has a sum for each of them.
+const MOST_VECTORS: u64 = 8;
+
+/// A product as that of a matrix X by some vectors Y, which are rows of A or columns of B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Vectors {
+    /// The operand that is X, and the one that has the vectors.
+    matrix: BufferId,
+    factors: BufferId,
+    /// Rows of X, or columns where they lie along K.
+    lines: u64,
+    /// Number of vectors.
+    count: u64,
+    k: u64,
+    /// Whether the rows of X, as it is stored, lie along K.
+    along: bool,
+    /// Whether the elements of all vectors for one k are neighbours.
+    across_k: bool,
+    /// How far apart the elements of C of neighbouring lines are, and those of neighbouring vectors.
+    of_line: u64,
+    of_vector: u64,
+}
+
+impl Vectors {
+    /// The product of a case; `None` where C has too many rows and columns.
+    fn of(case: &CaseSpec) -> Option<Self> {
+        let Dims { m, n, k } = Dims::from(case.size);
+        let [a, b] = [BufferId(0), BufferId(1)];
+        let (a_along, b_along) = (case.layout != Layout::Tn, case.layout == Layout::Nt);
+        (m.min(n) <= MOST_VECTORS).then_some(if m <= n {
+            let (matrix, factors, along, across_k) = (b, a, b_along, !a_along);
+            Self { matrix, factors, lines: n, count: m, k, along, across_k, of_line: 1, of_vector: n }
+        } else {
+            let (matrix, factors, along, across_k) = (a, b, a_along, !b_along);
+            Self { matrix, factors, lines: m, count: n, k, along, across_k, of_line: n, of_vector: 1 }
+        })
+    }
+}
+
+/// How the work is cut up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    /// Invocations of a work-group.
+    lanes: u32,
+    /// Rows of X in a block, where they lie along K; where across, lanes along a row.
+    width: u32,
+    /// Pieces of each row, or rows, that a lane has in flight.
+    unroll: u32,
+    /// Pieces of a row that a lane owns, where rows lie across K.
+    own: u32,
+    /// Work-groups that fill the device: there are parts of K for so many.
+    groups: u64,
+}
+
+impl Cut {
+    fn of(vectors: &Vectors, elements: u64, dtype: DType, subgroup: u32, device: &DeviceInfo) -> Self {
+        // What a lane reads of the vectors at a time are whole pieces.
+        let depth = 8.max(piece(dtype) as u32);
+        match (device.kind, vectors.along) {
+            // No latency to hide: a group is one vector register wide.
+            (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 8, unroll: 1, own: 1, groups: 8 },
+            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 2, groups: 8 },
+            (_, true) if vectors.count <= 2 => Self { lanes: 4 * subgroup, width: 2, unroll: 4, own: 1, groups: 2048 },
+            (_, true) => Self { lanes: 2 * subgroup, width: 4, unroll: 2, own: 1, groups: 1024 },
+            (_, false) => {
+                // A line of 128 bytes, or one element a lane.
+                let width = if elements > 1 { 8 } else { 32 };
+                // Few vectors leave registers for a group that fills a core; K then needs few parts, or none.
+                let [lanes, groups] = if vectors.count <= 2 { [1024, 132] } else { [256, 256] };
+                let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
+                Self { lanes, width: width.min(subgroup), unroll: depth, own: 1, groups: groups.into() }
+            }
+        }
+    }
+}
+
+/// The program of `gemv` with the kernels `along` and `across`, which read their operands through texel views if
+/// `texels`.
+pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let Some(vectors) = Vectors::of(case) else {
+        let Dims { m, n, .. } = Dims::from(case.size);
+        return Program::refused(format!("is for at most {MOST_VECTORS} rows or columns of C, which has {m}×{n}"));
+    };
+    let Vectors { lines, count, k, along, .. } = vectors;
+    let piece = piece(case.dtype);
+    let aligned = |length: u64| length.is_multiple_of(piece);
+    let x_aligned = aligned(if along { k } else { lines });
+    // Elements that a lane reads of a row at a time.
+    let elements = if x_aligned || texels { piece } else { 1 };
+    let subgroup = case.subgroup_size(device);
+    let cut = Cut::of(&vectors, elements, case.dtype, subgroup, device);
+    let [lanes, width, unroll, own] = [cut.lanes, cut.width, cut.unroll, cut.own].map(u64::from);
+
+    // Lines of a block; elements along K of a step of a work-group, and the steps that it does at once.
+    let (lines_of_block, of_step, at_once) =
+        if along { (width, lanes * elements, unroll) } else { (width * own * elements, lanes / width * unroll, 1) };
+    let blocks = lines.div_ceil(lines_of_block);
+    let rounds = k.div_ceil(of_step * at_once);
+    let steps = rounds.div_ceil(cut.groups.div_ceil(blocks).min(rounds)) * at_once;
+    let parts = (rounds * at_once).div_ceil(steps);
+    let sums = lines_of_block * count;
+    let between = if parts > 1 { blocks * parts * sums } else { 1 };
+
+    let (partial, arrivals) = (BufferId(3), BufferId(4));
+    let views = [("X4", Value::Buffer(vectors.matrix)), ("Y4", Value::Buffer(vectors.factors))];
+    let arguments = [
+        ("X", Value::Buffer(vectors.matrix)),
+        ("Y", Value::Buffer(vectors.factors)),
+        ("C", Value::Buffer(BufferId(2))),
+        ("SUMS", Value::Buffer(partial)),
+        ("ARRIVALS", Value::Buffer(arrivals)),
+        ("LINES", number(lines)),
+        ("K", number(k)),
+        ("STEPS", number(steps)),
+        ("OF_LINE", number(vectors.of_line)),
+        ("OF_VECTOR", number(vectors.of_vector)),
+    ];
+    let views = views.into_iter().filter(|_| texels);
+    let arguments: Vec<_> = arguments.into_iter().chain(views).collect();
+    let [x, z] = fold(blocks, device.limits.group_count[0]);
+    let finish = sums.div_ceil(lanes) * (parts + lanes / u64::from(subgroup) + 2);
+    let dispatch = Dispatch::new(shaders[usize::from(!along)], &arguments)
+        .group_size([cut.lanes, 1, 1])
+        .groups([x, parts, z])
+        .subgroups_of(subgroup)
+        .constant("SUBGROUP", subgroup)
+        .constant("VECTORS", count as u32)
+        .constant("ACROSS_K", u32::from(vectors.across_k))
+        .constant("X_ALIGNED", u32::from(x_aligned))
+        .constant("K_ALIGNED", u32::from(aligned(k)))
+        .constant("PARTS", parts as u32)
+        .constant("UNROLL", cut.unroll)
+        .loops(steps + finish);
+    let dispatch = if along {
+        dispatch.constant("ROWS", cut.width)
+    } else {
+        dispatch.constant("ACROSS", cut.width).constant("OWN", cut.own)
+    };
+    let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
+    let sums_of = if case.dtype.is_integer() { DType::I32 } else { DType::F32 };
+    let scratch = vec![scratch("sums of parts", sums_of, between), scratch("arrivals", DType::I32, blocks)];
+    Program { scratch, ..Program::single(dispatch) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::{gpu, software_device};
+
+    fn case([m, n, k]: [u64; 3], dtype: DType, layout: Layout) -> CaseSpec {
+        CaseSpec { layout, ..CaseSpec::new(&MATMUL, Size::Three(m, n, k), dtype) }
+    }
+
+    #[test]
+    fn the_operand_that_is_read_once_is_the_larger_and_its_rows_are_where_the_layout_says() {
+        // Whether the matrix is B, whether its rows lie along K, whether the vectors' elements of one k are neighbours.
+        let of = |size, layout| {
+            let Vectors { matrix, along, across_k, .. } =
+                Vectors::of(&case(size, DType::F32, layout)).expect("it is small");
+            (matrix == BufferId(1), along, across_k)
+        };
+        let [row, column] = [[3, 100, 50], [100, 3, 50]];
+        assert_eq!(
+            Layout::ALL.map(|layout| of(row, layout)),
+            [(true, false, false), (true, true, false), (true, false, true)]
+        );
+        assert_eq!(
+            Layout::ALL.map(|layout| of(column, layout)),
+            [(false, true, true), (false, true, false), (false, false, true)]
+        );
+    }
+
+    #[test]
+    fn blocks_and_parts_cover_the_matrix_once() {
+        for (device, texels) in [(gpu(), false), (software_device(), false), (software_device(), true)] {
+            let variant = MATMUL.variant(if texels { "gemv-texel" } else { "gemv" }).expect("it is in the table");
+            let types: &[DType] = if texels { &[DType::F32] } else { &[DType::F32, DType::F16, DType::I8] };
+            let sizes =
+                [[1, 1, 1], [1, 4096, 4096], [8, 33, 70_000], [4096, 7, 4097], [1, 9_000_000, 3], [2, 64, 1 << 20]];
+            for (size, dtype, layout) in sizes
+                .iter()
+                .flat_map(|size| types.iter().flat_map(move |dtype| Layout::ALL.map(|layout| (*size, *dtype, layout))))
+            {
+                let case = case(size, dtype, layout);
+                let shaders = variant.shaders(dtype, layout).expect("it has the type");
+                let program = program(&shaders, texels, &case, &device);
+                let dispatch = program.dispatches().next().expect("one dispatch");
+                let constant = |name: &str| {
+                    let found = dispatch.shader.interface.constants.iter().find(|constant| constant.name == name);
+                    let id = found.map(|constant| constant.id);
+                    let value = dispatch.constants.iter().find(|(own, _)| Some(*own) == id);
+                    value.map(|(_, value)| u64::from(*value))
+                };
+                let arguments = dispatch.argument_block(&[0; 5]);
+                let number = |name: &str| {
+                    let argument = dispatch.shader.interface.arguments.iter().find(|argument| argument.name == name);
+                    let bytes = &arguments[argument?.offset as usize..][..4];
+                    Some(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)))
+                };
+                let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| number(name).expect("an argument"));
+                let lanes = u64::from(dispatch.constants.iter().find(|(id, _)| *id == 0).expect("local_size_x").1);
+                let whole = texels || constant("X_ALIGNED") == Some(1);
+                let width = if whole { piece(dtype) } else { 1 };
+                let unroll = constant("UNROLL").expect("a constant");
+                let (lines_of_block, of_step) = match (constant("ROWS"), constant("ACROSS"), constant("OWN")) {
+                    (Some(rows), ..) => (rows, lanes * width),
+                    (None, Some(across), Some(own)) => (across * own * width, lanes / across * unroll),
+                    _ => panic!("neither kernel"),
+                };
+                let [x, parts, z] = dispatch.groups;
+                assert!(
+                    x * z * lines_of_block >= lines && (x * z - z) * lines_of_block < lines,
+                    "{size:?} {dtype} {layout}"
+                );
+                assert!(parts * steps * of_step >= k && (parts - 1) * steps * of_step < k, "{size:?} {dtype} {layout}");
+                assert_eq!(constant("PARTS"), Some(parts));
+                let blocks = lines.div_ceil(lines_of_block);
+                let sums = blocks * parts * lines_of_block * size[0].min(size[1]);
+                let [partial, arrivals] = [program.scratch[0].len, program.scratch[1].len];
+                assert_eq!(
+                    (partial, arrivals),
+                    (if parts > 1 { sums } else { 1 }, blocks),
+                    "{size:?} {dtype} {layout}"
+                );
+                assert_eq!(program.unsupported(&device), None, "{size:?} {dtype} {layout}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_product_with_many_rows_and_columns_is_refused_with_the_reason() {
+        let variant = MATMUL.variant("gemv").expect("it is in the table");
+        let reason = variant.program(&case([9, 10, 4], DType::F32, Layout::Nn), &gpu()).expect_err("too many");
+        assert_eq!(reason, "is for at most 8 rows or columns of C, which has 9×10");
+        assert!(variant.program(&case([9, 8, 4], DType::F32, Layout::Nn), &gpu()).is_ok());
+    }
+}

@@ -1,0 +1,147 @@
+//! Products over parts of K: the product kernel leaves the sums of each part in memory, and a second pass adds them up.
+
+use super::Dims;
+use super::tile::{Tile, stored};
+use crate::algorithms::CaseSpec;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
+use crate::kernel::shaders::Shader;
+
+/// Parts that an invocation of the second pass reads at once, as its kernel has it.
+const AT_ONCE: u32 = 4;
+/// The argument that says how many parts there are. No constant: for another number nothing need be compiled.
+const PARTS: &str = "PARTS";
+/// Buffers of a product: A, B and C.
+const OPERANDS: usize = 3;
+/// Invocations of a work-group of the second pass.
+const SUMMING: u32 = 256;
+/// Invocations of the second pass that keep a large device busy.
+const MANY: u64 = 1 << 16;
+/// The most invocations that share an element of C.
+const MOST_SHARING: u64 = 32;
+
+/// The program of a product. `kernels` are one for the whole of K, one for its parts, and that which adds these up;
+/// `product` makes a program of one of the first two, whose last step computes C.
+pub(super) fn program(
+    kernels: &[&'static Shader],
+    tile: Tile,
+    case: &CaseSpec,
+    device: &DeviceInfo,
+    product: impl FnOnce(&'static Shader) -> Program,
+) -> Program {
+    let [whole, parts, sum] = *kernels else { unreachable!("the registry names three kernels") };
+    if tile.k_parts == 1 {
+        return product(whole);
+    }
+    let mut program = product(parts);
+    let Dims { m, n, .. } = Dims::from(case.size);
+    let count = m * n;
+    // Parts begin at quads.
+    let len = u64::from(tile.k_parts) * count.next_multiple_of(4);
+    let sums = BufferId(OPERANDS + program.scratch.len());
+    let dtype = stored(case.dtype, &tile);
+    program.scratch.push(BufferSpec { name: "sums of parts", role: Role::Scratch, dtype, len });
+    if let Some(Step::Dispatch(last)) = program.steps.pop() {
+        let product = last.argument("C", Value::Buffer(sums)).argument(PARTS, Value::U32(tile.k_parts));
+        program.steps.push(Step::Dispatch(product));
+    }
+    program.steps.push(Step::Dispatch(added_up(sum, sums, count, tile.k_parts, device)));
+    program
+}
+
+/// The argument that kernels for parts take beyond those of others: a number, which [`program`] then sets.
+pub(super) fn argument(shader: &'static Shader) -> Option<(&'static str, Value)> {
+    shader.interface.arguments.iter().any(|argument| argument.name == PARTS).then_some((PARTS, Value::U32(1)))
+}
+
+/// Slabs of the longest part.
+pub(super) fn slabs(tile: Tile, k: u64) -> u64 {
+    tile.slabs(k).div_ceil(u64::from(tile.k_parts.max(1)))
+}
+
+/// The second pass. Where C is small several invocations share a quad of it, so that many parts are read at once.
+fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, device: &DeviceInfo) -> Dispatch {
+    let quads = count.div_ceil(4);
+    let group = SUMMING.min(device.limits.group_invocations);
+    let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min(u64::from(parts / AT_ONCE).max(1));
+    let down = 1 << wanted.ilog2();
+    let arguments = [
+        ("SUMS", Value::Buffer(sums)),
+        ("C", Value::Buffer(BufferId(2))),
+        ("COUNT", number(count)),
+        (PARTS, Value::U32(parts)),
+    ];
+    Dispatch::new(shader, &arguments)
+        .group_size([group, 1, 1])
+        .groups(in_groups(quads.div_ceil(u64::from(group / down)), device))
+        .constant("DOWN", down)
+        .loops(u64::from(parts.div_ceil(down) + down))
+}
+
+/// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
+pub(super) fn number(value: u64) -> Value {
+    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+/// The grid of `count` work-groups in one dimension, folded.
+pub(super) fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
+    let groups = count.max(1);
+    let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
+    [groups.min(ROW_OF_GROUPS), y, z]
+}
+
+/// Work-groups along x of a grid of one dimension that is folded.
+const ROW_OF_GROUPS: u64 = 1 << 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::software_device;
+
+    fn program(size: Size, k_parts: u32) -> Program {
+        let tile = Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts };
+        let case = CaseSpec { tile: Some(tile.into()), ..CaseSpec::new(&MATMUL, size, DType::F32) };
+        let tiled = MATMUL.variant("tiled").expect("it is in the table");
+        tiled.program(&case, &software_device()).expect("it runs on the software device")
+    }
+
+    #[test]
+    fn one_part_is_a_product_and_several_are_one_to_memory_and_a_second_pass() {
+        let whole = program(Size::Three(33, 31, 800), 1);
+        assert_eq!((whole.dispatches().count(), whole.scratch.len()), (1, 0));
+        let cut = program(Size::Three(33, 31, 800), 5);
+        let [product, sum] = cut.dispatches().collect::<Vec<_>>()[..] else { panic!("two dispatches") };
+        assert_eq!((product.groups, cut.scratch[0].len), ([2, 1, 5], 5 * 1024), "33·31 elements are 1023");
+        assert!(
+            product.values.contains(&Value::Buffer(BufferId(3)))
+                && !product.values.contains(&Value::Buffer(BufferId(2)))
+        );
+        assert!(sum.values.contains(&Value::Buffer(BufferId(3))) && sum.values.contains(&Value::Buffer(BufferId(2))));
+        assert_eq!(cut.launches(), 2);
+        // 100 slabs in 5 parts, in 3, of which one has 34, and in one.
+        assert_eq!(
+            [5, 3, 1]
+                .map(|parts| program(Size::Three(33, 31, 800), parts).dispatches().next().map(|d| d.loop_iterations)),
+            [20, 34, 100].map(Some)
+        );
+    }
+
+    #[test]
+    fn more_invocations_share_an_element_the_fewer_there_are() {
+        for (count, parts, expected) in
+            [(64 * 64, 132, 32), (64 * 64, 5, 1), (1 << 20, 16, 1), (1, 2, 1), (256 * 256, 64, 4)]
+        {
+            let sum = Shader::find("matmul/sum-parts", DType::F32).expect("it is in glsl/matmul");
+            let dispatch = added_up(sum, BufferId(3), count, parts, &software_device());
+            let groups: u64 = dispatch.groups.iter().product();
+            let down = dispatch.constants.iter().find(|(id, _)| *id == 2).map(|(_, down)| *down);
+            assert_eq!(down, Some(expected), "{count} in {parts}");
+            let across = u64::from(256 / expected);
+            assert!(groups * across * 4 >= count && (groups - 1) * across * 4 < count, "{count}: {groups}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What a search varies: how a variant cuts its matrices up.
+
+use super::matmul::{self, Choice};
+use super::{Algorithm, CaseSpec, lu};
+use crate::device::capability::DeviceInfo;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How a variant cuts its matrices up. In files it is text: `128x128x16/64x32/8x8`, or `64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Tile {
+    /// A product.
+    Product(matmul::Tile),
+    /// A factorisation: so many columns an outer block.
+    Columns(u32),
+}
+
+impl Tile {
+    /// The extents that a search doubles and halves.
+    #[must_use]
+    pub(crate) fn extents(self) -> Vec<u32> {
+        match self {
+            Self::Product(tile) => {
+                let matmul::Tile { bm, bn, bk, wm, wn, tm, tn, k_parts } = tile;
+                vec![bm, bn, bk, wm, wn, tm, tn, k_parts]
+            }
+            Self::Columns(columns) => vec![columns],
+        }
+    }
+
+    /// Unrolled multiply-adds of its kernel, which a compiler takes time for.
+    #[must_use]
+    pub(crate) fn code(self) -> f64 {
+        match self {
+            Self::Product(tile) => f64::from(tile.bk) * f64::from(tile.tm) * f64::from(tile.tn),
+            Self::Columns(columns) => f64::from(columns),
+        }
+    }
+}
+
+impl From<matmul::Tile> for Tile {
+    fn from(tile: matmul::Tile) -> Self {
+        Self::Product(tile)
+    }
+}
+
+impl fmt::Display for Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Product(tile) => tile.fmt(f),
+            Self::Columns(columns) => write!(f, "{columns} columns"),
+        }
+    }
+}
+
+impl From<Tile> for String {
+    fn from(tile: Tile) -> Self {
+        match tile {
+            Tile::Product(tile) => tile.into(),
+            Tile::Columns(columns) => columns.to_string(),
+        }
+    }
+}
+
+impl FromStr for Tile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // What is written is what was meant: neither a sign nor leading zeros.
+        match text.parse::<u32>() {
+            Ok(columns) if columns > 0 && columns.to_string() == text => Ok(Self::Columns(columns)),
+            Ok(_) => Err(format!("malformed tile '{text}'; write the columns of a block, such as 64")),
+            Err(_) => text.parse().map(Self::Product),
+        }
+    }
+}
+
+impl TryFrom<String> for Tile {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// A variant whose tile can be searched for.
+pub struct Tunable {
+    /// The variant.
+    pub variant: &'static str,
+    pub(super) tiles: Tiles,
+}
+
+/// The tiles that a variant can take.
+pub(super) enum Tiles {
+    /// Those of a product.
+    Product(&'static Choice),
+    /// Widths of blocks.
+    Columns(&'static lu::Widths),
+}
+
+impl Tunable {
+    /// The tile that the variant takes without a search.
+    #[must_use]
+    pub fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+        match self.tiles {
+            Tiles::Product(choice) => Tile::Product(choice.built_in(case, device)),
+            Tiles::Columns(widths) => Tile::Columns(widths.built_in(case, device)),
+        }
+    }
+
+    /// Checks that the variant's kernels can be cut up like this for a case on `device`.
+    ///
+    /// # Errors
+    /// What does not divide, or which limit of the device is exceeded.
+    pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+        match (&self.tiles, tile) {
+            (Tiles::Product(choice), Tile::Product(tile)) => choice.legal(tile, case, device),
+            (Tiles::Columns(widths), Tile::Columns(columns)) => widths.legal(*columns, case),
+            (Tiles::Product(_), Tile::Columns(_)) => Err("has no block of a product".into()),
+            (Tiles::Columns(_), Tile::Product(_)) => Err("is no width of blocks".into()),
+        }
+    }
+
+    /// What is worth a try, the built-in tiles for any size first.
+    fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+        match self.tiles {
+            Tiles::Product(choice) => choice.candidates(case, device).into_iter().map(Tile::Product).collect(),
+            Tiles::Columns(widths) => widths.candidates(case).map(Tile::Columns).collect(),
+        }
+    }
+}
+
+impl Algorithm {
+    /// Every tile of a search, each once: first the built-in ones for any size that `device` can run, then the others.
+    /// All are legal, and the device runs the variant with each.
+    ///
+    /// # Panics
+    /// Never: a test holds the names of the tunable variants against the registry.
+    #[must_use]
+    pub fn tiles(&self, tunable: &Tunable, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+        let variant = self.variant(tunable.variant).expect("a test compares the tables");
+        // A size that is no problem has no tiles to search.
+        let Ok(problem) = (self.problem)(case) else { return vec![] };
+        let mut space: Vec<Tile> = vec![];
+        for tile in tunable.candidates(case, device) {
+            let case = CaseSpec { tile: Some(tile), ..*case };
+            if !space.contains(&tile)
+                && tunable.legal(&tile, &case, device).is_ok()
+                && self.feasible(variant, &case, problem.as_ref(), device).is_ok()
+            {
+                space.push(tile);
+            }
+        }
+        space
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::ALGORITHMS;
+    use crate::algorithms::lu::LU;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::{gpu, software_device};
+
+    #[test]
+    fn every_tunable_variant_is_in_its_algorithm_s_table() {
+        for algorithm in ALGORITHMS {
+            for tunable in algorithm.tunable {
+                assert!(algorithm.variant(tunable.variant).is_ok(), "{} {}", algorithm.name, tunable.variant);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tile_is_the_same_behind_its_text_and_other_texts_are_refused_with_the_reason() {
+        let product = matmul::Tile::flat([64, 64, 8], [4, 4]);
+        for tile in [Tile::Product(product), Tile::Columns(64)] {
+            assert_eq!(String::from(tile).parse(), Ok(tile));
+        }
+        for (text, reason) in
+            [("0", "such as 64"), ("064", "such as 64"), ("+64", "such as 64"), ("64/32", "block, warp")]
+        {
+            assert!(text.parse::<Tile>().is_err_and(|error| error.contains(reason) && error.contains(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn widths_of_a_factorisation_are_searched_and_taken() {
+        for device in [software_device(), gpu()] {
+            for tunable in LU.tunable {
+                let variant = LU.variant(tunable.variant).expect("it is in the table");
+                for n in [1, 100, 1024] {
+                    let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+                    let built_in = tunable.built_in(&case, &device);
+                    let Ok(own) = variant.program(&case, &device) else { continue };
+                    let space = LU.tiles(tunable, &case, &device);
+                    assert!(space.contains(&built_in), "{} {n}: {built_in} of {space:?}", tunable.variant);
+                    for tile in &space {
+                        let program = variant.program(&CaseSpec { tile: Some(*tile), ..case }, &device);
+                        let program = program.expect("it is legal");
+                        let same = format!("{program:?}") == format!("{own:?}");
+                        assert_eq!(same, *tile == built_in, "{} {n}: {tile}", tunable.variant);
+                    }
+                    assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);
+                    let foreign = Tile::Product(matmul::Tile::flat([64, 64, 8], [4, 4]));
+                    for tile in [Tile::Columns(33), Tile::Columns(8192), foreign] {
+                        assert!(tunable.legal(&tile, &case, &device).is_err(), "{tile}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Files that somebody names to be read: regular ones up to a size. A named pipe would wait for a writer for ever, and a
+//! sparse file of terabytes fit into no memory.
+
+use crate::basis::units::Bytes;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Largest text that a person writes: a configuration, limits of a gate, results of `tune`.
+pub(crate) const MOST_TEXT: u64 = 16 << 20;
+
+/// The bytes of the regular file at `path`, at most `most`. Pipes of a shell, such as `<(…)`, are open already and read
+/// like one.
+///
+/// # Errors
+/// When it cannot be read, is something else, or is larger.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let there = path.metadata()?;
+    if there.is_dir() {
+        return Err(io::Error::other("it is a folder"));
+    }
+    if !there.is_file() && !is_open_already(path) {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let too_large = || io::Error::other(format!("it is larger than {}", Bytes(most)));
+    if there.is_file() && there.len() > most {
+        return Err(too_large());
+    }
+    let mut bytes = vec![];
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
+}
+
+/// The text of such a file.
+///
+/// # Errors
+/// Those of [`read`], and when it is not UTF-8.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = read(path, MOST_TEXT)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
+}
+
+/// Whether `path` names a stream that this process has open.
+fn is_open_already(path: &Path) -> bool {
+    ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|folder| path.starts_with(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regular_files_up_to_a_size_are_read_and_all_else_is_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, sparse, pipe] = ["file", "sparse", "pipe"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "text").expect("written");
+        File::create(&sparse).and_then(|file| file.set_len(1 << 40)).expect("made");
+        assert_eq!(read(&file, 4).expect("read"), b"text");
+        let refused = |path: &Path, most: u64| read(path, most).expect_err("refused").to_string();
+        assert_eq!(refused(&file, 3), "it is larger than 3 B");
+        assert!(refused(&sparse, 1 << 20).starts_with("it is larger than"));
+        assert_eq!(refused(folder.path(), 1), "it is a folder");
+        if cfg!(unix) {
+            assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+            assert_eq!(refused(&pipe, 1), "it is no regular file");
+        }
+        std::fs::write(&file, [0xff]).expect("written");
+        assert_eq!(read_text(&file).expect_err("refused").to_string(), "it is not UTF-8 text");
+    }
+}

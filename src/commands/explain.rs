@@ -1,0 +1,62 @@
+//! `bench --explain`: what `auto` chooses from, with predicted and measured times.
+
+use super::{Answer, announce, beside, interrupt};
+use crate::algorithms::Candidate;
+use crate::basis::error::{Error, Exit};
+use crate::commands::progress::Progress;
+use crate::device::capability::DeviceInfo;
+use crate::measure::runner::{Observer, Timing};
+use crate::measure::session::{Session, Setup};
+use crate::plan::{CaseGroup, Plan, VariantChoice};
+use crate::report::explain as report;
+use crate::tuning::tuned::Tuned;
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+/// Candidates that are shown: those that should be the fastest, and the best of every variant.
+const SHOWN: usize = 12;
+
+/// Times the candidates of `auto` for every problem of a plan.
+pub(super) fn run(plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
+    let automatic = |group: &&CaseGroup| group.pick == VariantChoice::Auto;
+    if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
+        return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
+    }
+    let session = Session::open(setup)?;
+    announce(&session);
+    let interrupted = interrupt::listen()?;
+    let mut answer = Answer::new(String::new(), String::new(), Exit::Success);
+    for run in &plan.runs {
+        for device in session.select_usable(&run.devices)? {
+            let groups: Vec<_> = run.groups_on(device.kind).filter(automatic).collect();
+            let mut progress = Progress::new(groups.len());
+            progress.device(device);
+            let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupted)?;
+            for group in groups {
+                let candidates = shown(group, device);
+                match executor.explain(group, &candidates) {
+                    Ok(times) => answer.output.push_str(&report::text(device, group, &candidates, &times)),
+                    Err(reason) => {
+                        let _ = writeln!(answer.notes, "skipped   {} {}: {reason}", group.spec.size, group.spec.dtype);
+                    }
+                }
+                progress.advance();
+            }
+            progress.finish();
+        }
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        answer.exit = Exit::Interrupted;
+    }
+    answer.exit = beside(answer.exit, session.check_validation(), &mut answer.notes);
+    Ok(answer)
+}
+
+/// The candidates to time, what should be fastest first.
+fn shown(group: &CaseGroup, device: &DeviceInfo) -> Vec<Candidate> {
+    let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.spec, device));
+    let first_of_variant =
+        |index: usize, own: &Candidate| !candidates[..index].iter().any(|c| c.variant == own.variant);
+    let chosen = candidates.iter().enumerate().filter(|(index, own)| *index < SHOWN || first_of_variant(*index, own));
+    chosen.map(|(_, candidate)| *candidate).collect()
+}

@@ -1,0 +1,144 @@
+//! `--keep-failures`: a folder for each case that crashed, hung or was wrong, with all that runs it again elsewhere.
+
+use crate::algorithms::Problem;
+use crate::basis::error::Error;
+use crate::basis::units::Bytes;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::kernel::program::Program;
+use crate::plan::options::Selection;
+use crate::plan::{CaseGroup, Plan};
+use crate::record::{Case, Outcome, Record};
+use crate::tuning::tuned::{self, Chosen, Tuned};
+use serde_json::{Value, json};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Bytes of inputs that are kept of a case; the command makes larger ones again.
+const MOST_INPUTS: Bytes = Bytes(64 << 20);
+
+/// The folder that failures are kept in.
+pub(super) struct Failures(PathBuf);
+
+impl Failures {
+    /// Makes the folder, before any time is spent measuring.
+    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(folder).map_err(|e| {
+            Error::Usage(format!("cannot make --keep-failures '{}': {e}; choose another folder", folder.display()))
+        })?;
+        Ok(Self(folder.to_path_buf()))
+    }
+
+    /// Keeps the failures of `record`, which is of `plan` with the tiles of `tuned`; says how many there were.
+    pub(super) fn keep(&self, record: &Record, plan: &Plan, tuned: &Tuned) -> Result<String, Error> {
+        let mut kept = 0;
+        for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
+            let Some(device) = record.devices.iter().find(|device| device.index == case.device) else { continue };
+            let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
+            let folder = self.0.join(name(case));
+            write(&folder, record, case, device, group, &chosen).map_err(|e| {
+                Error::Failure(format!("cannot keep the failure of {} in '{}': {e}", case.id, folder.display()))
+            })?;
+            kept += 1;
+        }
+        Ok(if kept > 0 { format!("{kept} failures kept in {}\n", self.0.display()) } else { String::new() })
+    }
+}
+
+fn is_failure(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Rejected(_)) || outcome.failure().is_some()
+}
+
+/// The name of a case's folder: its id without what file systems refuse.
+fn name(case: &Case) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
+    format!("{}_device-{}", case.id.chars().map(plain).collect::<String>(), case.device)
+}
+
+/// The group of a case, and its variant as the device runs it; `None` for a case of the host.
+fn find<'a>(case: &Case, device: &DeviceInfo, plan: &'a Plan, tuned: &Tuned) -> Option<(&'a CaseGroup, Chosen)> {
+    let groups = plan.runs.iter().flat_map(|run| run.groups_on(device.kind));
+    let mut of_groups = groups
+        .filter(|_| device.kind != DeviceKind::Host)
+        .flat_map(|group| tuned::choose(group, device, tuned).into_iter().map(move |chosen| (group, chosen)));
+    of_groups.find(|(group, chosen)| group.id(chosen.variant).to_string() == case.id)
+}
+
+/// Writes what is known of a case into `folder`.
+fn write(
+    folder: &Path,
+    record: &Record,
+    case: &Case,
+    device: &DeviceInfo,
+    group: &CaseGroup,
+    chosen: &Chosen,
+) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
+    let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
+    let program = program.map_err(io::Error::other)?;
+    let document = json!({
+        "gpukern": record.version,
+        "validation": record.method.validation,
+        "command": command(case, device),
+        "case": case,
+        "device": device,
+        "dispatches": dispatches(folder, &program)?,
+        "buffers": buffers(folder, problem.as_ref())?,
+    });
+    std::fs::write(folder.join("failure.json"), serde_json::to_string_pretty(&document)? + "\n")
+}
+
+/// The command that runs the case alone.
+fn command(case: &Case, device: &DeviceInfo) -> String {
+    let selection = Selection {
+        algorithm: vec![case.algorithm.clone()],
+        variant: vec![case.variant.clone()],
+        size: vec![case.size.to_string()],
+        dtype: vec![case.dtype.to_string()],
+        input: Some(case.input.to_string()),
+        device: vec![device.uuid.clone()],
+        seed: Some(case.seed),
+        subgroup_size: case.subgroup_size.iter().map(ToString::to_string).collect(),
+        stop: case.stop.map(|stop| stop.test.name().to_string()),
+        eps: case.stop.map(|stop| stop.eps),
+        max_rounds: case.stop.map(|stop| stop.max_rounds),
+        ..Selection::default()
+    };
+    format!("gpukern bench {} --no-peak", selection.arguments().join(" "))
+}
+
+/// The kernels of a program with their constants and grids; the SPIR-V of each is a file.
+fn dispatches(folder: &Path, program: &Program) -> io::Result<Vec<Value>> {
+    let mut dispatches = vec![];
+    for dispatch in program.dispatches() {
+        let file = format!("{}.spv", dispatch.shader.label().replace('/', "-"));
+        std::fs::write(folder.join(&file), &dispatch.shader.spirv)?;
+        dispatches.push(json!({
+            "kernel": dispatch.shader.label(),
+            "spirv": file,
+            "constants": dispatch.constants,
+            "subgroup_size": dispatch.subgroup_size,
+            "groups": dispatch.groups,
+            "arguments": dispatch.values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>(),
+        }));
+    }
+    Ok(dispatches)
+}
+
+/// The buffers of a problem; the data of each input is a file, where it is not too large.
+fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
+    let specs = problem.buffers();
+    let size: u64 = specs.iter().filter(|spec| spec.role.is_input()).map(|spec| spec.bytes().0).sum();
+    let mut inputs = if size <= MOST_INPUTS.0 { problem.inputs() } else { vec![] }.into_iter();
+    let mut buffers = vec![];
+    for spec in specs {
+        let input = if spec.role.is_input() { inputs.next() } else { None };
+        let file =
+            input.as_ref().map(|_| format!("{}.bin", spec.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")));
+        if let (Some(input), Some(file)) = (&input, &file) {
+            std::fs::write(folder.join(file), input.as_bytes())?;
+        }
+        buffers.push(json!({ "name": spec.name, "dtype": spec.dtype, "elements": spec.len, "input": file }));
+    }
+    Ok(buffers)
+}

@@ -1,0 +1,182 @@
+//! The journal of a run: beside the record that it is to write, a file with a line for each case that ended, so that a
+//! process that is killed loses the cases in flight alone.
+
+use super::progress::{self, Progress};
+use crate::basis::destination::Destination;
+use crate::basis::error::Error;
+use crate::basis::printable::printable;
+use crate::device::capability::DeviceInfo;
+use crate::measure::runner::Observer;
+use crate::plan::CaseId;
+use crate::record::reader;
+use crate::record::{Case, Outcome, Record};
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// A journal that is being written.
+pub(super) struct Journal {
+    path: PathBuf,
+    /// The file, locked as long as the process lives.
+    file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    /// Index of this process among those that measure the record.
+    process: usize,
+    /// Whether a line could not be written, and that was said.
+    complained: bool,
+}
+
+/// The path of the journal of the record at `path`.
+pub(super) fn path_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".part");
+    name.into()
+}
+
+/// The record that `--resume` names, to be completed: its journal, or itself where the run was interrupted.
+pub(super) fn earlier(path: &Path, notes: &mut String) -> Result<Record, Error> {
+    let journal = path_of(path);
+    if journal.exists() {
+        check_free(&journal)?;
+        return Ok(super::read(&journal, notes)?.record);
+    }
+    if !path.exists() {
+        let (shown, journal) = (path.display(), journal.display());
+        return Err(Error::Usage(format!(
+            "there is nothing to resume: neither '{journal}' nor '{shown}' is there; begin with --json '{shown}'"
+        )));
+    }
+    Ok(super::read(path, notes)?.record)
+}
+
+/// Refuses a new run whose record would be at `path`, where a journal there has cases of another that nobody resumed.
+pub(super) fn check_none(path: &Path) -> Result<(), Error> {
+    let journal = path_of(path);
+    if !journal.exists() {
+        return Ok(());
+    }
+    check_free(&journal)?;
+    let cases = reader::read(&journal).map(|loaded| loaded.record.cases.len());
+    if matches!(cases, Ok(0)) {
+        return Ok(());
+    }
+    let what =
+        cases.map_or_else(|_| "is in the way".into(), |count| format!("has {count} cases of a run that was killed"));
+    Err(Error::Usage(format!(
+        "'{}' {what}; --resume '{}' in place of --json completes it, or delete it",
+        journal.display(),
+        path.display()
+    )))
+}
+
+/// Refuses a journal that another process is writing.
+fn check_free(journal: &Path) -> Result<(), Error> {
+    match File::open(journal).map(|file| file.try_lock()) {
+        Ok(Err(TryLockError::WouldBlock)) => {
+            Err(Error::Usage(format!("'{}' is being written by another process; wait for it", journal.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Journal {
+    /// Begins the journal of the record at `path`: `outline` is the record without cases, `taken` are those of a run that
+    /// this one resumes.
+    ///
+    /// # Errors
+    /// When there can be none, such as on a full disk.
+    pub(super) fn begin(path: &Path, outline: &Record, taken: &[Case], process: usize) -> Result<Self, String> {
+        let path = path_of(path);
+        let begin = || -> io::Result<(File, u64)> {
+            let mut text = line(outline)?;
+            for case in taken {
+                text.extend(line(case)?);
+            }
+            // In one step: there is always one journal with all that is taken over.
+            Destination::open(&path)?.write(&text)?;
+            let file = File::options().append(true).open(&path)?;
+            // Where files cannot be locked, nobody is told that this one is in use.
+            let _ = file.try_lock();
+            Ok((file, text.len() as u64))
+        };
+        let (file, length) = begin().map_err(|e| {
+            format!("no journal can be kept in '{}', so a run that is killed is lost: {e}", path.display())
+        })?;
+        Ok(Self { path, file, length, process, complained: false })
+    }
+
+    /// Adds a case that ended. Where it cannot be written, such as on a full disk, the journal stays as it was.
+    fn add(&mut self, case: &Case) {
+        if case.outcome == Outcome::Interrupted {
+            return;
+        }
+        let case = Case { process: self.process, ..case.clone() };
+        let written = line(&case).and_then(|text| self.file.write_all(&text).map(|()| text.len() as u64));
+        match written {
+            Ok(length) => self.length += length,
+            Err(error) => {
+                // Half a line would spoil all that follows.
+                let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)));
+                if !std::mem::replace(&mut self.complained, true) {
+                    progress::line(&format!(
+                        "cannot add {} to '{}': {error}; it is kept in memory until the end",
+                        printable(&case.id),
+                        self.path.display()
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Removes the journal: its record is where it belongs.
+    pub(super) fn remove(self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+
+    /// Keeps the journal of a record that could not be written; says where it is.
+    pub(super) fn keep(self) -> String {
+        let lacks = if self.complained { "some of " } else { "" };
+        let record = self.path.with_extension("");
+        format!(
+            "{lacks}what was measured is in '{}'; --resume '{}' completes it\n",
+            self.path.display(),
+            record.display()
+        )
+    }
+}
+
+/// A document on a line of its own.
+fn line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(document)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// The observer of a run: progress for a person, and the journal for whoever kills it.
+pub(super) struct Watch {
+    pub(super) progress: Progress,
+    pub(super) journal: Option<Journal>,
+}
+
+impl Observer for Watch {
+    fn device(&mut self, info: &DeviceInfo) {
+        self.progress.device(info);
+    }
+
+    fn skipped(&mut self, skipped: &[(CaseId, String)]) {
+        self.progress.skipped(skipped);
+    }
+
+    fn begin(&mut self, id: &str) {
+        self.progress.begin(id);
+    }
+
+    fn end(&mut self, case: &Case) {
+        if let Some(journal) = &mut self.journal {
+            journal.add(case);
+        }
+        self.progress.end(case);
+    }
+}

@@ -1,0 +1,158 @@
+//! Known failures: a TOML file of `[[known]]` tables, each with a reason. What fails and is not in it is new, and what is
+//! in it and passes went away: both are for a person to look at.
+
+use super::gate::matches;
+use crate::record::{Case, Outcome, Record};
+use serde::Deserialize;
+
+/// A file of known failures.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    known: Vec<Known>,
+}
+
+/// Cases that are known to fail.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Known {
+    /// Their id, or a pattern of it: `*` stands for any text.
+    case: String,
+    /// How they fail; any way where it is not given.
+    status: Option<Status>,
+    /// Why: a bug report, a missing feature.
+    reason: String,
+}
+
+/// A way to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Status {
+    Rejected,
+    Failed,
+    Crashed,
+    TimedOut,
+}
+
+impl Status {
+    fn of(outcome: &Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::Rejected(_) => Some(Self::Rejected),
+            Outcome::Failed { .. } => Some(Self::Failed),
+            Outcome::Crashed(_) => Some(Self::Crashed),
+            Outcome::TimedOut(_) => Some(Self::TimedOut),
+            Outcome::Measured(_) | Outcome::Skipped { .. } | Outcome::Interrupted => None,
+        }
+    }
+}
+
+/// What a record says of known failures.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Expectations {
+    /// Places of the cases that fail as is known.
+    pub(crate) expected: Vec<usize>,
+    /// Those known failures of which every case that ran passes.
+    pub(crate) gone: Vec<Known>,
+    /// Those that no case of the record matches.
+    pub(crate) absent: Vec<Known>,
+}
+
+/// Parses a file of known failures.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse(text: &str) -> Result<Vec<Known>, String> {
+    let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
+    match file.known.iter().find(|known| known.reason.trim().is_empty()) {
+        Some(known) => Err(format!("'{}' has no reason; say why it fails", known.case)),
+        None => Ok(file.known),
+    }
+}
+
+impl Known {
+    fn is_of(&self, case: &Case) -> bool {
+        matches(&self.case, &case.id)
+    }
+
+    /// Whether `case` fails in this way.
+    fn expects(&self, case: &Case) -> bool {
+        let status = Status::of(&case.outcome);
+        self.is_of(case) && status.is_some() && (self.status.is_none() || self.status == status)
+    }
+
+    /// The pattern and the reason, for a person.
+    pub(crate) fn text(&self) -> String {
+        format!("'{}' ({})", self.case, self.reason)
+    }
+}
+
+impl Expectations {
+    /// Holds the cases of `record` against `known`.
+    pub(crate) fn of(record: &Record, known: &[Known]) -> Self {
+        let cases = || record.cases.iter().enumerate();
+        let expected = cases().filter(|(_, case)| known.iter().any(|known| known.expects(case)));
+        let mut found = Self { expected: expected.map(|(index, _)| index).collect(), ..Self::default() };
+        for known in known {
+            let mut of_it = cases().map(|(_, case)| case).filter(|case| known.is_of(case)).peekable();
+            let passes = |case: &Case| case.measured().is_some();
+            if of_it.peek().is_none() {
+                found.absent.push(known.clone());
+            } else if record.cases.iter().any(|case| known.is_of(case) && passes(case))
+                && of_it.all(|case| Status::of(&case.outcome).is_none())
+            {
+                found.gone.push(known.clone());
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::record;
+
+    fn known(case: &str, status: Option<Status>) -> Known {
+        Known { case: case.into(), status, reason: "a driver's bug".into() }
+    }
+
+    #[test]
+    fn failures_are_known_by_id_or_pattern_and_the_way_they_fail() {
+        let record = record();
+        let broken = record.cases.iter().position(|case| case.variant == "broken").expect("a failed case");
+        for (pattern, status, expected) in [
+            ("matmul/broken/f32/64x64x64", None, true),
+            ("*/broken/*", Some(Status::Failed), true),
+            ("*/broken/*", Some(Status::Crashed), false),
+            ("matmul/broken/f32/6", None, false),
+        ] {
+            let found = Expectations::of(&record, &[known(pattern, status)]);
+            assert_eq!(found.expected.contains(&broken), expected, "{pattern} {status:?}");
+        }
+    }
+
+    #[test]
+    fn what_passes_went_away_and_what_did_not_run_says_nothing() {
+        let record = record();
+        let measured = record.cases.iter().find(|case| case.measured().is_some()).expect("a measured case");
+        let [gone, absent, late] = [&measured.id, "lu/*", "*/late/*"].map(|pattern| known(pattern, None));
+        let found = Expectations::of(&record, &[gone.clone(), absent.clone(), late]);
+        assert_eq!((found.gone, found.absent, found.expected), (vec![gone], vec![absent], vec![]));
+        // One of several that still fails is enough.
+        assert_eq!(Expectations::of(&record, &[known("*", None)]).gone, []);
+    }
+
+    #[test]
+    fn mistakes_in_the_file_are_named() {
+        for (text, expected) in [
+            ("[[known]]\ncase = 'a'\n", "missing field `reason`"),
+            ("[[known]]\ncase = 'a'\nreason = ' '\n", "'a' has no reason"),
+            ("[[known]]\ncase = 'a'\nreason = 'b'\nstatus = 'lost'\n", "unknown variant `lost`"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(expected), "{error}");
+        }
+        assert_eq!(parse(""), Ok(vec![]));
+    }
+}

@@ -1,0 +1,134 @@
+//! Who takes cases through a device: a runner in this process, or one in a worker.
+
+use crate::algorithms::Candidate;
+use crate::basis::units::Nanos;
+use crate::compare::paired::Round;
+use crate::device::cache::CacheFolder;
+use crate::device::capability::DeviceInfo;
+use crate::measure::runner::tune::Question;
+use crate::measure::runner::{Entrant, Observer, Runner};
+use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
+use crate::record::{Case, Outcome};
+use crate::tuning::search::{Found, Fruitless};
+use crate::tuning::tuned::{self, Chosen, Tuned};
+use serde::{Deserialize, Serialize};
+
+/// The executor of cases on one device.
+pub(crate) trait Executor {
+    /// The device.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Whether a validation layer watches.
+    fn validated(&self) -> bool;
+
+    /// The files kept of it between runs.
+    fn cache(&self) -> &CacheFolder;
+
+    /// Runs every case of `run`.
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case>;
+
+    /// Searches the tiles of a variant on one problem. Interrupted, it returns what it has; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
+    fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless>;
+
+    /// Samples both entrants in turns on the problem of `group` until `decided` returns true for the rounds, or
+    /// `max_time` of `sampling` is over. Returns both cases, and the rounds.
+    fn duel(
+        &mut self,
+        group: &CaseGroup,
+        entrants: &[Entrant; 2],
+        sampling: &Sampling,
+        decided: &mut dyn FnMut(&[Round]) -> bool,
+    ) -> ([Case; 2], Vec<Round>);
+
+    /// Times the candidates of `auto` on the problem of `group`: the median of each, or why it has none.
+    ///
+    /// # Errors
+    /// Why the problem cannot be loaded.
+    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String>;
+
+    /// Times what the host does with the device beside running kernels.
+    fn host_side(&mut self) -> HostSide;
+}
+
+/// A time of each candidate, or why it has none.
+pub(crate) type Explained = Vec<Result<Nanos, String>>;
+
+/// Times of what the host does with a device, or why there are none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HostSide {
+    /// Submissions of nothing, until their end is known.
+    pub(crate) submissions: Result<Vec<Nanos>, String>,
+    /// Copies to the device.
+    pub(crate) uploads: Result<Vec<Nanos>, String>,
+    /// Copies from it.
+    pub(crate) downloads: Result<Vec<Nanos>, String>,
+}
+
+impl HostSide {
+    /// No times, for this reason.
+    pub(crate) fn missing(reason: &str) -> Self {
+        let missing = || Err(reason.to_string());
+        Self { submissions: missing(), uploads: missing(), downloads: missing() }
+    }
+}
+
+impl Executor for Runner<'_> {
+    fn info(&self) -> &DeviceInfo {
+        Runner::info(self)
+    }
+
+    fn validated(&self) -> bool {
+        Runner::validated(self)
+    }
+
+    fn cache(&self) -> &CacheFolder {
+        Runner::cache(self)
+    }
+
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
+        Runner::run(self, run, observer)
+    }
+
+    fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless> {
+        Runner::tune(self, question)
+    }
+
+    fn duel(
+        &mut self,
+        group: &CaseGroup,
+        entrants: &[Entrant; 2],
+        sampling: &Sampling,
+        decided: &mut dyn FnMut(&[Round]) -> bool,
+    ) -> ([Case; 2], Vec<Round>) {
+        Runner::duel(self, group, entrants, sampling, decided)
+    }
+
+    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+        Runner::explain(self, group, candidates)
+    }
+
+    fn host_side(&mut self) -> HostSide {
+        Runner::host_side(self)
+    }
+}
+
+/// The cases of `run` that `device` cannot run, each with the reason, in plan order.
+pub(crate) fn skipped(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> Vec<(CaseId, String)> {
+    run.groups_on(device.kind)
+        .flat_map(|group| tuned::choose(group, device, tuned).into_iter().map(move |chosen| (group, chosen)))
+        .filter_map(|(group, chosen)| {
+            let problem = (group.algorithm.problem)(&group.spec).ok()?;
+            let reason = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device).err()?;
+            Some((group.id(chosen.variant), reason))
+        })
+        .collect()
+}
+
+/// The case of `chosen` in `group` that `device` did not measure.
+pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Chosen, device: &DeviceInfo, outcome: Outcome) -> Case {
+    let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+    Case::new(group, chosen.variant.name, problem.as_ref(), device.index, outcome)
+}

@@ -1,0 +1,78 @@
+//! Times what `auto` chooses from on one problem.
+
+use super::Runner;
+use crate::algorithms::{Candidate, CaseSpec, Problem};
+use crate::basis::units::Nanos;
+use crate::kernel::program::Program;
+use crate::measure::executor::Explained;
+use crate::measure::timekeeper::Timed;
+use crate::measure::workbench::LoadedProblem;
+use crate::plan::{CaseGroup, Sampling};
+use std::time::Duration;
+
+/// Host time for the samples of a candidate.
+const SAMPLING: Duration = Duration::from_millis(100);
+
+impl Runner<'_> {
+    /// The median times of `candidates` on the problem of `group`, or why one has none: a wrong answer is not timed.
+    ///
+    /// # Errors
+    /// Why the problem cannot be loaded.
+    pub(crate) fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+        let problem = (group.algorithm.problem)(&group.spec)?;
+        self.wake_canary();
+        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| error.to_string())?;
+        // All are compiled and verified before the first is timed: a device that waits for the host drops its clock.
+        let programs: Vec<_> =
+            candidates.iter().map(|own| self.verified(group, problem.as_ref(), &loaded, own)).collect();
+        let times = programs.into_iter().map(|verified| {
+            let (name, program, first) = verified?;
+            self.time_briefly(&name, &loaded, &program, first)
+        });
+        Ok(times.collect())
+    }
+
+    /// The name of a candidate, its program and the time of its first run, if its answer is right.
+    fn verified(
+        &mut self,
+        group: &CaseGroup,
+        problem: &dyn Problem,
+        loaded: &LoadedProblem,
+        candidate: &Candidate,
+    ) -> Result<(String, Program, Nanos), String> {
+        if self.keeper.interrupted() {
+            return Err("interrupted".into());
+        }
+        let variant = group.algorithm.variant(candidate.variant)?;
+        let spec = CaseSpec { tile: candidate.tile, ..group.spec };
+        let program = group.algorithm.feasible(variant, &spec, problem, &self.device.info)?;
+        let name = group.id(variant).to_string();
+        self.witness.on_device(&name);
+        let verified = self.workbench.verify(loaded, &program).map_err(|error| error.to_string())?;
+        match verified.check? {
+            check if check.passes() => Ok((name, program, verified.time)),
+            check => Err(format!("its answer is wrong: {}", check.worst)),
+        }
+    }
+
+    /// The median of a few samples, taken once the clock is up.
+    fn time_briefly(
+        &mut self,
+        name: &str,
+        loaded: &LoadedProblem,
+        program: &Program,
+        first: Nanos,
+    ) -> Result<Nanos, String> {
+        if self.keeper.interrupted() {
+            return Err("interrupted".into());
+        }
+        let sampling = Sampling::default();
+        let mut recorded = self.recorded(name, loaded, program, first, &sampling).map_err(|error| error.to_string())?;
+        let heat = self.keeper.heat(&mut recorded, None)?.unwrap_or(first);
+        // The first run may have included compilation.
+        let mut recorded = self.recorded(name, loaded, program, heat, &sampling).map_err(|error| error.to_string())?;
+        recorded.sample()?;
+        let until = self.keeper.time().now().saturating_add(SAMPLING);
+        Ok(self.keeper.race(&mut recorded, heat, None, until)?.unwrap_or(heat))
+    }
+}

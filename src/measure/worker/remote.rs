@@ -1,0 +1,433 @@
+//! An executor whose work is done by a worker, and by another when that dies: a death costs the case on the device.
+
+use super::process::{Ended, How, Process, Workers};
+use super::protocol::{Done, Order, Report, SentCandidate, SentEntrant, SentGroup, SentQuestion};
+use crate::algorithms::Candidate;
+use crate::algorithms::tile::Tile;
+use crate::basis::units::Nanos;
+use crate::compare::paired::Round;
+use crate::device::cache::CacheFolder;
+use crate::device::capability::DeviceInfo;
+use crate::measure::executor::{Executor, Explained, HostSide, unmeasured};
+use crate::measure::runner::tune::Question;
+use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
+use crate::measure::timekeeper::warn_of_clock;
+use crate::plan::{CaseGroup, PlannedRun, Sampling, VariantChoice};
+use crate::record::{Case, Death, Outcome, Warning};
+use crate::tuning::search::{Found, Fruitless, Refusal};
+use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::vulkan::Validation;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Deaths with no case on the device after which no other worker is started.
+const MOST_DEATHS_OF_NOTHING: u32 = 1;
+/// Tiles of a search whose processes may die before the search ends.
+const MOST_DEAD_TILES: usize = 8;
+
+/// The executor of cases on one device, through workers.
+pub(crate) struct Remote<'a> {
+    workers: &'a Workers<'a>,
+    device: DeviceInfo,
+    timing: Timing,
+    tuned: Tuned,
+    interrupted: &'a AtomicBool,
+    /// The worker, if it is alive, with the device open.
+    process: Option<Process>,
+    /// Whether the last one hung: the next has to see whether the device runs anything.
+    hung: bool,
+}
+
+/// The death of a worker, and the name of what was on the device, if anything was.
+struct Stopped {
+    on_device: Option<String>,
+    ended: Ended,
+}
+
+/// A case whose worker died.
+struct Suspect {
+    id: String,
+    ended: Ended,
+}
+
+impl<'a> Remote<'a> {
+    /// An executor with `device` open.
+    ///
+    /// # Errors
+    /// Why it could not be opened.
+    pub(crate) fn open(
+        workers: &'a Workers<'a>,
+        device: &DeviceInfo,
+        timing: Timing,
+        tuned: &Tuned,
+        interrupted: &'a AtomicBool,
+    ) -> Result<Self, String> {
+        let (device, tuned) = (device.clone(), tuned.clone());
+        let mut remote = Self { workers, device, timing, tuned, interrupted, process: None, hung: false };
+        let idle = workers.idle.borrow_mut().take();
+        // A worker is for one device.
+        let idle = idle.filter(|process| process.device.is_none_or(|index| index == remote.device.index));
+        remote.opened(idle).map_err(|ended| match ended.how {
+            How::Refused => ended.to_string(),
+            _ => format!("its process died when '{}' was opened: {ended}", remote.device.name),
+        })?;
+        Ok(remote)
+    }
+
+    /// A worker with the device open.
+    fn ready(&mut self) -> Result<&mut Process, Ended> {
+        if self.process.is_none() {
+            self.opened(None)?;
+        }
+        Ok(self.process.as_mut().expect("it was just opened"))
+    }
+
+    /// Opens the device in `process`, or in a new one.
+    fn opened(&mut self, process: Option<Process>) -> Result<(), Ended> {
+        let mut process = match process {
+            Some(process) => process,
+            None => self.start()?,
+        };
+        let Self { timing, hung: canary, .. } = *self;
+        let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
+        process.send(&Order::Open { device, timing, tuned, canary });
+        match process.receive(self.interrupted)? {
+            Report::Opened(opened) => opened.map_err(Ended::refused)?,
+            _ => return Err(Ended::refused("the worker is another program".into())),
+        }
+        process.device = Some(device);
+        self.hung = false;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// A new worker that sees the same device.
+    fn start(&self) -> Result<Process, Ended> {
+        let (process, devices) = self.workers.start(self.interrupted)?;
+        let devices = devices.map_err(Ended::refused)?;
+        let same = |other: &DeviceInfo| (&other.uuid, &other.name) == (&self.device.uuid, &self.device.name);
+        if !devices.get(self.device.index).is_some_and(same) {
+            return Err(Ended::refused(format!("device '{}' is gone", self.device.name)));
+        }
+        Ok(process)
+    }
+
+    /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer.
+    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(&Report) -> Option<Order>) -> Result<Done, Stopped> {
+        let interrupted = self.interrupted;
+        let mut on_device = None;
+        let process = self.ready().map_err(|ended| Stopped { on_device: None, ended })?;
+        process.send(order);
+        let stopped = loop {
+            match process.receive(interrupted) {
+                Ok(Report::Done(done, messages)) => {
+                    self.workers.messages.borrow_mut().extend(messages);
+                    return Ok(*done);
+                }
+                Ok(Report::OnDevice(name)) => on_device = Some(name),
+                Ok(report) => {
+                    if let Some(answer) = hear(&report) {
+                        process.send(&answer);
+                    }
+                }
+                Err(ended) => break Stopped { on_device, ended },
+            }
+        };
+        self.process = None;
+        self.hung = stopped.ended.how == How::Hung;
+        Err(stopped)
+    }
+
+    /// Runs the cases of `run` until the end, or a death. Those that ended go to `cases`.
+    fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Stopped> {
+        let groups = run.groups.iter().map(SentGroup::from).collect();
+        let order = Order::Run { groups, sampling: run.sampling };
+        self.ask(&order, &mut |report| {
+            match report {
+                Report::Begin(id) => observer.begin(id),
+                Report::End(case) => {
+                    observer.end(case);
+                    cases.push((**case).clone());
+                }
+                _ => {}
+            }
+            None
+        })?;
+        Ok(())
+    }
+
+    /// Runs the cases of `run`, with a new worker for those behind each death.
+    fn pass_all(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Vec<Suspect> {
+        let mut left = run.clone();
+        let mut suspects: Vec<Suspect> = vec![];
+        let mut deaths_of_nothing = 0;
+        while !left.groups.is_empty() {
+            let Stopped { on_device, ended } = match self.pass(&left, observer, cases) {
+                Ok(()) => return suspects,
+                Err(stopped) => stopped,
+            };
+            let ended_ones: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
+            let id = on_device.filter(|id| !ended_ones.contains(id) && self.ids(&left).contains(id));
+            let culprit = id.is_some();
+            suspects.extend(id.map(|id| Suspect { id, ended: ended.clone() }));
+            let gone = |id: &str| ended_ones.contains(id) || suspects.iter().any(|suspect| suspect.id == id);
+            left = self.without(&left, &gone);
+            deaths_of_nothing += u32::from(!culprit);
+            if self.interrupted.load(Ordering::Relaxed) || deaths_of_nothing > MOST_DEATHS_OF_NOTHING {
+                self.abandon(&left, &ended, observer, cases);
+                break;
+            }
+        }
+        suspects
+    }
+
+    /// Gives the cases of `run` up after a death that was none's.
+    fn abandon(&self, run: &PlannedRun, ended: &Ended, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
+        for (group, chosen) in self.chosen(run) {
+            let outcome = self.outcome(group, &chosen, ended);
+            let case = unmeasured(group, &chosen, &self.device, outcome);
+            observer.end(&case);
+            cases.push(case);
+        }
+    }
+
+    /// Every case of `run`.
+    fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Chosen)> {
+        let choose =
+            |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
+        run.groups.iter().flat_map(choose).collect()
+    }
+
+    fn ids(&self, run: &PlannedRun) -> Vec<String> {
+        self.chosen(run).iter().map(|(group, chosen)| group.id(chosen.variant).to_string()).collect()
+    }
+
+    /// `run` without the cases that are `gone`.
+    fn without(&self, run: &PlannedRun, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
+        let mut run = run.clone();
+        for group in &mut run.groups {
+            let is_gone = |group: &CaseGroup, variant| gone(&group.id(variant).to_string());
+            let automatic = CaseGroup { variants: vec![], ..group.clone() };
+            let automatic = tuned::choose(&automatic, &self.device, &self.tuned);
+            if automatic.iter().any(|chosen| is_gone(group, chosen.variant)) {
+                group.pick = VariantChoice::Named;
+            }
+            let mut variants = std::mem::take(&mut group.variants);
+            variants.retain(|variant| !is_gone(group, variant));
+            group.variants = variants;
+        }
+        run.groups.retain(|group| group.cases() > 0);
+        run
+    }
+
+    /// The case of a suspect, tried once more in a process of its own: what crashes again is the culprit, and what does
+    /// not was the victim of another. One that hung is not waited for again.
+    fn retry(&mut self, run: &PlannedRun, suspect: &Suspect) -> Option<Case> {
+        let alone = self.without(run, &|id| id != suspect.id);
+        let (group, chosen) = self.chosen(&alone).into_iter().next()?;
+        let Suspect { ended, .. } = suspect;
+        if ended.how == How::Crashed && !self.interrupted.load(Ordering::Relaxed) {
+            // Whatever others left in a process is not this one's.
+            self.process = None;
+            let mut cases = vec![];
+            if self.pass(&alone, &mut Silent, &mut cases).is_ok()
+                && let Some(mut case) = cases.pop()
+            {
+                case.notes
+                    .push(format!("its process died beside others ({}); this is from one of its own", ended.cause));
+                return Some(case);
+            }
+        }
+        Some(unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended)))
+    }
+
+    /// The outcome of a case whose process ended like this.
+    fn outcome(&self, group: &CaseGroup, chosen: &Chosen, ended: &Ended) -> Outcome {
+        let Ended { how, cause, said } = ended.clone();
+        let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
+        let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
+        let program = match program {
+            Ok(program) => program,
+            Err(reason) => return Outcome::Skipped { reason },
+        };
+        let kernels: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
+        let driver = format!("{} {}", self.device.driver.name, self.device.driver.info).trim().to_string();
+        let death = Death { cause, kernels: kernels.into_iter().collect(), driver, said };
+        match how {
+            _ if self.interrupted.load(Ordering::Relaxed) => Outcome::Interrupted,
+            How::Crashed => Outcome::Crashed(death),
+            How::Hung => Outcome::TimedOut(death),
+            How::Refused => Outcome::Failed { error: ended.to_string() },
+        }
+    }
+
+    /// The case of one side of a duel, without the other.
+    fn alone(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling) -> Case {
+        let order = Order::Alone { group: group.into(), entrant: entrant.into(), sampling: *sampling };
+        match self.ask(&order, &mut |_| None) {
+            Ok(Done::Alone(case)) => *case,
+            Ok(_) => self.dead(group, entrant, &Ended::refused("the worker is another program".into())),
+            Err(stopped) => self.dead(group, entrant, &stopped.ended),
+        }
+    }
+
+    fn dead(&self, group: &CaseGroup, entrant: &Entrant, ended: &Ended) -> Case {
+        let chosen = tuned::with_tile(group, entrant.variant, &self.device, &self.tuned);
+        unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended))
+    }
+}
+
+impl Executor for Remote<'_> {
+    fn info(&self) -> &DeviceInfo {
+        &self.device
+    }
+
+    fn validated(&self) -> bool {
+        self.workers.setup.validation == Validation::On
+    }
+
+    fn cache(&self) -> &CacheFolder {
+        &self.workers.setup.cache
+    }
+
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
+        let mut run = run.clone();
+        run.groups.retain(|group| group.on.suits(self.device.kind));
+        let mut cases = vec![];
+        let suspects = self.pass_all(&run, observer, &mut cases);
+        for suspect in &suspects {
+            if let Some(case) = self.retry(&run, suspect) {
+                observer.end(&case);
+                cases.push(case);
+            }
+        }
+        mark_slow_clocks(&mut cases);
+        let order = self.ids(&run);
+        cases.sort_by_key(|case| order.iter().position(|id| *id == case.id));
+        cases
+    }
+
+    fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless> {
+        let Question { algorithm, tunable, spec, mut kept, mut avoid, budget, seed, progress } = question;
+        let begun = Instant::now();
+        let mut dead: Vec<(Tile, Refusal)> = vec![];
+        loop {
+            let order = Order::Tune(Box::new(SentQuestion {
+                algorithm: algorithm.name.into(),
+                variant: tunable.variant.into(),
+                spec,
+                kept,
+                avoid: avoid.clone(),
+                budget: budget.saturating_sub(begun.elapsed()),
+                seed,
+            }));
+            let mut tried: Vec<Tile> = vec![];
+            let answer = self.ask(&order, &mut |report| {
+                if let Report::Trying(tile, best) = report {
+                    tried.push(*tile);
+                    kept = best.map(|(tile, _)| tile).or(kept);
+                    progress(*tile, *best);
+                }
+                None
+            });
+            let Stopped { on_device, ended } = match answer {
+                Ok(Done::Tune(found)) => return with_dead(found, dead),
+                Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
+                Err(stopped) => stopped,
+            };
+            let refusal = Refusal::Failed(ended.to_string());
+            let tile = tried.into_iter().find(|tile| Some(tile.to_string()) == on_device);
+            let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal.into()) };
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            dead.push((tile, refusal));
+            avoid.push(tile);
+            kept = kept.filter(|kept| *kept != tile);
+        }
+    }
+
+    fn duel(
+        &mut self,
+        group: &CaseGroup,
+        entrants: &[Entrant; 2],
+        sampling: &Sampling,
+        decided: &mut dyn FnMut(&[Round]) -> bool,
+    ) -> ([Case; 2], Vec<Round>) {
+        let sent = entrants.each_ref().map(SentEntrant::from);
+        let order = Order::Duel { group: group.into(), entrants: Box::new(sent), sampling: *sampling };
+        let mut rounds = vec![];
+        let answer = self.ask(&order, &mut |report| {
+            let Report::Round(round) = report else { return None };
+            rounds.push(*round);
+            Some(Order::Decided(decided(&rounds)))
+        });
+        let Stopped { on_device, ended } = match answer {
+            Ok(Done::Duel(cases)) => return (*cases, rounds),
+            Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
+            Err(stopped) => stopped,
+        };
+        // The other side is measured alone: that it had a bad opponent is not its fault.
+        let culprit = SIDES.iter().position(|side| Some(*side) == on_device.as_deref());
+        let cases = std::array::from_fn(|side| match culprit {
+            Some(culprit) if culprit != side => self.alone(group, &entrants[side], sampling),
+            _ => self.dead(group, &entrants[side], &ended),
+        });
+        (cases, rounds)
+    }
+
+    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+        let candidates = candidates.iter().map(SentCandidate::from).collect();
+        match self.ask(&Order::Explain { group: group.into(), candidates }, &mut |_| None) {
+            Ok(Done::Explain(times)) => times,
+            Ok(_) => Err("the worker is another program".into()),
+            Err(stopped) => Err(stopped.ended.to_string()),
+        }
+    }
+
+    fn host_side(&mut self) -> HostSide {
+        match self.ask(&Order::HostSide, &mut |_| None) {
+            Ok(Done::HostSide(times)) => times,
+            Ok(_) => HostSide::missing("the worker is another program"),
+            Err(stopped) => HostSide::missing(&stopped.ended.to_string()),
+        }
+    }
+}
+
+impl Drop for Remote<'_> {
+    fn drop(&mut self) {
+        *self.workers.idle.borrow_mut() = self.process.take();
+    }
+}
+
+/// Marks the cases during which the device was slow. A worker compares with the best that it had seen until then; the
+/// best may have come later, or in the worker of another case.
+fn mark_slow_clocks(cases: &mut [Case]) {
+    let best_of = |case: &Case| {
+        let measured = case.measured()?;
+        let [before, after] = measured.conditions.canary?;
+        let slow = measured.warnings.iter().find_map(|warning| match warning {
+            Warning::SlowClock { ratio } => Some(*ratio),
+            _ => None,
+        });
+        Some(before.0.min(after.0) / slow.unwrap_or(1.0))
+    };
+    let best = cases.iter().filter_map(best_of).reduce(f64::min).map(Nanos);
+    for case in cases {
+        warn_of_clock(best, &mut case.outcome);
+    }
+}
+
+/// The result of a search beside tiles whose processes died.
+fn with_dead(found: Result<Option<Found>, Fruitless>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Fruitless> {
+    match found {
+        Ok(Some(mut found)) => {
+            found.tried += dead.len();
+            found.refused.extend(dead);
+            Ok(Some(found))
+        }
+        Ok(None) => dead.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal.into())),
+        fruitless => fruitless,
+    }
+}

@@ -1,0 +1,338 @@
+//! A worker from inside: does what it is ordered to, and reports each step.
+
+use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
+use crate::algorithms;
+use crate::basis::error::Error;
+use crate::measure::runner::tune::Question;
+use crate::measure::runner::{Observer, Runner, Timing, Witness};
+use crate::measure::session::Setup;
+use crate::plan::{PlannedRun, Sampling};
+use crate::record::Case;
+use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
+use std::cell::RefCell;
+use std::io::{BufRead, Write};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the call that the worker is in.
+const LOOK: Duration = Duration::from_millis(100);
+/// A call hangs that takes so many times what it took before.
+const PATIENCE: u32 = 10;
+/// The same once the run is interrupted, and time that it has in any case.
+const LAST_PATIENCE: (u32, Duration) = (2, Duration::from_secs(1));
+/// Time that a worker has to end by itself when its parent is gone.
+const ORPHANED: Duration = Duration::from_secs(1);
+
+/// Whether the run was interrupted.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Does what the process at the other end of standard input orders, until that is closed.
+///
+/// # Errors
+/// When an order cannot be understood: the other process is no such program.
+pub(crate) fn serve(setup: &Setup) -> Result<(), Error> {
+    die_with_parent();
+    let orders = listen();
+    watch(setup.timeout);
+    let opened = Instance::new(setup.validation, setup.loader.as_deref());
+    let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
+    let (instance, physicals) = match listed {
+        Ok(listed) => listed,
+        Err(error) => {
+            report(&Report::Devices(Err(error.to_string())));
+            return Ok(());
+        }
+    };
+    report(&Report::Devices(Ok(physicals.iter().map(|physical| physical.info.clone()).collect())));
+    let mut worker = Worker { setup, instance, physicals, orders, runner: None, told: 0 };
+    while let Ok(order) = worker.orders.recv() {
+        worker.obey(order).map_err(Error::Failure)?;
+    }
+    Ok(())
+}
+
+/// Asks the system to end this process with its parent, where it can. Elsewhere the closed pipe does.
+fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+}
+
+/// Orders as they come; an interruption is noted while another is carried out.
+fn listen() -> Receiver<Order> {
+    let (sender, orders) = mpsc::channel();
+    std::thread::spawn(move || {
+        read_orders(&sender);
+        drop(sender);
+        // Nobody is left to report to: a case on the device is not worth its end.
+        interrupt();
+        std::thread::sleep(ORPHANED);
+        std::process::exit(0);
+    });
+    orders
+}
+
+fn read_orders(sender: &Sender<Order>) {
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { return };
+        match protocol::parse(&line) {
+            Some(Ok(Order::Interrupt)) => interrupt(),
+            Some(Ok(order)) => match sender.send(order) {
+                Ok(()) => {}
+                Err(_) => return,
+            },
+            _ => return,
+        }
+    }
+}
+
+fn interrupt() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Reports a call that does not return in time.
+fn watch(timeout: Duration) {
+    std::thread::spawn(move || {
+        let mut vigil = Vigil::new(timeout, Instant::now());
+        loop {
+            std::thread::sleep(LOOK);
+            let interrupted = INTERRUPTED.load(Ordering::Relaxed);
+            if let Some(reason) = vigil.look(vulkan::waiting(), interrupted, Instant::now()) {
+                report(&Report::Hung(reason));
+                return;
+            }
+        }
+    });
+}
+
+/// A vigil over the call that the worker is in.
+struct Vigil {
+    timeout: Duration,
+    looked: Instant,
+    begun: Option<Instant>,
+    /// Time that the call was seen to take, and the part of it since the run was interrupted.
+    waited: Duration,
+    interrupted: Duration,
+}
+
+impl Vigil {
+    fn new(timeout: Duration, now: Instant) -> Self {
+        Self { timeout, looked: now, begun: None, waited: Duration::ZERO, interrupted: Duration::ZERO }
+    }
+
+    /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before.
+    fn look(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
+        // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
+        let passed = now.saturating_duration_since(self.looked).min(2 * LOOK);
+        self.looked = now;
+        if self.begun != wait.map(|wait| wait.begun) {
+            (self.begun, self.waited, self.interrupted) = (wait.map(|wait| wait.begun), Duration::ZERO, Duration::ZERO);
+        }
+        let wait = wait?;
+        let passed = passed.min(now.saturating_duration_since(wait.begun));
+        self.waited += passed;
+        self.interrupted += if interrupted { passed } else { Duration::ZERO };
+        let expected = wait.expected.unwrap_or_default();
+        let over = if interrupted {
+            let (times, least) = LAST_PATIENCE;
+            self.waited >= expected * times && self.interrupted >= least
+        } else {
+            self.waited >= (expected * PATIENCE).max(self.timeout)
+        };
+        over.then(|| format!("{} has not returned after {:.1} s", wait.call, self.waited.as_secs_f64()))
+    }
+}
+
+/// Writes a report. One that nobody reads is lost, and the end of the orders follows.
+fn report(report: &Report) {
+    let mut output = std::io::stdout().lock();
+    let _ = output.write_all(protocol::line(report).as_bytes()).and_then(|()| output.flush());
+}
+
+/// A worker with its devices.
+struct Worker<'a> {
+    setup: &'a Setup,
+    instance: Rc<Instance>,
+    physicals: Vec<PhysicalDevice>,
+    orders: Receiver<Order>,
+    runner: Option<Runner<'static>>,
+    /// Messages of the validation layer that were reported.
+    told: usize,
+}
+
+impl Worker<'_> {
+    /// Carries out an order.
+    fn obey(&mut self, order: Order) -> Result<(), String> {
+        if let Order::Open { device, timing, tuned, canary } = order {
+            // The one before is closed first.
+            self.runner = None;
+            let opened = self.open(device, timing, canary).map(|mut runner| {
+                runner.use_tuned(*tuned);
+                self.runner = Some(runner);
+            });
+            report(&Report::Opened(opened));
+            return Ok(());
+        }
+        let runner = self.runner.as_mut().ok_or("no device was opened")?;
+        let done = match order {
+            Order::Run { groups, sampling } => run(runner, &groups, sampling)?,
+            Order::Duel { group, entrants, sampling } => duel(runner, &group, *entrants, &sampling, &self.orders)?,
+            Order::Alone { group, entrant, sampling } => {
+                let group = group.group()?;
+                Done::Alone(Box::new(runner.alone(&group, &entrant.entrant(&group)?, &sampling)))
+            }
+            Order::Tune(question) => Done::Tune(tune(runner, *question)?),
+            Order::Explain { group, candidates } => {
+                let group = group.group()?;
+                let candidates: Vec<_> =
+                    candidates.into_iter().map(|sent| sent.candidate(&group)).collect::<Result<_, _>>()?;
+                Done::Explain(runner.explain(&group, &candidates))
+            }
+            Order::HostSide => Done::HostSide(runner.host_side()),
+            Order::Open { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
+        };
+        let messages = self.instance.validation_messages().split_off(self.told);
+        self.told += messages.len();
+        report(&Report::Done(Box::new(done), messages));
+        Ok(())
+    }
+
+    fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner<'static>, String> {
+        let physical = self.physicals.get(index).ok_or("the device is gone")?;
+        let text = |error: VulkanError| error.to_string();
+        let device = Device::open(&self.instance, physical).map_err(text)?;
+        let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
+        runner.wait_for_runs_of(self.setup.max_run);
+        runner.watched_by(Rc::new(Teller::default()));
+        if canary {
+            runner.prove()?;
+        }
+        Ok(runner)
+    }
+}
+
+fn run(runner: &mut Runner<'_>, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
+    let groups = groups.iter().map(SentGroup::group).collect::<Result<_, _>>()?;
+    runner.run(&PlannedRun { devices: vec![], groups, sampling, published: vec![] }, &mut Teller::default());
+    Ok(Done::Run)
+}
+
+fn duel(
+    runner: &mut Runner<'_>,
+    group: &SentGroup,
+    entrants: [SentEntrant; 2],
+    sampling: &Sampling,
+    orders: &Receiver<Order>,
+) -> Result<Done, String> {
+    let group = group.group()?;
+    let [a, b] = entrants.map(|entrant| entrant.entrant(&group));
+    let (cases, _) = runner.duel(&group, &[a?, b?], sampling, &mut |rounds| {
+        if let Some(round) = rounds.last() {
+            report(&Report::Round(*round));
+        }
+        // Without an answer there is nobody to go on for.
+        !matches!(orders.recv(), Ok(Order::Decided(false)))
+    });
+    Ok(Done::Duel(Box::new(cases)))
+}
+
+fn tune(
+    runner: &mut Runner<'_>,
+    question: SentQuestion,
+) -> Result<Result<Option<crate::tuning::search::Found>, crate::tuning::search::Fruitless>, String> {
+    let SentQuestion { algorithm, variant, spec, kept, avoid, budget, seed } = question;
+    let algorithm = algorithms::find(&algorithm)?;
+    let tunable = algorithm.tunable(algorithm.variant(&variant)?).ok_or("the variant has no tiles")?;
+    let mut progress = |tile, best| report(&Report::Trying(tile, best));
+    Ok(runner.tune(Question { algorithm, tunable, spec, kept, avoid, budget, seed, progress: &mut progress }))
+}
+
+/// Tells the parent what happens.
+#[derive(Default)]
+struct Teller {
+    /// The name of what is on the device.
+    on_device: RefCell<String>,
+}
+
+impl Witness for Teller {
+    fn on_device(&self, name: &str) {
+        let mut last = self.on_device.borrow_mut();
+        if *last != name {
+            name.clone_into(&mut last);
+            report(&Report::OnDevice(name.into()));
+        }
+    }
+
+    fn lost(&self, error: &str) {
+        report(&Report::Lost(error.into()));
+        // The parent ends this process now.
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+impl Observer for Teller {
+    fn begin(&mut self, id: &str) {
+        report(&Report::Begin(id.into()));
+    }
+
+    fn end(&mut self, case: &Case) {
+        report(&Report::End(Box::new(case.clone())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds until a call that takes for ever is given up; every `gap` seconds the process is stopped for a minute.
+    fn given_up(expected: Option<u64>, interrupted_after: f64, gap: Option<u64>) -> f64 {
+        let begun = Instant::now();
+        let wait = Wait { call: "vkWaitForFences", begun, expected: expected.map(Duration::from_secs) };
+        let mut vigil = Vigil::new(Duration::from_secs(30), begun);
+        let (mut looks, mut now) = (0, begun);
+        loop {
+            looks += 1;
+            now += LOOK;
+            let seconds = f64::from(looks) * LOOK.as_secs_f64();
+            if gap.is_some_and(|gap| looks % (10 * gap as u32) == 0) {
+                now += Duration::from_secs(60);
+            }
+            if let Some(reason) = vigil.look(Some(wait), seconds >= interrupted_after, now) {
+                assert!(reason.starts_with("vkWaitForFences has not returned after "), "{reason}");
+                return seconds;
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_has_the_timeout_or_ten_times_what_it_took_before() {
+        let near = |time: f64, expected: f64| assert!((time - expected).abs() < 0.5, "{time}, not {expected}");
+        near(given_up(None, f64::INFINITY, None), 30.0);
+        near(given_up(Some(2), f64::INFINITY, None), 30.0);
+        near(given_up(Some(5), f64::INFINITY, None), 50.0);
+        // Interrupted, it ends at once unless it is likely to end soon.
+        near(given_up(None, 3.0, None), 4.0);
+        near(given_up(Some(5), 3.0, None), 10.0);
+    }
+
+    #[test]
+    fn the_time_that_a_process_is_stopped_does_not_count() {
+        let time = given_up(None, f64::INFINITY, Some(5));
+        assert!((29.0..31.0).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn each_call_has_its_own_time() {
+        let begun = Instant::now();
+        let mut vigil = Vigil::new(Duration::from_secs(1), begun);
+        for look in 1..100 {
+            let now = begun + look * LOOK;
+            let wait = Wait { call: "vkQueueSubmit", begun: begun + (look / 5) * 5 * LOOK, expected: None };
+            assert_eq!(vigil.look(Some(wait), false, now), None, "{look}");
+        }
+        assert_eq!(vigil.look(None, false, begun + Duration::from_secs(60)), None);
+    }
+}

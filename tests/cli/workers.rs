@@ -1,0 +1,286 @@
+//! Workers: a driver that crashes or hangs costs one case, and what is known of it is said.
+
+use super::ab::software_driver;
+use super::failures::{failing_library, with_failing};
+use super::{expect_exit, gpukern, stderr, stdout};
+use gpukern::{DType, Shader};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Two kernels, of which the layer makes `matmul/naive` fail in `function`.
+fn with_bad_naive(function: &str, how: &str, arguments: &[&str], folder: &Path) -> Command {
+    let kernel = Shader::find("matmul/naive", DType::F32).expect("it is compiled");
+    let mut command = with_failing(function, arguments, folder);
+    command.env("GPUKERN_TEST_HOW", how).env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
+    command
+}
+
+const VERIFY: [&str; 9] = ["verify", "matmul", "-V", "naive,local", "-s", "8,24", "-t", "f32", "--input=uniform"];
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON")
+}
+
+fn statuses(record: &Value) -> Vec<&str> {
+    let cases = record["cases"].as_array().expect("cases");
+    cases.iter().map(|case| case["outcome"]["status"].as_str().expect("a status")).collect()
+}
+
+#[test]
+fn a_crash_or_a_lost_device_costs_its_cases_alone_wherever_it_happens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (how, cause) in
+        [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("error", "failed: ERROR_DEVICE_LOST")]
+    {
+        for function in ["vkCreateComputePipelines", "vkQueueSubmit", "vkWaitForFences"] {
+            let output = expect_exit(&mut with_bad_naive(function, how, &VERIFY, folder.path()), 3);
+            let (text, notes) = (stdout(&output), stderr(&output));
+            assert!(text.contains("2 passed, 0 wrong, 2 crashed or timed out, 0 skipped"), "{function} {how}: {text}");
+            for size in ["8x8x8", "24x24x24"] {
+                let line = notes.lines().find(|line| line.starts_with(&format!("crashed   matmul/naive/f32/{size}: ")));
+                let line = line.unwrap_or_else(|| panic!("{function} {how}: {notes}"));
+                let kernel = "in matmul/naive.f32; driver llvmpipe";
+                assert!(line.contains(cause) && line.contains(kernel), "{function} {how}: {line}");
+                let last = "the last that its process said: the layer aborts";
+                assert_eq!(line.contains(last), how == "abort", "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_has_the_crashed_case_beside_the_measured_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let bench = ["bench", "matmul", "-V", "local,naive,texel", "-s", "8", "--max-time", "50ms", "--json"];
+    let mut command = with_bad_naive("vkCreateComputePipelines", "segv", &bench, folder.path());
+    expect_exit(command.arg(&path), 3);
+    let record = json(&path);
+    assert_eq!(statuses(&record), ["measured", "crashed", "measured"]);
+    let outcome = &record["cases"][1]["outcome"];
+    assert_eq!((&outcome["cause"], &outcome["kernels"][0]), (&"SIGSEGV".into(), &"matmul/naive.f32".into()));
+    // Every command reads it.
+    for (arguments, code) in [(&["export", "--to", "junit"][..], 0), (&["report", "-o", "-"], 0)] {
+        let output = expect_exit(gpukern(arguments).arg(&path), code);
+        assert!(stdout(&output).contains("SIGSEGV"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_wait_without_an_end_times_out_and_the_others_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for function in ["vkQueueSubmit", "vkWaitForFences"] {
+        let mut command = with_bad_naive(function, "hang", &VERIFY, folder.path());
+        let output = expect_exit(command.arg("--timeout=2s"), 3);
+        let (text, notes) = (stdout(&output), stderr(&output));
+        assert!(text.contains("2 passed, 0 wrong, 2 crashed or timed out"), "{function}: {text}{notes}");
+        let line = format!("timed out matmul/naive/f32/8x8x8: {function} has not returned after 2.");
+        assert!(notes.contains(&line), "{notes}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interruption_ends_a_hung_case_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16", "--no-peak", "--max-time=50ms", "--json"];
+    let mut command = with_bad_naive("vkWaitForFences", "hang", &bench, folder.path());
+    let mut child = command.arg(&path).spawn().expect("the binary starts");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let begun = std::time::Instant::now();
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    assert_eq!(statuses(&json(&path)), ["interrupted", "interrupted"]);
+}
+
+#[test]
+fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
+    let verify = ["verify", "matmul", "-V", "naive", "-s", "64,4096", "-t", "f32", "--input=uniform"];
+    let output = expect_exit(&mut gpukern(&verify), 0);
+    let notes = stderr(&output);
+    let line =
+        notes.lines().find(|line| line.starts_with("skipped   matmul/naive/f32/4096x4096x4096: a run would take"));
+    let line = line.unwrap_or_else(|| panic!("{notes}"));
+    assert!(line.contains(" about ") && line.contains("`--max-run ") && line.ends_with("` waits for it"), "{line}");
+    assert!(stdout(&output).contains("1 passed, 0 wrong, 1 skipped"), "{}", stdout(&output));
+    let all = ["verify", "matmul", "-V", "naive", "-s", "4096", "-t", "f32", "--input=uniform", "--max-run=1s"];
+    let message = stderr(&expect_exit(&mut gpukern(&all), 2));
+    assert!(message.contains("nothing to measure") && message.contains("a run would take about"), "{message}");
+}
+
+#[test]
+fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let verify = ["verify", "row-sum", "-V", "local", "-s", "8,2048", "-t", "f32", "--input=uniform"];
+    let mut command = with_failing("vkAllocateMemory", &verify, folder.path());
+    let output = expect_exit(command.env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_BYTES", "4000000"), 3);
+    let text = stdout(&output);
+    assert!(text.contains("1 passed, 0 wrong, 1 crashed or timed out"), "{text}{}", stderr(&output));
+}
+
+#[test]
+fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let bench =
+        ["bench", "matmul", "-V", "naive", "-s", "8", "--device", "cpu,host", "--max-time=50ms", "--timeout=1s"];
+    for (how, cause) in [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("exit", "exit code 7"), ("hang", "vkCreateDevice")]
+    {
+        let mut command = with_failing("vkCreateDevice", &bench, folder.path());
+        let output = expect_exit(command.env("GPUKERN_TEST_HOW", how).arg("--json").arg(&path), 3);
+        assert!(stderr(&output).contains(cause), "{how}: {}", stderr(&output));
+        assert_eq!(statuses(&json(&path)), ["failed", "measured"], "{how}");
+    }
+}
+
+#[test]
+fn a_victim_of_another_s_crash_is_measured_alone_and_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
+    let output = expect_exit(command.env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
+    assert!(stdout(&output).contains("4 passed, 0 wrong, 0 skipped"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("its process died beside others (SIGSEGV)"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
+    let Some(good) = software_driver() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad = folder.path().join("bad.json");
+    let driver = serde_json::json!({
+        "file_format_version": "1.0.0",
+        "ICD": { "library_path": failing_library(), "api_version": "1.3.0" }
+    });
+    std::fs::write(&bad, driver.to_string()).expect("written");
+    let both = std::env::join_paths([&bad, &good]).expect("paths without colons");
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8", "--max-time=50ms", "--no-peak"];
+    for (arguments, how, cause) in [
+        (&["devices"][..], "segv", "crashes when its devices are listed: SIGSEGV"),
+        (&["devices", "--json"], "exit", "crashes when its devices are listed: exit code 7"),
+        (
+            &["devices", "--timeout=1s"],
+            "hang",
+            "hangs when its devices are listed: vkEnumerateInstanceExtensionProperties has",
+        ),
+        (&bench, "abort", "crashes when its devices are listed: SIGABRT"),
+    ] {
+        let mut command = gpukern(arguments);
+        command.env("VK_DRIVER_FILES", &both).env("VK_ICD_FILENAMES", &both).env("GPUKERN_TEST_HOW", how);
+        let output = expect_exit(command.env("GPUKERN_VALIDATION", "0"), 0);
+        let notes = stderr(&output);
+        assert!(notes.contains(&format!("driver {} {cause}", bad.display())), "{how}: {notes}");
+        assert!(stdout(&output).contains("llvmpipe"), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [known, junit] = ["known.toml", "verify.xml"].map(|name| folder.path().join(name));
+    let table = |case: &str| format!("[[known]]\ncase = '{case}'\nstatus = 'crashed'\nreason = 'bug 1'\n");
+    for (cases, code, note) in [
+        (&["matmul/naive/*"][..], 0, "2 known failures as expected"),
+        (&["matmul/naive/f32/8x8x8"], 3, "1 known failures as expected"),
+        (&["*/naive/*", "*/local/*"], 1, "error: the known failure '*/local/*' (bug 1) passes"),
+        (&["*/naive/*", "lu/*"], 0, "the known failure 'lu/*' (bug 1) is of no case of this run"),
+    ] {
+        std::fs::write(&known, cases.iter().map(|case| table(case)).collect::<String>()).expect("written");
+        let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
+        let output = expect_exit(command.arg("--expect").arg(&known).arg("--junit").arg(&junit), code);
+        assert!(stderr(&output).contains(note), "{cases:?}: {}", stderr(&output));
+        let xml = std::fs::read_to_string(&junit).expect("written");
+        assert!(xml.contains("<error type=\"crashed\" message=\"SIGSEGV"), "{xml}");
+    }
+}
+
+#[test]
+fn what_runs_a_failure_again_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = folder.path().join("kept");
+    let mut command = with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path());
+    let output = expect_exit(command.arg("--keep-failures").arg(&kept), 3);
+    assert!(stderr(&output).contains("2 failures kept in "), "{}", stderr(&output));
+    let case = kept.join("matmul_naive_f32_8x8x8_device-0");
+    let failure = json(&case.join("failure.json"));
+    assert_eq!(failure["case"]["outcome"]["said"][0], "the layer aborts");
+    assert_eq!(failure["dispatches"][0]["kernel"], "matmul/naive.f32");
+    let spirv = std::fs::read(case.join("matmul-naive.f32.spv")).expect("kept");
+    assert_eq!(spirv, Shader::find("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
+    assert_eq!(std::fs::metadata(case.join("A.bin")).expect("kept").len(), 8 * 8 * 4);
+    // The command runs that case, on a driver that works.
+    let command = failure["command"].as_str().expect("a command").to_string();
+    let arguments: Vec<_> = command.split(' ').skip(1).collect();
+    let output = expect_exit(gpukern(&arguments).arg("--max-time=20ms"), 0);
+    assert!(stdout(&output).contains("naive"), "{}", stdout(&output));
+}
+
+#[test]
+fn in_this_process_a_run_is_the_same() {
+    let output = expect_exit(gpukern(&VERIFY).arg("--in-process"), 0);
+    assert!(stdout(&output).contains("4 passed, 0 wrong, 0 skipped"), "{}", stdout(&output));
+}
+
+/// A matrix product whose loop counter is multiplied where it should be increased: it stays 0.
+fn endless() -> Vec<u8> {
+    const ADD: u32 = 128;
+    const MULTIPLY: u32 = 132;
+    let mut words: Vec<u32> = Shader::find("matmul/naive", DType::F32)
+        .expect("it is compiled")
+        .spirv
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+        .collect();
+    let mut at = 5;
+    while at < words.len() {
+        let (length, opcode) = (words[at] >> 16, words[at] & 0xffff);
+        if opcode == ADD {
+            words[at] = length << 16 | MULTIPLY;
+        }
+        at += length as usize;
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn a_kernel_without_an_end_times_out_and_the_other_side_is_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [kernel, path] = ["endless.spv", "ab.json"].map(|name| folder.path().join(name));
+    std::fs::write(&kernel, endless()).expect("written");
+    // The software device ends an invocation after 65,535 iterations; this many of them take minutes.
+    let mut command =
+        gpukern(&["ab", "matmul", "-V", "naive", "-s", "2048x2048x4", "--max-time=300ms", "--timeout=3s"]);
+    let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--json").arg(&path), 3);
+    let trial = json(&path);
+    let status = |side: &str| trial[side]["case"]["outcome"]["status"].clone();
+    assert_eq!((status("a"), status("b")), ("measured".into(), "timed-out".into()), "{}", stderr(&output));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_worker_ends_with_its_parent() {
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "256", "--max-time", "60s", "--precision=0.001%", "--no-peak"];
+    let mut parent = gpukern(&bench).spawn().expect("the binary starts");
+    let children = format!("/proc/{0}/task/{0}/children", parent.id());
+    let wait = |done: &dyn Fn() -> bool| {
+        let begun = std::time::Instant::now();
+        while !done() {
+            assert!(begun.elapsed().as_secs() < 20, "it took too long");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let worker = || std::fs::read_to_string(&children).unwrap_or_default().trim().to_string();
+    wait(&|| !worker().is_empty());
+    let worker = worker();
+    parent.kill().expect("it is killed");
+    parent.wait().expect("it is gone");
+    // A process that nobody has waited for yet is as good as gone.
+    let gone = || {
+        let stat = std::fs::read_to_string(format!("/proc/{worker}/stat"));
+        stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X'])))
+    };
+    wait(&gone);
+}

@@ -1,0 +1,126 @@
+//! Products on a device whose K is cut into parts: right in every layout, and the same bits in every run. Those by few vectors are
+//! cut as for a GPU and as for a software device.
+
+use gpukern::{
+    BufferSpec, CacheFolder, CaseSpec, Check, DType, Device, DeviceKind, HostArray, Instance, Layout, Oracle, Problem,
+    Size, Validation, Work, Workbench, find_algorithm,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The software device, or whichever there is.
+fn device() -> Rc<Device> {
+    let instance = Instance::new(Validation::Off, None).expect("Vulkan");
+    let devices = instance.devices().expect("devices");
+    let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
+    Device::open(&instance, physical.expect("a device")).expect("it opens")
+}
+
+type Answers = Rc<RefCell<Vec<Vec<u8>>>>;
+
+/// A problem, or its oracle, that keeps what programs answer.
+struct Kept<T> {
+    of: T,
+    answers: Answers,
+}
+
+impl Problem for Kept<Box<dyn Problem>> {
+    fn extents(&self) -> String {
+        self.of.extents()
+    }
+
+    fn buffers(&self) -> Vec<BufferSpec> {
+        self.of.buffers()
+    }
+
+    fn work(&self) -> Work {
+        self.of.work()
+    }
+
+    fn inputs(&self) -> Vec<HostArray> {
+        self.of.inputs()
+    }
+
+    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+        Box::new(Kept { of: self.of.oracle(inputs), answers: Rc::clone(&self.answers) })
+    }
+}
+
+impl Oracle for Kept<Box<dyn Oracle>> {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        self.answers.borrow_mut().push(outputs.iter().flat_map(HostArray::as_bytes).copied().collect());
+        self.of.check(outputs)
+    }
+}
+
+/// Runs `gemv` so many times, as `kind` of device would be given it: see [`same_of`]. The parts of K.
+fn same(workbench: &mut Workbench, device: &Device, kind: DeviceKind, case: &CaseSpec, runs: usize) -> usize {
+    same_of("gemv", workbench, device, kind, case, runs)[1] as usize
+}
+
+/// Runs a variant so many times; every answer must pass, and all be the same. The work-groups of its first dispatch.
+fn same_of(
+    variant: &str,
+    workbench: &mut Workbench,
+    device: &Device,
+    kind: DeviceKind,
+    case: &CaseSpec,
+    runs: usize,
+) -> [u64; 3] {
+    let matmul = find_algorithm("matmul").expect("an algorithm");
+    let mut info = device.info.clone();
+    info.kind = kind;
+    let program = matmul.variant(variant).and_then(|variant| variant.program(case, &info)).expect("a program");
+    let answers = Answers::default();
+    let kept = Kept { of: (matmul.problem)(case).expect("a problem"), answers: Rc::clone(&answers) };
+    let loaded = workbench.load(&kept).expect("room for it");
+    for _ in 0..runs {
+        let check = workbench.verify(&loaded, &program).expect("it runs").check.expect("an answer");
+        assert!(check.passes(), "{case:?} {kind:?}: {check:?}");
+    }
+    let answers = answers.borrow();
+    assert!(answers.len() == runs && answers.iter().all(|answer| *answer == answers[0]), "{case:?} {kind:?}");
+    program.dispatches().next().expect("a dispatch").groups
+}
+
+fn case(size: [u64; 3], layout: Layout) -> CaseSpec {
+    let size = Size::Three(size[0], size[1], size[2]);
+    CaseSpec { layout, ..CaseSpec::new(find_algorithm("matmul").expect("an algorithm"), size, DType::F32) }
+}
+
+#[test]
+fn every_form_is_right_however_it_is_cut_and_wherever_rows_start() {
+    let device = device();
+    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    for kind in [DeviceKind::Cpu, DeviceKind::DiscreteGpu] {
+        for size in [[1, 64, 1000], [1, 65, 999], [3, 130, 64], [70, 2, 260], [71, 1, 4099], [5, 2, 31]] {
+            for layout in Layout::ALL {
+                same(&mut workbench, &device, kind, &case(size, layout), 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_runs_over_parts_of_k_give_the_same_bits() {
+    let device = device();
+    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    // Rows of the matrix across K, and along it.
+    for layout in [Layout::Nn, Layout::Nt] {
+        let parts = same(&mut workbench, &device, DeviceKind::DiscreteGpu, &case([2, 33, 40_000], layout), 100);
+        assert!(parts > 8, "{layout}: {parts}");
+    }
+}
+
+#[test]
+fn a_hundred_runs_of_a_tiled_product_over_parts_of_k_give_the_same_bits() {
+    let device = device();
+    let mut workbench = Workbench::new(&device, &CacheFolder::none()).expect("a workbench");
+    for (layout, runs) in [(Layout::Nn, 100), (Layout::Nt, 3), (Layout::Tn, 3)] {
+        // 375 slabs in 19 parts, the last slab cut off.
+        let tile = Some("32x32x8/16x32/8x8/19".parse().expect("a tile"));
+        let case = CaseSpec { tile, ..case([33, 31, 2999], layout) };
+        let groups = same_of("tiled", &mut workbench, &device, device.info.kind, &case, runs);
+        assert_eq!(groups, [2, 1, 19], "{layout}");
+    }
+}
