@@ -60,6 +60,7 @@ void main() {
     }
     if (own > 0 || quad >= quads) return;
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-        if (quad * 4 + i < COUNT) C.at[quad * 4 + i] = store(sum[i]);
+        uint to = quad * 4 + i;
+        if (to < COUNT) C.at[to] = store(sum[i]);
     }
 }

@@ -120,18 +120,13 @@ fn every_variation_of_a_matmul_kernel_by_one_instruction_is_caught() {
     every_variation_is_caught(
         "matmul",
         RESULT,
+        // gemv refuses these sizes, and has paths that only the cuts for GPUs take: tests/gemv.rs runs them.
         |variant, _| !variant.starts_with("gemv"),
         // The last two are cut into parts of K.
-        &["35x21x19", "36x20x20", "5x21x259", "4x20x260", "5x21x2601"],
+        &["35x21x19", "36x20x20", "5x21x259", "4x20x260"],
         "signed",
         &[ARITHMETIC, INDEXING].concat(),
     );
-}
-
-#[test]
-fn every_variation_of_the_arithmetic_of_a_product_by_few_vectors_is_caught() {
-    let sizes = ["3x21x259", "4x20x260", "21x3x259", "3x21x5003", "20x4x5000"];
-    every_variation_is_caught("matmul", RESULT, |variant, _| variant.starts_with("gemv"), &sizes, "signed", ARITHMETIC);
 }
 
 #[test]
