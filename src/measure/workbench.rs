@@ -197,6 +197,7 @@ impl Workbench {
         let mut check = loaded.oracle.check(&outputs);
         if let Ok(check) = &mut check {
             check.tolerance += program.allowance;
+            program.promise.into_iter().for_each(|promise| check.hold(promise));
         }
         if let (Ok(check), Some(trespass)) = (&mut check, self.trespass(loaded, &sampler)?) {
             check.residual = f64::INFINITY;
