@@ -1,6 +1,7 @@
 // Steps of elimination with the largest magnitude of a column as its pivot, by one work-group with rows in registers. A step is
-// a maximum over the rows of an invocation, one over its sub-group, a barrier, and one over the sub-groups, each of which
-// has left its candidate's row beside its maximum, so that the row of the pivot can be read at once.
+// a maximum over the rows of an invocation, one over its sub-group, a barrier, and one over the sub-groups; then the one invocation
+// that has it leaves its row in shared memory, and after a second barrier all take their multiple of it. Two barriers and one
+// row cost less than one barrier and a candidate's row of each sub-group, whose instructions all sub-groups would have to issue.
 //
 // Who includes it declares the constants ROWS, of an invocation, MICRO, the columns that a step works on, and SUBGROUP, and
 // X(r, d), where column d of row r is in registers. Rows have places in the group: quads of an invocation's rows are LANES quads
@@ -15,11 +16,9 @@ const uint GROUPS = LANES / SUBGROUP;
 const uint QUADS = ROWS / 4;  // of an invocation's rows
 const uint LINE_QUADS = (MICRO + 3) / 4;
 const uint LINE = INNER + 1;
-const bool FEW = GROUPS <= 8;  // whose candidates are compared one by one
-const uint FIRST_GROUPS = FEW ? GROUPS : 1;
 
-shared uvec2 candidates[2 * GROUPS];          // magnitudes as integers, and places
-shared vec4 lines[2 * GROUPS * LINE_QUADS];   // their rows
+shared uint tops[GROUPS];                     // the largest magnitude of each sub-group, as an integer
+shared vec4 pivot_line[LINE_QUADS];           // the row of a pivot
 shared uint pivots[INNER];                    // places of the pivots
 shared float lower[INNER * LINE];             // rows of L of some of them
 shared vec4 upper[INNER * INNER / 4];         // their rows of U
@@ -44,59 +43,50 @@ void factorise(uint lane, uint m, uint column) {
     // The columns move through the registers: the one to be factorised is always the first, and what is left of each
     // other is written a column further down, the factors behind them. So places are constants in a loop that remains one.
     for (uint c = 0; c < MICRO; ++c) {
-        // Two sets of candidates, so that one barrier a column is enough.
-        uint set = c % 2 * GROUPS, key = 0, best = 0;
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            uint own = floatBitsToUint(X(r, m)) & 0x7fffffffu;
-            best = own > key ? OFFSET(r) : best;
-            key = max(key, own);
-        }
+        uint key = 0;
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) key = max(key, floatBitsToUint(X(r, m)) & 0x7fffffffu);
         uint top = subgroupMax(key);
-        if (gl_SubgroupInvocationID == subgroupBallotFindLSB(subgroupBallot(key == top))) {
-            candidates[set + gl_SubgroupID] = uvec2(top, lane * 4 + best);
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                if (best != OFFSET(r)) continue;
-                [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) {
-                    vec4 line;
-                    // Behind the columns that are left are factors, which stay as they are.
-                    [[unroll]] for (uint j = 0; j < 4; ++j) {
-                        line[j] = 4 * q + j + c < MICRO ? X(r, m + min(4 * q + j, MICRO - 1)) : 0.0;
+        if (gl_SubgroupInvocationID == 0) tops[gl_SubgroupID] = top;
+        barrier();
+        uint group = gl_SubgroupInvocationID, other = tops[min(group, GROUPS - 1)];
+        if (GROUPS > SUBGROUP) {
+            for (uint g = group + SUBGROUP; g < GROUPS; g += SUBGROUP) {
+                group = tops[g] > other ? g : group;
+                other = max(other, tops[g]);
+            }
+        }
+        uint largest = subgroupMax(other), leader = subgroupBallotFindLSB(subgroupBallot(other == largest));
+        if (gl_SubgroupID == (GROUPS > SUBGROUP ? subgroupShuffle(group, leader) : leader)) {
+            if (gl_SubgroupInvocationID == subgroupBallotFindLSB(subgroupBallot(key == largest))) {
+                bool found = false;
+                [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                    if (found || (floatBitsToUint(X(r, m)) & 0x7fffffffu) != largest) continue;
+                    found = true;
+                    pivots[column + c] = lane * 4 + OFFSET(r);
+                    done |= uvec2(r < 32 ? 1u << r % 32 : 0u, r < 32 ? 0u : 1u << r % 32);
+                    // Behind the columns that are left are factors, which stay as they are. The rest is done.
+                    [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) {
+                        vec4 line;
+                        [[unroll]] for (uint j = 0; j < 4; ++j) {
+                            bool left = 4 * q + j + c < MICRO;
+                            line[j] = left ? X(r, m + min(4 * q + j, MICRO - 1)) : 0.0;
+                            X(r, m + min(4 * q + j, MICRO - 1)) = left ? 0.0 : X(r, m + min(4 * q + j, MICRO - 1));
+                        }
+                        pivot_line[q] = line;
                     }
-                    lines[(set + gl_SubgroupID) * LINE_QUADS + q] = line;
                 }
             }
         }
+        // By the magnitude, which all know before they know the row. Where it is zero there is nothing to eliminate.
+        Divisor by = divisor(uintBitsToFloat(largest));
+        if (largest == 0) by.reciprocal = 0.0;
         barrier();
-        uint where, winner = set;
-        if (FEW) {
-            uvec2 candidate = candidates[set];
-            [[unroll]] for (uint g = 1; g < FIRST_GROUPS; ++g) {
-                uvec2 other = candidates[set + g];
-                winner = other.x > candidate.x ? set + g : winner;
-                candidate = other.x > candidate.x ? other : candidate;
-            }
-            where = candidate.y;
-        } else {
-            uvec2 candidate = uvec2(0, ~0u);
-            for (uint g = gl_SubgroupInvocationID; g < GROUPS; g += SUBGROUP) {
-                uvec2 other = candidates[set + g];
-                if (other.x > candidate.x || g < SUBGROUP) candidate = other;
-            }
-            uint leader = subgroupBallotFindLSB(subgroupBallot(candidate.x == subgroupMax(candidate.x)));
-            where = subgroupShuffle(candidate.y, leader);
-            winner = set + owner(where) / SUBGROUP;
-        }
         vec4 line[LINE_QUADS];
-        [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) line[q] = lines[winner * LINE_QUADS + q];
-        if (lane < MICRO - c) UPPER(column + c, column + c + lane) = lines[winner * LINE_QUADS + lane / 4][lane % 4];
-        if (lane == 0) pivots[column + c] = where;
-        uint own = owner(where) == lane ? row_of_owner(where) : ~0u;
-        done |= uvec2(own < 32 ? 1u << own : 0u, own >= 32 && own < ROWS ? 1u << own % 32 : 0u);
-        // Where the largest is zero there is nothing to eliminate.
-        Divisor by = divisor(line[0].x);
-        if (line[0].x == 0.0) by.reciprocal = 0.0;
+        [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) line[q] = pivot_line[q];
+        if (lane < MICRO - c) UPPER(column + c, column + c + lane) = pivot_line[lane / 4][lane % 4];
+        float reciprocal = line[0].x < 0.0 ? -by.reciprocal : by.reciprocal;
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            float factor = own == r ? 1.0 : X(r, m) * by.scale * by.reciprocal;
+            float factor = X(r, m) * by.scale * reciprocal;
             [[unroll]] for (uint d = 1; d < MICRO; ++d) X(r, m + d - 1) = X(r, m + d) - factor * line[d / 4][d % 4];
             X(r, m + MICRO - 1) = factor;
         }

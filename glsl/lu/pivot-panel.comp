@@ -17,6 +17,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint ROWS = 4;
 layout(constant_id = 2) const uint COLUMNS = 8;
 layout(constant_id = 3) const uint SUBGROUP = 32;
+layout(constant_id = 4) const uint AHEAD = 0;  // whether columns are on their way while those before them are factorised
 const uint MICRO = COLUMNS;
 
 layout(push_constant, scalar) uniform Arguments {
@@ -39,7 +40,7 @@ const uint ROOM = ROWS >= 16 ? 2 : ROWS >= 8 ? 4 : 8;
 const uint AT_ONCE = ROOM < MICRO ? ROOM : MICRO;  // columns that are subtracted at once
 
 shared uint taken[2 * LANES];             // of the rows of an invocation, those that have been pivots
-shared uint stays[INNER];                 // whether a row of the first 32 is a pivot
+shared uint near, stays;                  // bits: of pivots among the first 32 rows, and of those rows
 shared uint sources[2 * INNER], targets[2 * INNER], moved;
 
 // A barrier after which the group sees what it wrote to buffers.
@@ -58,6 +59,10 @@ void main() {
     uint lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     taken[2 * lane] = 0;
     taken[2 * lane + 1] = 0;
+    if (lane == 0) {
+        near = 0;
+        stays = 0;
+    }
     barrier();
     for (uint i = lane; i < from; i += LANES) {
         pivots[i] = chosen.at[i];
@@ -69,12 +74,24 @@ void main() {
     [[unroll]] for (uint q = 0; q < QUADS; ++q) {
         if (first + (q * LANES + lane) * 4 >= stride) done |= uvec2(q < 8 ? 15u << 4 * q % 32 : 0u, q < 8 ? 0u : 15u << 4 * q % 32);
     }
+    // Where registers are left, the columns to come are on their way while these are factorised.
+    vec4 next[COLUMNS * QUADS];
+#define FETCH(s)                                                                                            \
+    [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {                                                         \
+        [[unroll]] for (uint q = 0; q < QUADS; ++q) next[c * QUADS + q] = Quads(P).at[quad(plane + (s) + c, q, lane)]; \
+    }
+    if (AHEAD != 0) {
+        FETCH(from)
+    }
     for (uint s = from; s < to; s += COLUMNS) {
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
             [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-                vec4 values = Quads(P).at[quad(plane + s + c, q, lane)];
+                vec4 values = AHEAD != 0 ? next[c * QUADS + q] : Quads(P).at[quad(plane + s + c, q, lane)];
                 [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];
             }
+        }
+        if (AHEAD != 0) {
+            FETCH(min(s + COLUMNS, INNER - COLUMNS))
         }
         // Several columns are on their way at once.
         for (uint some = from; some < s; some += AT_ONCE) {
@@ -90,37 +107,48 @@ void main() {
             }
         }
         factorise(lane, 0, s);
+        // The last pivot, and L of the sets before this.
+        barrier_of_memory();
+        uint next_set = s + COLUMNS, rest = to - next_set;
+        // Their rows: raw in the columns to come, L in those before, which is in registers for these.
+        uint wide = rest == 0 ? 0 : INNER - from;
+        for (uint at = lane; at < COLUMNS * wide; at += LANES) {
+            uint i = at / wide, d = from + at % wide;
+            if (d >= s && d < next_set) continue;
+            float value = P.at[(plane + d) * stride + first + pivots[s + i]];
+            if (d < s) lower[i * LINE + d] = value;
+            else UPPER(s + i, d) = value;
+        }
+        for (uint i = 0; rest > 0 && i < COLUMNS; ++i) {
+            if (owner(pivots[s + i]) != lane) continue;
+            uint own = row_of_owner(pivots[s + i]);
+            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                if (own != r) continue;
+                [[unroll]] for (uint k = 0; k < COLUMNS; ++k) lower[i * LINE + s + k] = X(r, k);
+            }
+        }
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
             [[unroll]] for (uint q = 0; q < QUADS; ++q) {
                 vec4 values = vec4(X(4 * q, c), X(4 * q + 1, c), X(4 * q + 2, c), X(4 * q + 3, c));
                 if (first + (q * LANES + lane) * 4 < stride) Quads(P).at[quad(plane + s + c, q, lane)] = values;
             }
         }
-        barrier_of_memory();
-        // The pivots' rows of U in the columns to come.
-        uint next = s + COLUMNS, rest = to - next;
         uint own = s + lane;
         if (lane < COLUMNS && first + own < n) check_pivot(status, UPPER(own, own), first + own);
         if (rest == 0) break;
-        // Raw in the columns to come, and L in those before.
-        uint wide = INNER - from;
-        for (uint at = lane; at < COLUMNS * wide; at += LANES) {
-            uint i = at / wide, d = from + at % wide;
-            float value = P.at[(plane + d) * stride + first + pivots[s + i]];
-            if (d < next) lower[i * LINE + d] = value;
-            else UPPER(s + i, d) = value;
-        }
         barrier();
         if (s > from) {
             for (uint at = lane; at < COLUMNS * rest; at += LANES) {
-                uint i = at / rest, d = next + at % rest;
+                uint i = at / rest, d = next_set + at % rest;
                 float sum = UPPER(s + i, d);
-                for (uint k = from; k < s; ++k) sum -= lower[i * LINE + k] * UPPER(k, d);
+                for (uint some = from; some < s; some += COLUMNS) {
+                    [[unroll]] for (uint k = 0; k < COLUMNS; ++k) sum -= lower[i * LINE + some + k] * UPPER(some + k, d);
+                }
                 UPPER(s + i, d) = sum;
             }
             barrier();
         }
-        for (uint d = next + lane; d < to; d += LANES) {
+        for (uint d = next_set + lane; d < to; d += LANES) {
             float u[COLUMNS];
             [[unroll]] for (uint i = 0; i < COLUMNS; ++i) {
                 u[i] = UPPER(s + i, d);
@@ -139,6 +167,7 @@ void main() {
         }
         return;
     }
+    barrier_of_memory();
     // The rows of U, over what the steps have left there. Each begins with its pivot.
     for (uint at = lane; at < INNER * INNER; at += LANES) {
         uint i = at / INNER, d = at % INNER;
@@ -147,24 +176,19 @@ void main() {
     }
 
     // Where rows go: the pivots to the front, those that stood there to where pivots were.
-    for (uint i = lane; i < INNER; i += LANES) stays[i] = 0;
+    if (lane < INNER && pivots[lane] < INNER) {
+        atomicOr(near, 1u << lane);
+        atomicOr(stays, 1u << pivots[lane]);
+    }
     barrier();
-    for (uint i = lane; i < INNER; i += LANES) if (pivots[i] < INNER) stays[pivots[i]] = 1;
-    barrier();
-    for (uint i = lane; i < INNER; i += LANES) {
-        uint vacated = 0, displaced = 0;
-        for (uint j = 0; j < i; ++j) {
-            vacated += pivots[j] < INNER ? 0 : 1;
-            displaced += 1 - stays[j];
-        }
-        sources[i] = first + pivots[i];
-        targets[i] = first + i;
-        if (pivots[i] >= INNER) targets[INNER + vacated] = first + pivots[i];
-        if (stays[i] == 0) sources[INNER + displaced] = first + i;
+    if (lane < INNER) {
+        uint place = pivots[lane], before = (1u << lane) - 1;
+        sources[lane] = first + place;
+        targets[lane] = first + lane;
+        if (place >= INNER) targets[INNER + bitCount(~near & before)] = first + place;
+        if ((stays >> lane & 1u) == 0) sources[INNER + bitCount(~stays & before)] = first + lane;
         // They are as many as those, unless a column of zeros had no pivot: then one row is taken for two, which fails the case.
-        if (i == INNER - 1) {
-            moved = INNER + min(vacated + (pivots[i] < INNER ? 0 : 1), displaced + 1 - stays[i]);
-        }
+        if (lane == 0) moved = INNER + min(bitCount(~near), bitCount(~stays));
     }
     barrier_of_memory();
     uint row = 0;  // of W; there are 64 invocations at least

@@ -59,108 +59,196 @@ struct Stage {
 /// An inner block of columns is factorised from its columns in P; then rows of U are solved for, and the next inner block is
 /// updated on its way to P. What is left of the last outer block's work runs beside the sequential stages of this one, slice by slice.
 ///
-/// Where the stages of an inner block are two or more, the columns of the next outer block are among those that follow each inner
+/// Where outer blocks have several inner ones, the columns of the next outer block are among those that follow each inner
 /// block, so that at its end only 32 columns of L are left to follow.
 fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, rule: Rule) -> Program {
-    let [pad, identity, store, finish, solve, update, kernels @ ..] = shaders else {
-        unreachable!("the table has more kernels")
-    };
+    let kernels = Kernels::of(shaders);
     let width = PIVOTING.for_case(case, device);
     let mut schedule = Schedule::new(case, device, width, width);
     let panels = schedule.panels_with_rows();
     let chosen = schedule.chosen(rule);
-    schedule.pad(pad);
-    let stride = schedule.stride;
-    begin_with_pivoting(&mut schedule, [identity, update], panels);
-    // Whether the last outer block had the columns of this one follow it.
-    let mut followed = false;
-    for (block, first) in (0..stride).step_by(width as usize).enumerate() {
-        let (own, last) = (panels[block % 2], panels[(block + 1) % 2]);
-        let rest = first + width;
-        let ahead = (rest + width).min(stride);
-        let inner: Vec<_> =
-            (0..width / INNER).map(|j| schedule.stages(kernels, own, chosen, [first + j * INNER, j * INNER])).collect();
-        let slots = |stages: &[Stage]| stages.iter().filter(|stage| stage.long).count();
-        let follow = width > INNER && slots(&inner[0]) >= 2;
-        let begin = if followed { rest } else { first + INNER };
-        let plan = Late {
-            begin,
-            soon: if follow { ahead } else { rest.max(begin) },
-            end: stride,
-            after_solve: followed,
-            tile: u64::from(update_tile(stride - first, device).bn),
+    schedule.pad(kernels.pad);
+    begin_with_pivoting(&mut schedule, [kernels.identity, kernels.update], panels);
+    let blocks = schedule.stride / width;
+    let mut plan = Plan { schedule, kernels, panels, chosen, followed: None };
+    (0..blocks).for_each(|block| plan.outer_block(block));
+    plan.schedule.program()
+}
+
+/// The kernels of a factorisation with pivoting.
+#[derive(Clone, Copy)]
+struct Kernels {
+    pad: &'static Shader,
+    identity: &'static Shader,
+    store: &'static Shader,
+    finish: &'static Shader,
+    solve: &'static Shader,
+    update: &'static Shader,
+    panel: &'static Shader,
+    apply: &'static Shader,
+    /// What brings strips of columns up to date at once, where there is such a kernel.
+    next: Option<&'static Shader>,
+    /// A round of a tournament, and what is done below its pivots.
+    rounds: Option<[&'static Shader; 2]>,
+}
+
+impl Kernels {
+    /// In the order of the table of variants.
+    fn of(shaders: &[&'static Shader]) -> Self {
+        let [pad, identity, store, finish, solve, update, panel, apply, more @ ..] = shaders else {
+            unreachable!("the table has more kernels")
         };
-        let mut late = plan.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
+        let next = more.first().copied();
+        let rounds = if let [_, round, below] = more { Some([*round, *below]) } else { None };
+        Self { pad, identity, store, finish, solve, update, panel, apply, next, rounds }
+    }
+}
+
+/// How the columns of an outer block came to follow the one before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    /// The rows of U behind them are yet to be solved for.
+    Unsolved,
+    /// They have been.
+    Solved,
+}
+
+/// A schedule on its way from one outer block to the next.
+struct Plan<'a> {
+    schedule: Schedule<'a>,
+    kernels: Kernels,
+    panels: [Panel; 2],
+    chosen: Chosen,
+    /// Whether the last outer block had the columns of this one follow each of its inner blocks.
+    followed: Option<Followed>,
+}
+
+/// Where an outer block is.
+#[derive(Clone, Copy)]
+struct Outer {
+    own: Panel,
+    /// The panel of the outer block before, which is that of the next one as well.
+    last: Panel,
+    first: u64,
+    /// Behind its columns.
+    rest: u64,
+    /// Behind those of the next outer block.
+    ahead: u64,
+    /// Whether the columns of the next outer block follow each inner block.
+    follow: bool,
+}
+
+impl Plan<'_> {
+    fn outer_block(&mut self, block: u64) {
+        let (width, stride) = (self.schedule.width, self.schedule.stride);
+        let (first, even) = (block * width, (block % 2) as usize);
+        let (own, last) = (self.panels[even], self.panels[1 - even]);
+        let stages =
+            |plan: &Self, at: u64, panel| plan.schedule.stages(&plan.kernels, panel, plan.chosen, [first + at, at]);
+        let inner: Vec<_> = (0..width).step_by(INNER as usize).map(|at| stages(self, at, own)).collect();
+        let slots = |stages: &[Stage]| stages.iter().filter(|stage| stage.long).count();
+        let rest = first + width;
+        let follow = width > INNER && (self.kernels.next.is_some() || slots(&inner[0]) >= 2);
+        let outer = Outer { own, last, first, rest, ahead: (rest + width).min(stride), follow };
+        // Slices wait for the rows of U of the last outer block, and the columns of the next one for the first of them: one stage
+        // leaves no time for both.
+        let in_time = rest < stride && slots(&stages(self, width, last)) >= 2;
+        let begin = if self.followed.is_some() { rest } else { first + INNER };
+        let late = Late {
+            begin,
+            soon: if follow { outer.ahead } else { rest.max(begin) },
+            end: stride,
+            after_solve: self.followed == Some(Followed::Unsolved),
+            tile: u64::from(update_tile(stride - first, self.schedule.device).bn),
+        };
+        let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
         for (j, stages) in inner.into_iter().enumerate() {
             for (part, stage) in stages.into_iter().enumerate() {
-                schedule.push(stage.dispatch);
+                self.schedule.push(stage.dispatch);
                 if block == 0 || !stage.long {
                     continue;
                 }
                 if j == 0 && part == 0 {
-                    let dispatch = schedule.store(store, last, first - width);
-                    schedule.push(dispatch.beside());
-                    if followed && rest < stride {
-                        let behind = Solve {
-                            side: Side::Upper,
-                            first: first - width,
-                            width,
-                            plane: 0,
-                            start: rest,
-                            end: stride,
-                        };
-                        for (at, dispatch) in schedule.rows_of_u(solve, last, behind).into_iter().enumerate() {
-                            schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
-                        }
-                    }
+                    self.beside_the_first_stage(outer);
                 }
-                for slice in late.next().unwrap_or_default() {
-                    let area = Area {
-                        top: first,
-                        bottom: stride,
-                        left: slice.start,
-                        right: slice.end,
-                        plane: 0,
-                        depth: width,
-                    };
-                    let tile = update_tile(stride - first, device);
-                    let dispatch = schedule.update(update, last, tile, area, Target::Matrix { corner: 0 });
-                    schedule.push(dispatch.beside());
-                }
+                self.slices(outer, &late.next().unwrap_or_default());
             }
-            // What follows this inner block at once.
-            let (top, plane) = (first + j as u64 * INNER, j as u64 * INNER);
-            let left = top + INNER;
-            let (next, next_plane) = if left < rest { (own, plane + INNER) } else { (last, 0) };
-            if left == stride {
-                end_with_pivoting(&mut schedule, [store, finish], own, first);
-            } else if left < rest || follow {
-                let end = if follow { ahead } else { rest };
-                let upper = Solve { side: Side::Upper, first: top, width: INNER, plane, start: left, end };
-                let dispatches = schedule.rows_of_u(solve, own, upper);
-                schedule.extend(dispatches);
-                let area = Area { top: left, bottom: stride, left, right: left + INNER, plane, depth: INNER };
-                let to = Target::Panel { to: next, plane: next_plane };
-                let dispatch = schedule.update(update, own, panel_tile(device), area, to);
-                schedule.push(dispatch);
-                if left + INNER < end {
-                    let area = Area { left: left + INNER, right: end, ..area };
-                    let dispatch = schedule.update(update, own, panel_tile(device), area, Target::Matrix { corner: 0 });
-                    schedule.push(dispatch.beside());
-                }
-            } else {
-                let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end: stride };
-                let dispatches = schedule.rows_of_u(solve, own, upper);
-                schedule.extend(dispatches);
-                let area = Area { top: rest, bottom: stride, left: rest, right: rest + INNER, plane: 0, depth: width };
-                let to = Target::Panel { to: next, plane: 0 };
-                let dispatch = schedule.update(update, own, panel_tile(device), area, to);
-                schedule.push(dispatch);
-            }
+            self.behind(outer, j as u64 * INNER, in_time);
         }
-        followed = follow;
+        self.followed = follow.then_some(if in_time { Followed::Unsolved } else { Followed::Solved });
     }
-    schedule.program()
+
+    /// Stores the last outer block, and solves for what it has left of U.
+    fn beside_the_first_stage(&mut self, outer: Outer) {
+        let Outer { last, first, rest, .. } = outer;
+        let (width, end) = (self.schedule.width, self.schedule.stride);
+        let dispatch = self.schedule.store(self.kernels.store, last, first - width);
+        self.schedule.push(dispatch.beside());
+        if self.followed == Some(Followed::Unsolved) && rest < end {
+            let first = first - width;
+            let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end };
+            self.solve_beside(last, upper);
+        }
+    }
+
+    fn solve_beside(&mut self, own: Panel, upper: Solve) {
+        for (at, dispatch) in self.schedule.rows_of_u(self.kernels.solve, own, upper).into_iter().enumerate() {
+            self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
+        }
+    }
+
+    /// Updates slices of W by the last outer block.
+    fn slices(&mut self, outer: Outer, slices: &[Range<u64>]) {
+        let Outer { last, first, .. } = outer;
+        let (width, stride) = (self.schedule.width, self.schedule.stride);
+        let tile = update_tile(stride - first, self.schedule.device);
+        for slice in slices {
+            let area = Area { top: first, bottom: stride, left: slice.start, right: slice.end, plane: 0, depth: width };
+            let dispatch = self.schedule.update(self.kernels.update, last, tile, area, Target::Matrix { corner: 0 });
+            self.schedule.push(dispatch.beside());
+        }
+    }
+
+    /// What follows the inner block at the outer block's column `plane` at once. Where the next outer block leaves no time for it
+    /// (`in_time`), the rows of U are solved for here.
+    fn behind(&mut self, outer: Outer, plane: u64, in_time: bool) {
+        let Outer { own, last, first, rest, ahead, follow } = outer;
+        let (width, stride, device) = (self.schedule.width, self.schedule.stride, self.schedule.device);
+        let (top, left) = (first + plane, first + plane + INNER);
+        let (next, next_plane) = if left < rest { (own, plane + INNER) } else { (last, 0) };
+        // The columns that follow each inner block.
+        let near = if follow { ahead } else { rest };
+        let to = Target::Panel { to: next, plane: next_plane };
+        if left == stride {
+            end_with_pivoting(&mut self.schedule, [self.kernels.store, self.kernels.finish], own, first);
+            return;
+        }
+        if let Some(shader) = self.kernels.next.filter(|_| left < near || width == INNER) {
+            let end = near.max(left + INNER);
+            let dispatch = self.schedule.next(shader, own, [top, plane], (next, next_plane), end);
+            self.schedule.push(dispatch);
+            let wide = Solve { side: Side::Upper, first, width, plane: 0, start: end, end: stride };
+            if left == rest && end < stride && !(follow && in_time) {
+                self.solve_beside(own, wide);
+            }
+            return;
+        }
+        // At the end of an outer block that nobody followed, all that is left follows all of it.
+        let whole = left >= near;
+        let [from, plane, depth, end] = if whole { [first, 0, width, stride] } else { [top, plane, INNER, near] };
+        let upper = Solve { side: Side::Upper, first: from, width: depth, plane, start: left, end };
+        let dispatches = self.schedule.rows_of_u(self.kernels.solve, own, upper);
+        self.schedule.extend(dispatches);
+        let area = Area { top: left, bottom: stride, left, right: left + INNER, plane, depth };
+        let dispatch = self.schedule.update(self.kernels.update, own, panel_tile(device), area, to);
+        self.schedule.push(dispatch);
+        if !whole && left + INNER < end {
+            let area = Area { left: left + INNER, right: end, ..area };
+            let tile = panel_tile(device);
+            let dispatch = self.schedule.update(self.kernels.update, own, tile, area, Target::Matrix { corner: 0 });
+            self.schedule.push(dispatch.beside());
+        }
+    }
 }
 
 /// The columns that the last outer block has yet to update, while this one is factorised.
@@ -233,21 +321,21 @@ impl Schedule<'_> {
     }
 
     /// The dispatches that factorise the inner block at `first`, each waiting for the one before.
-    fn stages(&self, kernels: &[&'static Shader], own: Panel, chosen: Chosen, [first, plane]: [u64; 2]) -> Vec<Stage> {
+    fn stages(&self, kernels: &Kernels, own: Panel, chosen: Chosen, [first, plane]: [u64; 2]) -> Vec<Stage> {
         let rows = self.stride - first;
-        if let ([.., round, below], Some(candidates)) = (kernels, chosen.candidates)
+        if let (Some(rounds), Some(candidates)) = (kernels.rounds, chosen.candidates)
             && rows > tournament_from(self.device)
         {
-            return self.tournament([round, below], own, chosen, candidates, [first, plane]);
+            return self.tournament(rounds, own, chosen, candidates, [first, plane]);
         }
         let shape = PanelShape::new(rows, self.subgroup, self.device);
         let mut stages = vec![];
         for from in (0..INNER).step_by(shape.at_once as usize) {
             if from > 0 {
-                let dispatch = self.apply(kernels[1], own, chosen, [first, plane, from, shape.at_once]);
+                let dispatch = self.apply(kernels.apply, own, chosen, [first, plane, from, shape.at_once]);
                 stages.push(Stage { dispatch, long: false });
             }
-            let dispatch = self.pivots(kernels[0], own, chosen, &shape, [first, plane, from, from + shape.at_once]);
+            let dispatch = self.pivots(kernels.panel, own, chosen, &shape, [first, plane, from, from + shape.at_once]);
             stages.push(Stage { dispatch, long: true });
         }
         stages
@@ -341,6 +429,7 @@ impl Schedule<'_> {
             .constant("ROWS", shape.held)
             .constant("COLUMNS", shape.columns)
             .constant("SUBGROUP", self.subgroup)
+            .constant("AHEAD", u32::from(shape.ahead))
             .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
@@ -358,6 +447,26 @@ impl Schedule<'_> {
             .group_size([128, 1, 1])
             .groups([(self.stride - first).div_ceil(64), 1, 1])
             .constant("DEPTH", depth as u32)
+            .loops(INNER)
+    }
+
+    /// Brings the columns behind the inner block at `first` up to date with it, up to `end`; the first 32 go to a panel.
+    fn next(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        [first, plane]: [u64; 2],
+        (next, next_plane): (Panel, u64),
+        end: u64,
+    ) -> Dispatch {
+        let (rows, next_rows) = (own.rows.unwrap_or(ROWS), next.rows.unwrap_or(ROWS));
+        let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("NEXT", next.p), ("U", U)];
+        let buffers = [&buffers[..], &[("rows", rows), ("next_rows", next_rows)]].concat();
+        let numbers =
+            [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("next", next_plane)];
+        let left = first + INNER;
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .groups([(self.stride - left).div_ceil(64), (end - left) / INNER, 1])
             .loops(INNER)
     }
 
@@ -395,6 +504,8 @@ struct PanelShape {
     columns: u32,
     /// Columns that it factorises in a dispatch.
     at_once: u64,
+    /// Whether registers are left for the columns to come.
+    ahead: bool,
 }
 
 impl PanelShape {
@@ -413,7 +524,8 @@ impl PanelShape {
         let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
         // A step works on all of them: more than eight cost more than they save.
         let columns = (most_values(lanes) / held).clamp(1, 8);
-        Self { lanes, held, columns, at_once }
+        let ahead = device.kind != DeviceKind::Cpu && 256 * held * columns <= 16_384 && lanes <= 256;
+        Self { lanes, held, columns, at_once, ahead }
     }
 }
 
@@ -439,12 +551,12 @@ mod tests {
     use crate::device::capability::tests::{gpu, software_device};
 
     #[test]
-    fn a_block_takes_three_stages_where_a_group_factorises_it_at_once() {
+    fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
         let case = CaseSpec::new(&LU, Size::Uniform(1024), DType::F32);
         for variant in ["blocked-pivot", "tournament"] {
             let program = LU.variant(variant).expect("it is in the table").program(&case, &gpu()).expect("it runs");
-            // Rows, first panel, three for each block but the last, whose store and finish are two.
-            assert_eq!(program.launches(), 2 + 32 * 3, "{variant}");
+            // Rows, first panel, two for each block but the last, whose store and finish come after it.
+            assert_eq!(program.launches(), 2 + 32 * 2 + 1, "{variant}");
         }
     }
 
@@ -476,7 +588,7 @@ mod tests {
         for device in [software_device(), gpu()] {
             for rows in (32..=1 << 16).step_by(32) {
                 let shape = PanelShape::new(rows, device.subgroup.size, &device);
-                let PanelShape { lanes, held, columns, at_once } = shape;
+                let PanelShape { lanes, held, columns, at_once, .. } = shape;
                 assert!(u64::from(lanes * held) >= rows && held <= 64 && held % 4 == 0, "{rows}: {shape:?}");
                 assert!([1, 2, 4, 8].contains(&columns), "{rows}: {shape:?}");
                 assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
@@ -493,9 +605,10 @@ mod tests {
         let panels = schedule.panels_with_rows();
         let chosen = schedule.chosen(Rule::Tournament);
         let tournament = LU.variant("tournament").expect("it is in the table");
-        let kernels = &tournament.shaders(DType::F32, Layout::Nn).expect("they are there")[6..];
+        let shaders = tournament.shaders(DType::F32, Layout::Nn).expect("they are there");
+        let kernels = Kernels::of(&shaders);
         for (rows, groups) in [(2080, vec![17, 1]), (8192, vec![32, 1]), (1 << 15, vec![32, 1])] {
-            let stages = schedule.stages(kernels, panels[0], chosen, [(1 << 15) - rows, 0]);
+            let stages = schedule.stages(&kernels, panels[0], chosen, [(1 << 15) - rows, 0]);
             let counts: Vec<_> =
                 stages.iter().filter(|stage| stage.long).map(|stage| stage.dispatch.groups[0]).collect();
             assert_eq!(counts, groups, "{rows}");
