@@ -85,6 +85,8 @@ struct Kernels {
     solve: &'static Shader,
     update: &'static Shader,
     panel: &'static Shader,
+    /// A panel of few rows.
+    short: &'static Shader,
     apply: &'static Shader,
     /// What brings strips of columns up to date at once, where there is such a kernel.
     next: Option<&'static Shader>,
@@ -95,12 +97,12 @@ struct Kernels {
 impl Kernels {
     /// In the order of the table of variants.
     fn of(shaders: &[&'static Shader]) -> Self {
-        let [pad, identity, store, finish, solve, update, panel, apply, more @ ..] = shaders else {
+        let [pad, identity, store, finish, solve, update, panel, short, apply, more @ ..] = shaders else {
             unreachable!("the table has more kernels")
         };
         let next = more.first().copied();
         let rounds = if let [_, round, below] = more { Some([*round, *below]) } else { None };
-        Self { pad, identity, store, finish, solve, update, panel, apply, next, rounds }
+        Self { pad, identity, store, finish, solve, update, panel, short, apply, next, rounds }
     }
 }
 
@@ -328,6 +330,9 @@ impl Schedule<'_> {
         {
             return self.tournament(rounds, own, chosen, candidates, [first, plane]);
         }
+        if rows <= short_to(self.device) {
+            return vec![Stage { dispatch: self.short(kernels.short, own, [first, plane]), long: true }];
+        }
         let shape = PanelShape::new(rows, self.subgroup, self.device);
         let mut stages = vec![];
         for from in (0..INNER).step_by(shape.at_once as usize) {
@@ -433,6 +438,20 @@ impl Schedule<'_> {
             .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
+    /// Factorises the inner block at `first`, all of it in registers.
+    fn short(&self, shader: &'static Shader, own: Panel, [first, plane]: [u64; 2]) -> Dispatch {
+        let buffers = [("P", own.p), ("rows", own.rows.unwrap_or(ROWS)), ("status", STATUS)];
+        let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane)];
+        let rows = self.stride - first;
+        let lanes = (rows.next_power_of_two() as u32).clamp(self.subgroup.max(64), 256);
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([lanes, 1, 1])
+            .subgroups_of(self.subgroup)
+            .constant("ROWS", rows.div_ceil(u64::from(lanes)) as u32)
+            .constant("SUBGROUP", self.subgroup)
+            .loops(2 * INNER * INNER)
+    }
+
     /// Brings the columns of an inner block from `to` on up to date with the `depth` before them.
     fn apply(
         &self,
@@ -493,6 +512,12 @@ fn tournament_from(device: &DeviceInfo) -> u64 {
     if device.kind == DeviceKind::Cpu { 256 } else { 2048 }
 }
 
+/// The most rows of a panel whose 32 columns are in registers at once.
+fn short_to(device: &DeviceInfo) -> u64 {
+    // A software device has no registers to speak of.
+    if device.kind == DeviceKind::Cpu { 64 } else { 1024 }
+}
+
 /// How a work-group factorises an inner block.
 #[derive(Clone, Copy, Debug)]
 struct PanelShape {
@@ -515,16 +540,16 @@ impl PanelShape {
             // No more than 64 rows an invocation.
             (DeviceKind::Cpu, ..=1024) => (256, 32),
             (DeviceKind::Cpu, ..=16_384) => (256, 16),
-            (_, ..=2048) => (256, 32),
+            (_, ..=2048) => (512, 32),
             (_, ..=4096) => (512, 16),
-            (_, ..=16_384) => (512, 8),
+            (_, ..=8192) => (1024, 16),
             _ => (1024, 8),
         };
         let lanes = ((rows / 4).next_power_of_two() as u32).clamp(subgroup.max(64), most);
         let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
         // A step works on all of them: more than eight cost more than they save.
         let columns = (most_values(lanes) / held).clamp(1, 8);
-        let ahead = device.kind != DeviceKind::Cpu && 256 * held * columns <= 16_384 && lanes <= 256;
+        let ahead = device.kind != DeviceKind::Cpu && lanes * held * columns <= 16_384;
         Self { lanes, held, columns, at_once, ahead }
     }
 }
