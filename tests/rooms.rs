@@ -12,6 +12,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("kernel", &["basis", "device"]),
     ("algorithms", &["basis", "device", "kernel"]),
     ("host", &["basis", "algorithms"]),
+    ("run", &["basis"]),
     ("vulkan", &["basis", "device", "kernel"]),
     ("plan", &["basis", "device", "algorithms", "host"]),
     ("tuning", &["basis", "device", "kernel", "algorithms", "plan"]),

@@ -29,11 +29,12 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
     let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
     if args.explain {
-        return super::explain::run(&plan, setup);
+        return super::explain::run(&plan, args.json.as_deref(), setup);
     }
     let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
+    let origin = super::origin::here(args.label.as_deref())?;
     let mut notes = String::new();
     let request = Request::new(args, &mut notes)?;
     let target = path.map(|path| JSON.open(path)).transpose()?;
@@ -45,7 +46,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let limits = if args.no_peak || args.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let job = Job::new(Timing::Sample, limits, &tuned, command_line()).in_processes(processes);
+    let job = Job::new(Timing::Sample, limits, &tuned, command_line()).from(origin).in_processes(processes);
     let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();

@@ -119,6 +119,17 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Print the completion script of a shell.
+    #[command(after_help = "Examples:\n  \
+        gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
+        gpukern completions zsh > ~/.zfunc/_gpukern          with fpath+=(~/.zfunc) before compinit\n  \
+        gpukern completions fish > ~/.config/fish/completions/gpukern.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    #[command(after_help = "Examples:\n  \
+        gpukern man | man -l -                               read it\n  \
+        gpukern man --output ~/.local/share/man/man1         install gpukern.1, gpukern-bench.1 and the others")]
+    Man(ManArgs),
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
     Worker,
@@ -141,6 +152,21 @@ pub struct DevicesArgs {
 pub struct ListArgs {
     /// Only this algorithm.
     pub algorithm: Option<String>,
+}
+
+/// Options of `completions`.
+#[derive(Debug, clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, clap::Args)]
+pub struct ManArgs {
+    /// Write a page for the program and one for each command to this folder, in place of the one to standard output.
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 /// Options of `bench`.
@@ -169,13 +195,18 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
+    /// Call the record so, in histories and reports: `mesa-main`, `nightly`.
+    #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env_values = true)]
+    pub label: Option<String>,
+
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
     #[arg(long, value_name = "WHAT")]
     pub baseline: Option<BaselineChoice>,
 
-    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
-    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
+    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases; with
+    /// `--json` these, in place of a record.
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.
@@ -240,6 +271,7 @@ impl BenchArgs {
         arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
         arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
         arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
+        arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
         arguments
     }
 

@@ -14,10 +14,12 @@ mod interrupt;
 mod journal;
 mod judging;
 mod list;
+mod origin;
 mod peak;
 pub(crate) mod progress;
 mod report;
 mod rounds;
+mod shell;
 mod tune;
 mod verify;
 
@@ -129,6 +131,8 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Ab(args) => ab::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Completions(args) => Ok(shell::completions(&args)),
+        Command::Man(args) => shell::man(&args),
         Command::Worker => worker(&setup),
     }
 }

@@ -288,6 +288,7 @@ pub(crate) mod tests {
         }
         record.command = vec![HOSTILE.into()];
         record.started = HOSTILE.into();
+        record.origin.texts_mut().into_iter().for_each(|text| *text = Some(HOSTILE.into()));
         record.version = HOSTILE.into();
         for (at, case) in record.cases.iter_mut().enumerate() {
             // The first as it is, like a formula; the others apart from it.

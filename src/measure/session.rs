@@ -5,6 +5,7 @@ use super::host;
 use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing};
 use super::worker::{self, Remote, Workers};
+use crate::algorithms::guests;
 use crate::algorithms::input::generator;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
@@ -13,9 +14,9 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
 use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
-use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Share, Warning};
+use crate::record::{Case, Caveat, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
-use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -157,7 +158,7 @@ impl<'a> Session<'a> {
     ) -> Result<Box<dyn Executor + 's>, Error> {
         match &self.place {
             Place::Here(instance, physicals) => {
-                let device = Device::open(instance, &physicals[device.index])?;
+                let device = Device::open_with(instance, &physicals[device.index], access())?;
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
                 runner.use_tuned(tuned.clone());
                 runner.wait_for_runs_of(self.setup.max_run);
@@ -193,6 +194,11 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What becomes of accesses outside of descriptors: those of guests are kept inside.
+pub(super) fn access() -> Access {
+    if guests::any() { Access::Robust } else { Access::Unchecked }
+}
+
 /// Whether cases are held against the limits of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitPolicy {
@@ -207,6 +213,8 @@ pub(crate) struct Job<'a> {
     tuned: &'a Tuned,
     /// The command line, as the record shows it.
     command: Vec<String>,
+    /// Who measures, and at which commit.
+    origin: Origin,
     /// Processes that measure each case.
     processes: usize,
     begun: Instant,
@@ -218,7 +226,13 @@ impl<'a> Job<'a> {
     #[must_use]
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
-        Self { timing, limits, tuned, command, processes: 1, begun, started }
+        Self { timing, limits, tuned, command, origin: Origin::default(), processes: 1, begun, started }
+    }
+
+    /// This job with an origin.
+    #[must_use]
+    pub(crate) fn from(self, origin: Origin) -> Self {
+        Self { origin, ..self }
     }
 
     /// The same in so many processes, each of which takes the cases in a random order of its own.
@@ -230,7 +244,8 @@ impl<'a> Job<'a> {
     /// The entry of a process that begins now, the one of this index.
     fn process(&self, index: usize) -> Process {
         let order = (self.processes > 1).then_some(index as u64);
-        Process { started: jiff::Timestamp::now().to_string(), command: self.command.clone(), order }
+        let started = jiff::Timestamp::now().to_string();
+        Process { started, command: self.command.clone(), order, origin: self.origin.clone() }
     }
 }
 
@@ -560,6 +575,8 @@ impl<'a> Agenda<'a> {
             processes.clear();
         }
         let is_own = |case: &&Case| case.process >= self.processes.len();
+        let origin = Origin::common(processes.iter().map(|process| &process.origin));
+        let origin = if processes.is_empty() { job.origin.clone() } else { origin };
         let wall_time = Nanos::from(job.begun.elapsed());
         let own = cases.iter().filter(is_own).filter_map(Case::measured);
         let device_time = own.map(|measured| measured.phases.device).sum();
@@ -568,6 +585,7 @@ impl<'a> Agenda<'a> {
             version: env!("CARGO_PKG_VERSION").into(),
             started,
             command: job.command.clone(),
+            origin,
             plan: Some(self.plan.hash()),
             processes,
             method: self.method(),

@@ -2,6 +2,7 @@
 //! the two.
 
 mod case_size;
+mod origin;
 mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use crate::plan::CaseGroup;
 use crate::plan::method::{CacheState, Clock};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
+pub(crate) use origin::{LONGEST, Origin, is_commit};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -38,6 +40,9 @@ pub struct Record {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
+    /// Who measured it, and at which commit; of several processes, what they agree on.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
     /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +81,9 @@ pub struct Process {
     pub started: String,
     /// Its command line.
     pub command: Vec<String>,
+    /// Where it ran, and at which commit.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
     /// Seed of the random order in which it took its cases; absent where that is the order of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<u64>,
@@ -539,7 +547,9 @@ impl Record {
     /// The processes that measured it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
-        let only = || vec![Process { started: self.started.clone(), command: self.command.clone(), order: None }];
+        let Self { started, command, origin, .. } = self;
+        let (started, command, origin) = (started.clone(), command.clone(), origin.clone());
+        let only = || vec![Process { started, command, order: None, origin }];
         if self.processes.is_empty() { only() } else { self.processes.clone() }
     }
 }

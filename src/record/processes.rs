@@ -120,12 +120,13 @@ fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
 mod tests {
     use super::*;
     use crate::export::tests::record;
-    use crate::record::Process;
+    use crate::record::{Origin, Process};
 
     /// A record whose first case was measured by processes with these medians; the second case stands alone.
     fn several(medians: &[f64]) -> Record {
         let mut whole = record();
-        let process = |order| Process { started: String::new(), command: vec![], order: Some(order) };
+        let process =
+            |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
         whole.processes = (0..medians.len() as u64).map(process).collect();
         let first = whole.cases.remove(0);
         for (process, median) in medians.iter().enumerate() {

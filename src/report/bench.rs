@@ -344,6 +344,7 @@ pub(crate) mod tests {
                 case("subgroup", Outcome::Rejected(verification(0.5))),
                 case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
             ],
+            origin: crate::record::Origin::default(),
             plan: None,
             processes: vec![],
             caveats: crate::record::Caveat::of(&[software_device()]),

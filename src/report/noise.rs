@@ -113,7 +113,7 @@ pub(crate) fn text(noise: &Noise) -> String {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
-    use crate::record::{Outcome, Process};
+    use crate::record::{Origin, Outcome, Process};
 
     #[test]
     fn cases_show_how_far_processes_lie_apart_and_what_that_hides() {
@@ -127,7 +127,8 @@ mod tests {
             }
         }
         whole.cases.extend(others);
-        let process = |order| Process { started: String::new(), command: vec![], order: Some(order) };
+        let process =
+            |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
         whole.processes = vec![process(0), process(1)];
         let noise = Noise::of(&whole);
         // Only two cases of the fixture have times.

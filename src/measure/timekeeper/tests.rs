@@ -83,7 +83,7 @@ fn verified(time: f64) -> Verified {
         metrics: vec![],
         wrong: crate::algorithms::WrongElements::default(),
     };
-    Verified { verification, time: Nanos(time), phases: Phases::default() }
+    Verified { verification: verification.into(), time: Nanos(time), phases: Phases::default() }
 }
 
 /// Warms `timed` up as later cases of a device are.

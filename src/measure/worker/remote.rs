@@ -8,6 +8,7 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
+use crate::guest;
 use crate::measure::executor::{self, Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
@@ -97,6 +98,10 @@ impl<'a> Remote<'a> {
         };
         let Self { timing, hung: canary, .. } = *self;
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
+        let guests = guest::all();
+        if !guests.is_empty() {
+            process.send(&Order::Learn(guests));
+        }
         process.send(&Order::Open { device, timing, tuned, canary });
         match process.receive(self.interrupted)? {
             Report::Opened(opened) => opened.map_err(Ended::refused)?,
@@ -387,9 +392,14 @@ impl Executor for Remote<'_> {
         (if culprit == 0 { [suspect, other] } else { [other, suspect] }, rounds)
     }
 
-    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+    fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String> {
         let candidates = candidates.iter().map(SentCandidate::from).collect();
-        match self.ask(&Order::Explain { group: group.into(), candidates }, &mut |_| None) {
+        match self.ask(&Order::Explain { group: group.into(), candidates, sampling: *sampling }, &mut |_| None) {
             Ok(Done::Explain(times)) => times,
             Ok(_) => Err("the worker is another program".into()),
             Err(stopped) => Err(stopped.ended.to_string()),

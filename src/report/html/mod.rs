@@ -14,7 +14,7 @@ use crate::basis::markup::escape;
 use crate::basis::units::significant;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use crate::record::{Case, CaseSize, Measured, Outcome, Record};
+use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record};
 use chart::{Draw, Width};
 use model::{ChartGroup, Source, limit, percent, series};
 use std::fmt::Write;
@@ -116,6 +116,15 @@ impl Page {
         row("Vulkan", &|source| source.device.api_version.clone());
         row("sub-group", &|source| source.device.subgroup.size.to_string());
         row("started", &|source| started(&source.run.record.started));
+        for (name, text) in [
+            ("label", (|origin: &Origin| origin.label.clone()) as fn(&Origin) -> Option<String>),
+            ("commit", Origin::commit_text),
+            ("host", Origin::host_text),
+        ] {
+            if sources.iter().any(|source| text(&source.run.record.origin).is_some()) {
+                row(name, &|source| text(&source.run.record.origin).unwrap_or_else(|| "–".into()));
+            }
+        }
         row("command", &|source| source.run.record.command.join(" "));
         row("measured by", &|source| method(&source.run.record));
         row("cases", &|source| tally(source.cases()));
