@@ -47,7 +47,9 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling) -> String {
     let _ = writeln!(out, "{}", summary(comparison, ruling));
     if let Some(commands) = &comparison.decide {
         let _ = writeln!(out, "to decide, measure both sides in turn while nothing else runs, and give all records:\n");
-        commands.lines().for_each(|line| out.push_str(&format!("  {}\n", printable(line))));
+        for line in commands.lines() {
+            let _ = writeln!(out, "  {}", printable(line));
+        }
     }
     out
 }
