@@ -15,12 +15,12 @@ pub(crate) use document::ComparisonDocument;
 
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, Work};
-use crate::record::{Record, Share};
+use crate::record::{Case, Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 use rayon::prelude::*;
 use serde::Serialize;
-use side::{Matching, Sightings};
+use side::{Matching, Seen, Sightings};
 
 /// Name and version of the JSON document of a comparison.
 pub(crate) const SCHEMA: &str = "gpukern-compare/1";
@@ -59,18 +59,18 @@ impl Default for Settings {
 pub(crate) enum Looks {
     /// Once.
     Once,
-    /// After each process of the candidate, more of which follow while it is undecided.
-    EachProcess,
+    /// After each record of the candidate, more of which follow while it is undecided.
+    EachRecord,
 }
 
 impl Looks {
-    /// The factor of a case's p after `processes` of the candidate. Who looks until something shows finds
+    /// The factor of a case's p after so many `records` of the candidate. Who looks until something shows finds
     /// something: the p of look k counts k(k + 1)-fold, and because 1/2 + 1/6 + 1/12 + … = 1, all looks together
     /// are wrong no more often than one.
-    fn penalty(self, processes: usize) -> f64 {
+    fn penalty(self, records: usize) -> f64 {
         match self {
             Self::Once => 1.0,
-            Self::EachProcess => spent(processes),
+            Self::EachRecord => spent(records),
         }
     }
 }
@@ -250,6 +250,15 @@ pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Diff
     differences::find(baseline, candidate)
 }
 
+/// What changed between the same case of two sides that may explain another time: clock, canary, kernels. The last of
+/// each side is looked at for what does not vary.
+#[must_use]
+pub(crate) fn reasons(baseline: &[(&Record, &Case)], candidate: &[(&Record, &Case)]) -> Vec<String> {
+    let [baseline, candidate] =
+        [baseline, candidate].map(|side| side.iter().map(|(record, case)| Seen { record, case }).collect::<Vec<_>>());
+    why::reasons(&baseline, &candidate, false)
+}
+
 /// Compares the records of two sides, each of at least one process.
 #[must_use]
 pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
@@ -278,7 +287,7 @@ pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record]
         .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
         .collect();
     let penalised = |(pair, ratio): (&pair::Pair<'_>, &Option<bootstrap::Ratio>)| {
-        Some((ratio.as_ref()?.p * looks.penalty(pair.candidate.len())).min(1.0))
+        Some((ratio.as_ref()?.p * looks.penalty(pair.looks())).min(1.0))
     };
     let p: Vec<f64> = pairs.iter().zip(&ratios).filter_map(penalised).collect();
     let mut adjusted = benjamini_hochberg(&p).into_iter();

@@ -48,9 +48,12 @@ pub(super) fn runs(side: &[Seen<'_>]) -> Vec<ProcessSamples> {
 impl Pair<'_> {
     /// The processes that are on both sides.
     pub(super) fn shared(&self) -> bool {
-        let of = |side: &[Seen<'_>]| side.iter().map(|seen| seen.record.started.clone()).collect::<BTreeSet<_>>();
-        let commands = self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.process() == b.process());
-        commands && of(&self.baseline) == of(&self.candidate)
+        self.baseline.iter().map(Seen::process).eq(self.candidate.iter().map(Seen::process))
+    }
+
+    /// How often the candidate was looked at before this: after each of its records.
+    pub(super) fn looks(&self) -> usize {
+        self.candidate.iter().map(|seen| std::ptr::from_ref(seen.record)).collect::<BTreeSet<_>>().len()
     }
 
     /// Whether both sides are the very same samples.

@@ -39,7 +39,11 @@ pub(crate) fn text(record: &Record) -> String {
         }
     }
     let validation = if record.method.validation { ", under the validation layers" } else { "" };
-    let _ = writeln!(out, "gpukern {}, {}{validation}", plain(&record.version), plain(&record.started));
+    let origin = &record.origin;
+    let known =
+        [origin.label.clone(), origin.commit_text().map(|commit| format!("commit {commit}")), origin.host_text()];
+    let known: String = known.into_iter().flatten().map(|text| format!(", {}", plain(&text))).collect();
+    let _ = writeln!(out, "gpukern {}, {}{validation}{known}", plain(&record.version), plain(&record.started));
     out
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod json_lines;
 pub(crate) mod junit;
 pub(crate) mod markdown;
 pub(crate) mod nvbench;
+pub(crate) mod otava;
 mod row;
 
 use crate::basis::error::{Error, unknown};
@@ -84,6 +85,7 @@ impl Format {
     /// # Errors
     /// When the format has a place for measured cases only and there are none.
     pub fn export(self, record: &Record) -> Result<String, Error> {
+        let record = &*record.across_processes();
         match self {
             Self::GithubSmaller => github_action::times(record),
             Self::GithubBigger => github_action::rates(record),
@@ -288,6 +290,7 @@ pub(crate) mod tests {
         }
         record.command = vec![HOSTILE.into()];
         record.started = HOSTILE.into();
+        record.origin.texts_mut().into_iter().for_each(|text| *text = Some(HOSTILE.into()));
         record.version = HOSTILE.into();
         for (at, case) in record.cases.iter_mut().enumerate() {
             // The first as it is, like a formula; the others apart from it.

@@ -3,12 +3,15 @@
 
 mod case_size;
 pub(crate) mod marks;
+mod merge;
+mod origin;
+mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant};
+use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant, WrongElements};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
@@ -17,10 +20,12 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
 use crate::peak::Peak;
-use crate::plan::CaseGroup;
 use crate::plan::method::{CacheState, Clock};
+use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
+pub(crate) use merge::{MergePart, merge};
+pub(crate) use origin::{LONGEST, Origin, is_commit};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -38,11 +43,22 @@ pub struct Record {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
+    /// Who measured it, and at which commit; of several processes, what they agree on.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
     /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// The processes that measured it, where there were several: the last of them wrote it.
+    /// A hash of the cases and the sampling that were asked for, of all shards and on whatever devices: records with the same
+    /// one can be merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<String>,
+    /// The shards of these cases that it has; empty where it has all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<Shard>,
+    /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases in
+    /// one and the rest in another (`--resume`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
     /// How it was measured.
@@ -75,6 +91,12 @@ pub struct Process {
     pub started: String,
     /// Its command line.
     pub command: Vec<String>,
+    /// Where it ran, and at which commit.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
+    /// Seed of the random order in which it took its cases; absent where that is the order of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
 }
 
 /// How a run was measured.
@@ -401,6 +423,9 @@ pub struct Verification {
     pub worst: String,
     /// Other figures of the answer: rounds, growth factor, ….
     pub metrics: Vec<Metric>,
+    /// The elements that are wrong, where single ones can be told.
+    #[serde(default, skip_serializing_if = "WrongElements::is_empty")]
+    pub wrong: WrongElements,
 }
 
 impl From<Check> for Verification {
@@ -411,6 +436,7 @@ impl From<Check> for Verification {
             method: check.method,
             worst: check.worst,
             metrics: check.metrics,
+            wrong: check.wrong,
         }
     }
 }
@@ -419,7 +445,8 @@ impl Verification {
     /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice.
     #[must_use]
     pub fn without_answer(reason: String) -> Self {
-        Self { residual: None, tolerance: 0.0, method: CheckMethod::Elementwise, worst: reason, metrics: vec![] }
+        let (method, metrics, wrong) = (CheckMethod::Elementwise, vec![], WrongElements::default());
+        Self { residual: None, tolerance: 0.0, method, worst: reason, metrics, wrong }
     }
 }
 
@@ -487,6 +514,13 @@ pub enum Caveat {
         /// How far the medians of two processes are assumed to lie apart (95 of 100 times), as a ratio less 1.
         apart: f64,
     },
+    /// It was measured while others were, which slowed it down. Readers from before this and the next refuse the record.
+    Disturbed {
+        /// Index of the device.
+        device: usize,
+        /// Time of the canary kernel beside the others, divided by its time alone.
+        ratio: f64,
+    },
 }
 
 impl Caveat {
@@ -496,17 +530,32 @@ impl Caveat {
         let on_host = devices.iter().filter(|device| device.kind.is_host());
         on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
     }
+
+    /// The same of a device whose index is another.
+    fn moved(self, index: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::OneProcess { device, apart } => Self::OneProcess { device: index(device), apart },
+            Self::Disturbed { device, ratio } => Self::Disturbed { device: index(device), ratio },
+        }
+    }
 }
 
 impl std::fmt::Display for Caveat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self::OneProcess { device, apart } = self;
-        let percent = apart * 100.0;
-        write!(
-            f,
-            "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
-             apart; `bench --noise` measures it, and `compare` takes several records a side"
-        )
+        match self {
+            Self::OneProcess { device, apart } => write!(
+                f,
+                "device {device} shares the host's cores: ± holds within this process, and others may lie {:.0} % apart; \
+                 `bench --processes 5` measures it, and `compare` takes all of them",
+                100.0 * apart
+            ),
+            Self::Disturbed { device, ratio } => write!(
+                f,
+                "device {device} was disturbed by those measured beside it: its canary kernel took {}× the time that it \
+                 takes alone; measure without --parallel",
+                crate::basis::units::ratio(*ratio)
+            ),
+        }
     }
 }
 
@@ -543,7 +592,9 @@ impl Record {
     /// The processes that measured it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
-        let only = || vec![Process { started: self.started.clone(), command: self.command.clone() }];
+        let Self { started, command, origin, .. } = self;
+        let (started, command, origin) = (started.clone(), command.clone(), origin.clone());
+        let only = || vec![Process { started, command, order: None, origin }];
         if self.processes.is_empty() { only() } else { self.processes.clone() }
     }
 }
@@ -674,6 +725,7 @@ mod tests {
             method: CheckMethod::Elementwise,
             worst: "C[0][0] is NaN".into(),
             metrics: vec![],
+            wrong: WrongElements::default(),
         };
         let json = serde_json::to_value(Outcome::Rejected(check.into())).expect("JSON");
         assert_eq!(json["status"], "rejected");

@@ -384,6 +384,7 @@ pub(crate) mod tests {
             method: CheckMethod::Elementwise,
             worst: "C[3][1] is 2, expected 1".into(),
             metrics: vec![],
+            wrong: crate::algorithms::WrongElements::default(),
         }
     }
 
@@ -416,7 +417,10 @@ pub(crate) mod tests {
                 case("subgroup", Outcome::Rejected(verification(0.5))),
                 case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
             ],
+            origin: crate::record::Origin::default(),
             plan: None,
+            options: None,
+            shards: vec![],
             processes: vec![],
             caveats: crate::record::Caveat::of(&[software_device()]),
             wall_time: Nanos(1e9),

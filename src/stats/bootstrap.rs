@@ -11,7 +11,7 @@ use super::{median, quantile};
 use rand::Rng;
 
 /// 97.5 % quantile of the standard normal distribution.
-const Z: f64 = 1.959_963_985;
+pub(crate) const Z: f64 = 1.959_963_985;
 
 /// Resamples of a ratio: the ends of a 95 % interval then repeat to a few hundredths of its width.
 const RESAMPLES: usize = 2000;
