@@ -372,8 +372,8 @@ pub struct Conditions {
     pub canary_best: Option<Nanos>,
     /// Clock of the device in MHz before and after the samples, where the system tells it.
     pub clock_mhz: Option<[f64; 2]>,
-    /// Share of the host's processors that other programs took from warm-up to the last sample, for what runs on these
-    /// processors itself.
+    /// Share of the host's processors that other programs took from warm-up to the last sample, or since the run began where
+    /// that was too short; for what runs on these processors itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<f64>,
 }

@@ -63,7 +63,9 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
     if let Some(commands) = &comparison.decide {
         let _ = writeln!(out, "to decide, measure both sides in turn while nothing else runs, and give all records:\n");
-        commands.lines().for_each(|line| out.push_str(&format!("  {}\n", printable(line))));
+        for line in commands.lines() {
+            let _ = writeln!(out, "  {}", printable(line));
+        }
     }
     out
 }

@@ -193,8 +193,9 @@ impl<T: Timed> Contender<T> {
         conditions.canary_steps = canary.map(|(_, steps)| steps).or(conditions.canary_steps);
         note(&mut conditions.clock_mhz, clock_mhz);
         self.canaries.extend(canary.map(|(time, _)| time.0));
-        if let (Some(begun), Some(now)) = (self.load, load) {
-            conditions.others = now.others_since(begun).or(conditions.others);
+        if let (Some(own), Some([now, begun])) = (self.load, load) {
+            // What is over too soon to tell has the share since the run began.
+            conditions.others = now.others_since(own).or_else(|| now.others_since(begun)).or(conditions.others);
         }
     }
 

@@ -96,8 +96,8 @@ pub(super) struct Reading {
     canary: Option<(Nanos, u32)>,
     /// The device's clock.
     clock_mhz: Option<f64>,
-    /// What was taken of the host's processors so far.
-    load: Option<HostLoad>,
+    /// What was taken of the host's processors so far, and until the run began.
+    load: Option<[HostLoad; 2]>,
 }
 
 /// The measuring loop: takes what is timed through warm-up and samples, and watches over the conditions.
@@ -105,8 +105,8 @@ pub(crate) struct Timekeeper<'a> {
     time: Box<dyn Time + 'a>,
     canary: Option<Canary>,
     clock: Option<ClockSource>,
-    /// Whether what is timed runs on the host's processors, so that other programs take their part of them.
-    shares_host: bool,
+    /// What was taken of the host's processors until the run began, where what is timed runs on them too.
+    load: Option<HostLoad>,
     /// Time to wait for the device's clock.
     clock_patience: Duration,
 }
@@ -118,7 +118,7 @@ impl<'a> Timekeeper<'a> {
     }
 
     fn by(time: impl Time + 'a) -> Self {
-        Self { time: Box::new(time), canary: None, clock: None, shares_host: false, clock_patience: CLOCK_PATIENCE }
+        Self { time: Box::new(time), canary: None, clock: None, load: None, clock_patience: CLOCK_PATIENCE }
     }
 
     /// Reads the clock of a device beside its canary.
@@ -128,7 +128,7 @@ impl<'a> Timekeeper<'a> {
 
     /// Reads what other programs take of the host's processors, too.
     pub(crate) fn watch_host(&mut self, shares_host: bool) {
-        self.shares_host = shares_host;
+        self.load = shares_host.then(HostLoad::now).flatten();
     }
 
     /// Reads `canary` around samples.
@@ -164,7 +164,7 @@ impl<'a> Timekeeper<'a> {
         recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
     ) -> Result<Contender<T>, String> {
         let start = self.time.now();
-        let load = self.load();
+        let load = self.load.and_then(|_| HostLoad::now());
         let mut warm_up = WarmUp::after(verified.time, patience);
         let mut recount = Some(recount);
         while !warm_up.done(self.time.since(start)) && !self.time.interrupted() {
@@ -177,10 +177,6 @@ impl<'a> Timekeeper<'a> {
         }
         verified.phases.warm_up = self.time.since(start).into();
         Ok(Contender::new(timed, verified, warm_up.warning()).loaded(load))
-    }
-
-    fn load(&self) -> Option<HostLoad> {
-        self.shares_host.then(HostLoad::now).flatten()
     }
 
     /// Lets the device work until the canary is as fast as at its best. A GPU's clock rises in steps, and a step may be
@@ -296,7 +292,8 @@ impl<'a> Timekeeper<'a> {
     fn observe(&mut self) -> Reading {
         // A device that fails here fails its cases too, where the error is recorded.
         let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
-        Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz), load: self.load() }
+        let load = self.load.and_then(|begun| Some([HostLoad::now()?, begun]));
+        Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz), load }
     }
 }
 
