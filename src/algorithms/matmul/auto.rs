@@ -2,6 +2,7 @@
 //! [model](super::model). Its constants for GPUs were fitted to an H100, those for software devices to two cores of llvmpipe, from what
 //! `gpukern bench matmul -V auto --explain` measured; `gpukern tune` measures where they do not hold.
 
+use super::gemv::Schedule;
 use super::model::{Machine, Pace, Slab, Stream, predicted, streamed};
 use super::parts::slabs;
 use super::tile::{BlockDivision, Choice, Tile};
@@ -14,13 +15,18 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
 /// The paces of tiled kernels on GPUs: in lanes, with and without warps, and in matrices of 16 bits.
-const IN_WARPS: Pace = Pace { products: 191.0, reads: 1e5, fetches: 59.0, wait: 67.0, ends: 480.0 };
-const IN_QUADS: Pace = Pace { products: 196.0, reads: 175.0, fetches: 39.0, wait: 162.0, ends: 254.0 };
-const IN_COLUMNS: Pace = Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0 };
-const IN_MATRICES: Pace = Pace { products: 2180.0, reads: 680.0, fetches: 69.0, wait: 130.0, ends: 220.0 };
-const IN_BLOCKS: Pace = Pace { products: 870.0, reads: 7800.0, fetches: 305.0, wait: 355.0, ends: 434.0 };
+const IN_WARPS: Pace =
+    Pace { products: 224.0, reads: 1e5, fetches: 54.2, wait: 188.0, stores: 74.2, unaligned: 0.64, ends: 421.0 };
+const IN_QUADS: Pace =
+    Pace { products: 172.0, reads: 189.0, fetches: 42.4, wait: 185.0, stores: 90.2, unaligned: 2.64, ends: 284.0 };
+const IN_COLUMNS: Pace =
+    Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0, ..Pace::OF_PRODUCTS };
+const IN_MATRICES: Pace =
+    Pace { products: 2400.0, reads: 964.0, fetches: 70.6, wait: 131.0, stores: 71.5, unaligned: 2.62, ends: 238.0 };
+const IN_BLOCKS: Pace =
+    Pace { products: 832.0, reads: 7818.0, fetches: 303.0, wait: 358.0, stores: 87.8, unaligned: 2.30, ends: 503.0 };
 /// On software devices, where all memory is alike and nothing waits.
-const IN_SOFTWARE: Pace = Pace { products: 0.9, reads: 1e9, fetches: 1e9, wait: 0.0, ends: 10_000.0 };
+const IN_SOFTWARE: Pace = Pace { products: 0.9, ends: 10_000.0, ..Pace::OF_PRODUCTS };
 
 /// A variant without a tile: what a work-group computes, rows by columns by the k of a step, and how fast.
 struct Plain {
@@ -31,7 +37,7 @@ struct Plain {
 }
 
 const fn plain(products: f64, wait: f64, ends: f64) -> Pace {
-    Pace { products, reads: 1e9, fetches: 1e9, wait, ends }
+    Pace { products, wait, ends, ..Pace::OF_PRODUCTS }
 }
 
 /// Those that are the fastest of some size.
@@ -39,39 +45,39 @@ static PLAIN: &[Plain] = &[
     Plain {
         variant: "naive",
         block: |lanes, _| if lanes == 8 { [1, 8, 1] } else { [16, 16, 1] },
-        gpu: plain(22.6, 1.4, 193.0),
+        gpu: plain(15.1, 1.45, 245.0),
         software: plain(0.065, 0.0, 100.0),
     },
     Plain {
         variant: "local",
         block: |lanes, _| [1, lanes, lanes],
-        gpu: plain(12.1, 273.0, 140.0),
+        gpu: plain(10.1, 362.0, 163.0),
         software: plain(0.07, 0.0, 1000.0),
     },
     Plain {
         variant: "subgroup",
         block: |lanes, _| [1, lanes, lanes],
-        gpu: plain(13.9, 289.0, 1013.0),
+        gpu: plain(13.4, 288.0, 1041.0),
         software: plain(0.1, 0.0, 1000.0),
     },
     Plain {
         variant: "local-2d",
         block: |_, _| [16, 16, 16],
-        gpu: plain(26.5, 3.2, 9.9),
+        gpu: plain(22.1, 3.23, 9.82),
         software: plain(0.3, 0.0, 5000.0),
     },
     Plain {
         variant: "texel",
         block: |lanes, dims| if lanes == 8 { [texel_rows(dims), 64, 4] } else { [16, 4 * lanes, 4] },
-        gpu: plain(457.0, 259.0, 795.0),
-        software: plain(13.0, 0.0, 12_000.0),
+        gpu: plain(457.0, 270.0, 1060.0),
+        software: Pace { stores: 0.68, ..plain(13.0, 0.0, 500.0) },
     },
 ];
 
 /// The variants for few rows or columns, which read their operands once, on GPUs and on software devices.
 const GEMV: [Stream; 2] = [
-    Stream { share: 0.95, products: 60.0, loads: 1e9, stores: 1e9, step: [1, 1], ends: 3000.0 },
-    Stream { share: 0.9, products: 0.7, loads: 0.7, stores: 0.017, step: [32, 16], ends: 2000.0 },
+    Stream { share: 0.62, loads: 58.3, products: 112.0, sums: 0.98, wait: 584.0, ends: 454.0, parts: 1020.0 },
+    Stream { share: 0.9, loads: 0.5, products: 0.7, sums: 0.017, wait: 0.0, ends: 0.0, parts: 2000.0 },
 ];
 
 /// Variants that compute less accurately than the element type promises: for a person to ask for.
@@ -116,8 +122,11 @@ fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Candidate
         let division = choice.division;
         let tiles =
             if division.is_modelled(device) { ways(choice, case, device) } else { vec![choice.built_in(case, device)] };
+        // Its invocations have single elements, so it is all the same to it where rows start.
+        let pace = pace(division, case, device);
+        let pace = if variant == "tile-2d" { Pace { unaligned: 0.0, ..pace } } else { pace };
         tiles.into_iter().map(move |tile| {
-            let predicted = time(division, &tile, case, device);
+            let predicted = predicted(&tile, Slab::of(division, &tile, case, device), &pace, case, device);
             Candidate { variant, tile: Some(tile.into()), predicted }
         })
     })
@@ -130,17 +139,18 @@ fn others(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Candidat
     let plain = PLAIN.iter().map(move |plain| {
         let block = (plain.block)(lanes, Dims::from(case.size));
         let pace = if software { plain.software } else { plain.gpu };
-        let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, device);
+        let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, case, device);
         let predicted = predicted(&Tile::flat(block, [1, 1]), slab, &pace, case, device);
         Candidate { variant: plain.variant, tile: None, predicted }
     });
-    let stream = move |variant| Candidate {
-        variant,
-        tile: None,
-        predicted: streamed(&GEMV[usize::from(software)], case, device),
-    };
     // Which of the two is for a device is a matter of its kind.
-    plain.chain([stream(if software { "gemv-texel" } else { "gemv" })])
+    let variant = if software { "gemv-texel" } else { "gemv" };
+    let schedule = Schedule::of(case, software, device);
+    let stream = schedule.map(|schedule| {
+        let predicted = streamed(&GEMV[usize::from(software)], &schedule, case, device);
+        Candidate { variant, tile: None, predicted }
+    });
+    plain.chain(stream)
 }
 
 /// The predicted time of a tiled kernel.
