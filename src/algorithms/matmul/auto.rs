@@ -16,15 +16,22 @@ use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
 /// The paces of tiled kernels on GPUs: in lanes, with and without warps, and in matrices of 16 bits.
 const IN_WARPS: Pace =
-    Pace { products: 224.0, reads: 1e5, fetches: 54.2, wait: 188.0, stores: 74.2, unaligned: 0.64, ends: 421.0 };
+    Pace { products: 191.0, reads: 1e5, fetches: 59.0, wait: 67.0, ends: 480.0, ..Pace::OF_PRODUCTS };
 const IN_QUADS: Pace =
-    Pace { products: 172.0, reads: 189.0, fetches: 42.4, wait: 185.0, stores: 90.2, unaligned: 2.64, ends: 284.0 };
+    Pace { products: 196.0, reads: 175.0, fetches: 39.0, wait: 162.0, stores: 150.0, unaligned: 2.0, ends: 254.0 };
 const IN_COLUMNS: Pace =
     Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0, ..Pace::OF_PRODUCTS };
-const IN_MATRICES: Pace =
-    Pace { products: 2400.0, reads: 964.0, fetches: 70.6, wait: 131.0, stores: 71.5, unaligned: 2.62, ends: 238.0 };
+const IN_MATRICES: Pace = Pace {
+    products: 2180.0,
+    reads: 680.0,
+    fetches: 69.0,
+    wait: 130.0,
+    unaligned: 2.0,
+    ends: 220.0,
+    ..Pace::OF_PRODUCTS
+};
 const IN_BLOCKS: Pace =
-    Pace { products: 832.0, reads: 7818.0, fetches: 303.0, wait: 358.0, stores: 87.8, unaligned: 2.30, ends: 503.0 };
+    Pace { products: 870.0, reads: 7800.0, fetches: 305.0, wait: 355.0, ends: 434.0, ..Pace::OF_PRODUCTS };
 /// On software devices, where all memory is alike and nothing waits.
 const IN_SOFTWARE: Pace = Pace { products: 0.9, ends: 10_000.0, ..Pace::OF_PRODUCTS };
 
@@ -45,39 +52,39 @@ static PLAIN: &[Plain] = &[
     Plain {
         variant: "naive",
         block: |lanes, _| if lanes == 8 { [1, 8, 1] } else { [16, 16, 1] },
-        gpu: plain(15.1, 1.45, 245.0),
+        gpu: plain(22.6, 1.4, 193.0),
         software: plain(0.065, 0.0, 100.0),
     },
     Plain {
         variant: "local",
         block: |lanes, _| [1, lanes, lanes],
-        gpu: plain(10.1, 362.0, 163.0),
+        gpu: plain(12.1, 273.0, 140.0),
         software: plain(0.07, 0.0, 1000.0),
     },
     Plain {
         variant: "subgroup",
         block: |lanes, _| [1, lanes, lanes],
-        gpu: plain(13.4, 288.0, 1041.0),
+        gpu: plain(13.9, 289.0, 1013.0),
         software: plain(0.1, 0.0, 1000.0),
     },
     Plain {
         variant: "local-2d",
         block: |_, _| [16, 16, 16],
-        gpu: plain(22.1, 3.23, 9.82),
+        gpu: plain(26.5, 3.2, 9.9),
         software: plain(0.3, 0.0, 5000.0),
     },
     Plain {
         variant: "texel",
         block: |lanes, dims| if lanes == 8 { [texel_rows(dims), 64, 4] } else { [16, 4 * lanes, 4] },
-        gpu: plain(457.0, 270.0, 1060.0),
+        gpu: plain(457.0, 259.0, 795.0),
         software: Pace { stores: 0.68, ..plain(13.0, 0.0, 500.0) },
     },
 ];
 
 /// The variants for few rows or columns, which read their operands once, on GPUs and on software devices.
 const GEMV: [Stream; 2] = [
-    Stream { share: 0.62, loads: 58.3, products: 112.0, sums: 0.98, wait: 584.0, ends: 454.0, parts: 1020.0 },
-    Stream { share: 0.9, loads: 0.5, products: 0.7, sums: 0.012, wait: 0.0, ends: 0.0, parts: 2000.0 },
+    Stream { share: 0.95, loads: 1e9, products: 60.0, sums: 1e9, ends: 2200.0, parts: 0.0 },
+    Stream { share: 0.9, loads: 0.5, products: 0.7, sums: 0.012, ends: 0.0, parts: 2000.0 },
 ];
 
 /// Variants that compute less accurately than the element type promises: for a person to ask for.

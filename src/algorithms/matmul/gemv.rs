@@ -142,11 +142,6 @@ impl Schedule {
         self.cut.lanes.into()
     }
 
-    /// Times that a lane waits for what it has in flight.
-    pub(super) fn waits(&self) -> u64 {
-        if self.vectors.along { self.steps.div_ceil(self.cut.unroll.into()) } else { self.steps }
-    }
-
     /// Elements of the matrix that a work-group goes through, those beyond its edges included.
     pub(super) fn elements(&self) -> u64 {
         self.lines_of_block * self.steps * self.of_step
