@@ -77,14 +77,14 @@ static PLAIN: &[Plain] = &[
         variant: "texel",
         block: |lanes, dims| if lanes == 8 { [texel_rows(dims), 64, 4] } else { [16, 4 * lanes, 4] },
         gpu: plain(457.0, 259.0, 795.0),
-        software: Pace { stores: 0.68, ..plain(13.0, 0.0, 500.0) },
+        software: Pace { stores: 0.68, ..plain(15.4, 100.0, 500.0) },
     },
 ];
 
 /// The variants for few rows or columns, which read their operands once, on GPUs and on software devices.
 const GEMV: [Stream; 2] = [
     Stream { share: 0.95, loads: 1e9, products: 60.0, sums: 1e9, ends: 2200.0, parts: 0.0 },
-    Stream { share: 0.9, loads: 0.5, products: 0.7, sums: 0.012, ends: 0.0, parts: 2000.0 },
+    Stream { share: 0.95, loads: 2.5, products: 2.5, sums: 0.007, ends: 0.0, parts: 2000.0 },
 ];
 
 /// Variants that compute less accurately than the element type promises: for a person to ask for.
@@ -274,9 +274,10 @@ mod tests {
 
     #[test]
     fn few_rows_or_columns_are_read_at_the_speed_of_memory() {
-        for (m, n) in [(1, 4096), (8, 4096), (4096, 1)] {
+        // On llvmpipe `texel` is the faster with 8 vectors.
+        for (m, n, software) in [(1, 4096, "gemv-texel"), (8, 4096, "texel"), (4096, 1, "gemv-texel")] {
             assert_eq!(first(m, n, 4096, &gpu()).variant, "gemv", "{m}×{n}");
-            assert_eq!(first(m, n, 4096, &software_device()).variant, "gemv-texel", "{m}×{n}");
+            assert_eq!(first(m, n, 4096, &software_device()).variant, software, "{m}×{n}");
         }
         assert_eq!(first(9, 4096, 4096, &software_device()).variant, "texel");
         assert_eq!(first(512, 512, 512, &software_device()).variant, "texel");

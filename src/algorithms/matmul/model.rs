@@ -79,10 +79,13 @@ pub(super) struct Pace {
     pub(super) ends: f64,
 }
 
+/// The rate of what takes no time.
+const INSTANT: f64 = f64::INFINITY;
+
 impl Pace {
     /// That of a kernel that does nothing but multiply, at no time at all.
     pub(super) const OF_PRODUCTS: Self =
-        Self { products: 1e9, reads: 1e9, fetches: 1e9, wait: 0.0, stores: 1e9, unaligned: 0.0, ends: 0.0 };
+        Self { products: 1e9, reads: INSTANT, fetches: INSTANT, wait: 0.0, stores: INSTANT, unaligned: 0.0, ends: 0.0 };
 }
 
 /// The work of a work-group in a slab.
