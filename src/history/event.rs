@@ -153,6 +153,8 @@ fn changes_of(runs: &[Run], series: &Series, number: usize) -> (Vec<String>, Vec
     };
     // What does not vary is looked at in the last of each side: the two points of the step.
     let (before, after) = (pairs(&mut (start..at)), pairs(&mut (at..end).rev()));
-    let own = compare::reasons(&before, &after);
+    let mut own = compare::reasons(&before, &after);
+    // A program may have a kernel twice.
+    own.dedup();
     (recorded(Sight::new(runs, series, at - 1), Sight::new(runs, series, at)), own)
 }

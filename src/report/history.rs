@@ -143,10 +143,11 @@ pub(super) fn summary(history: &History) -> String {
     let steps: usize = history.series.iter().map(|series| series.steps.len()).sum();
     let stepped = history.series.iter().filter(|series| !series.steps.is_empty()).count();
     format!(
-        "{} runs of {} cases: {steps} steps in {stepped} of them (at most {:.0} % of these by chance; steps below {} % are \
+        "{} runs of {} cases: {steps} {} in {stepped} of them (at most {:.0} % of these by chance; steps below {} % are \
          not told)",
         history.runs.len(),
         history.series.len(),
+        if steps == 1 { "step" } else { "steps" },
         100.0 * FALSE_DISCOVERIES,
         (1000.0 * history.min_effect).round() / 10.0,
     )

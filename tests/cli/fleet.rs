@@ -78,7 +78,7 @@ fn mistakes_are_named_with_a_remedy() {
         (&["history", "/nonexistent"], "cannot read the folder '/nonexistent'"),
         (&["history", "src"], "no measured case in the folder 'src'"),
         (&["history", "src", "--to", "otava"], "name a folder: -o DIR"),
-        (&["history", "src", "--to", "otter", "-o", "x"], "did you mean 'otava'?"),
+        (&["history", "src", "--to", "otter", "-o", "x"], "unknown format 'otter'; available: otava"),
         (&["history", "src", "--order", "Cargo.toml"], "is no commit"),
         (&["history", "src", "--apart", "hosts"], "did you mean 'host'?"),
     ] {
