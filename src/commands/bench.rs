@@ -34,8 +34,13 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         return super::dry_run::run(&plan, args, setup);
     }
     if args.explain {
-        return super::explain::run(&plan, setup);
+        return super::explain::run(&plan, args.json.as_deref(), setup);
     }
+    carry_out(&plan, args, setup)
+}
+
+/// Measures a plan as the options of `bench` say.
+pub(super) fn carry_out(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
@@ -53,7 +58,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let limits = if args.no_peak || args.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
     let job = Job::new(Timing::Sample, limits, &tuned, command_line()).from(origin).in_processes(processes);
-    let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
+    let (measured, journal) = measure_keeping(plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
@@ -65,7 +70,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     // The record is written before anything else can go wrong.
     let output = match args.noise {
         Some(_) => report::noise::text(&Noise::of(&record)),
-        None => tables(&shown, &plan, args.table_form(), &view),
+        None => tables(&shown, plan, args.table_form(), &view),
     };
     let mut answer = Answer::new(output, notes, exit);
     let delivery = answer.deliver_json(target, &record);
@@ -75,10 +80,10 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         (None, _) => {}
     }
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&shown, &plan, &tuned));
+        answer.kept(failures.keep(&shown, plan, &tuned));
     }
     if let Some(request) = request {
-        match request.judge(record, &plan, args, setup) {
+        match request.judge(record, plan, args, setup) {
             Ok(judged) => {
                 answer.exit = worse(answer.exit, judged.exit);
                 // Standard output is for the record alone when that goes there.

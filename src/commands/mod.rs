@@ -21,6 +21,7 @@ pub(crate) mod progress;
 mod reference;
 mod report;
 mod rounds;
+mod run;
 mod shell;
 mod tune;
 mod verify;
@@ -138,6 +139,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Verify(args) => verify::run(args, &setup),
         Command::Compare(args) => compare::run(&args),
         Command::Ab(args) => ab::run(&args, &setup),
+        Command::Run(args) => run::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Completions(args) => Ok(shell::completions(&args)),

@@ -290,6 +290,30 @@ fn a_case_that_is_looked_at_again_needs_more_each_time() {
 }
 
 #[test]
+fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
+    let side = |started: &str, centre: f64| {
+        let mut whole = record(started, &times(centre, 0.01, 30, 1));
+        let cases = whole.cases.clone();
+        for process in 1..3 {
+            whole.cases.extend(cases.iter().cloned().map(|mut case| {
+                set(&mut case, &times(centre * (1.0 + 1e-3 * process as f64), 0.01, 30, process as u64 + 1));
+                Case { process, ..case }
+            }));
+        }
+        whole
+    };
+    let sides = [[side("a", 1e6)], [side("b", 1.2e6)]];
+    let found = compare(&sides[0], &sides[1], &Settings::default());
+    assert!(found.cases.iter().all(|case| (case.baseline.processes, case.candidate.processes) == (3, 3)));
+    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Slower && case.obstacle.is_none()));
+    let p = |looks| compare_at(looks, &sides[0], &sides[1], &Settings::default()).cases[0].p.expect("a ratio");
+    assert!((p(Looks::EachRecord) / p(Looks::Once) - 2.0).abs() < 1e-9);
+    // A record beside itself is the same, and beside a part of itself it is not said to be.
+    let same = compare(&sides[0], &sides[0], &Settings::default());
+    assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0].contains("the same samples")));
+}
+
+#[test]
 fn only_cases_that_the_candidate_can_decide_want_more() {
     let wants = |baseline: usize, candidate: usize| {
         let [a, b] = [record("a", &times(1e6, 0.3, baseline, 1)), record("b", &times(1e6, 0.3, candidate, 2))];

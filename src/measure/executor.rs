@@ -47,7 +47,12 @@ pub(crate) trait Executor {
     ///
     /// # Errors
     /// Why the problem cannot be loaded.
-    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String>;
+    fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String>;
 
     /// Times what the host does with the device beside running kernels.
     fn host_side(&mut self) -> HostSide;
@@ -106,8 +111,13 @@ impl Executor for Runner<'_> {
         Runner::duel(self, group, entrants, sampling, decided)
     }
 
-    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
-        Runner::explain(self, group, candidates)
+    fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String> {
+        Runner::explain(self, group, candidates, sampling)
     }
 
     fn host_side(&mut self) -> HostSide {

@@ -5,6 +5,7 @@ use super::host;
 use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing, best_canary};
 use super::worker::{self, Remote, Workers};
+use crate::algorithms::guests;
 use crate::algorithms::input::generator;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
@@ -15,7 +16,7 @@ use crate::peak::Peak;
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, VariantChoice, estimate};
 use crate::record::{Case, Caveat, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
-use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -157,7 +158,7 @@ impl<'a> Session<'a> {
     ) -> Result<Box<dyn Executor + 's>, Error> {
         match &self.place {
             Place::Here(instance, physicals) => {
-                let device = Device::open(instance, &physicals[device.index])?;
+                let device = Device::open_with(instance, &physicals[device.index], access())?;
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
                 runner.use_tuned(tuned.clone());
                 runner.wait_for_runs_of(self.setup.max_run);
@@ -191,6 +192,11 @@ impl<'a> Session<'a> {
             Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
         }
     }
+}
+
+/// What becomes of accesses outside of descriptors: those of guests are kept inside.
+pub(super) fn access() -> Access {
+    if guests::any() { Access::Robust } else { Access::Unchecked }
 }
 
 /// Whether cases are held against the limits of their device.
@@ -469,7 +475,7 @@ impl<'a> Agenda<'a> {
     /// Whether there is a case for a further process.
     fn leaves_any(&self, job: &Job<'_>, gathered: &Gathered) -> bool {
         let next = gathered.processes.len();
-        let on_host = |group: &CaseGroup| gathered.has(self.host_index(), &host_id(group), next, job.processes);
+        let on_host = |group| gathered.has(self.host_index(), &host_id(group), next, job.processes);
         self.errands.iter().any(|errand| !left(errand, job, gathered, next).groups.is_empty())
             || self.on_host.iter().any(|(group, _)| !on_host(group))
     }
@@ -638,10 +644,9 @@ fn left(errand: &Errand<'_>, job: &Job<'_>, gathered: &Gathered, process: usize)
     run
 }
 
-/// The id of the host's case of a group.
+/// The id of the host's case of a group: a baseline's, or of one that is skipped for want of it.
 fn host_id(group: &CaseGroup) -> String {
-    let name = crate::host::baseline(group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
-    group.id_of(name).to_string()
+    group.host_id().unwrap_or_else(|| group.id_of("host").to_string())
 }
 
 /// Notes the speed-up of cases over the host's case of the same problem, of the same process where it has one.

@@ -260,7 +260,9 @@ impl Plan {
         let group = |group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
-            format!("{} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+            // What a kernel of the user's is, its name does not say.
+            let guest = if algorithms::guests::is(algorithm) { algorithm.variants[0].source } else { "" };
+            format!("{}{guest} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(group).collect();
@@ -388,6 +390,18 @@ impl PlannedRun {
     /// The groups for a device of this kind.
     pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &CaseGroup> {
         self.groups.iter().filter(move |group| group.on.suits(kind))
+    }
+
+    /// The run of these groups, sampled on the devices and in the way that `selection` names.
+    ///
+    /// # Errors
+    /// What is wrong with the selection.
+    pub(crate) fn of(groups: Vec<CaseGroup>, selection: &Selection) -> Result<Self, String> {
+        if selection.device.iter().any(|device| device == HOST) {
+            return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
+        }
+        let (devices, sampling) = (selection.device.clone(), chosen_sampling(selection)?);
+        Ok(Self { devices, groups, sampling, published: vec![] })
     }
 
     /// The run of the cases that `selection` names.

@@ -11,7 +11,7 @@ pub(crate) mod reader;
 pub(crate) mod schema;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant};
+use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant, WrongElements};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
@@ -415,6 +415,9 @@ pub struct Verification {
     pub worst: String,
     /// Other figures of the answer: rounds, growth factor, ….
     pub metrics: Vec<Metric>,
+    /// The elements that are wrong, where single ones can be told.
+    #[serde(default, skip_serializing_if = "WrongElements::is_empty")]
+    pub wrong: WrongElements,
 }
 
 impl From<Check> for Verification {
@@ -425,6 +428,7 @@ impl From<Check> for Verification {
             method: check.method,
             worst: check.worst,
             metrics: check.metrics,
+            wrong: check.wrong,
         }
     }
 }
@@ -433,7 +437,8 @@ impl Verification {
     /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice.
     #[must_use]
     pub fn without_answer(reason: String) -> Self {
-        Self { residual: None, tolerance: 0.0, method: CheckMethod::Elementwise, worst: reason, metrics: vec![] }
+        let (method, metrics, wrong) = (CheckMethod::Elementwise, vec![], WrongElements::default());
+        Self { residual: None, tolerance: 0.0, method, worst: reason, metrics, wrong }
     }
 }
 
@@ -698,6 +703,7 @@ mod tests {
             method: CheckMethod::Elementwise,
             worst: "C[0][0] is NaN".into(),
             metrics: vec![],
+            wrong: WrongElements::default(),
         };
         let json = serde_json::to_value(Outcome::Rejected(check.into())).expect("JSON");
         assert_eq!(json["status"], "rejected");

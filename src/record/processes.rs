@@ -116,3 +116,73 @@ fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
     let interval = noise::interval(&medians).map(|interval| interval.map(Nanos));
     Summary { median: Nanos(median), interval, outliers: samples.iter().filter(|sample| sample.outlier).count(), ..all }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::record;
+    use crate::record::{Origin, Process};
+
+    /// A record whose first case was measured by processes with these medians; the second case stands alone.
+    fn several(medians: &[f64]) -> Record {
+        let mut whole = record();
+        let process =
+            |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
+        whole.processes = (0..medians.len() as u64).map(process).collect();
+        let first = whole.cases.remove(0);
+        for (process, median) in medians.iter().enumerate() {
+            let mut case = Case { process, ..first.clone() };
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            let factor = median / measured.summary.median.0;
+            for sample in &mut measured.samples {
+                sample.device = Nanos(sample.device.0 * factor);
+            }
+            measured.summary.median = Nanos(*median);
+            whole.cases.push(case);
+        }
+        whole
+    }
+
+    #[test]
+    fn a_record_of_one_process_is_as_it_is() {
+        let whole = record();
+        assert!(matches!(whole.across_processes(), Cow::Borrowed(same) if *same == whole));
+    }
+
+    #[test]
+    fn several_processes_give_the_median_of_medians_and_the_interval_between_them() {
+        let whole = several(&[100.0, 104.0, 98.0]);
+        let shown = whole.across_processes();
+        let found: Vec<_> = shown.cases.iter().filter(|case| case.id == record().cases[0].id).collect();
+        let [case] = found[..] else { panic!("{} cases", found.len()) };
+        let measured = case.measured().expect("measured");
+        assert_eq!(measured.summary.median, Nanos(100.0));
+        let [low, high] = measured.summary.interval.expect("three tell").map(|end| end.0);
+        assert!(low < 98.0 && high > 104.0, "{low} {high}");
+        let count = record().cases[0].measured().expect("measured").samples.len();
+        assert_eq!((measured.samples.len(), measured.summary.count), (3 * count, 3 * count));
+        // Two do not tell how far a third may lie.
+        let two = several(&[100.0, 104.0]);
+        let shown = two.across_processes();
+        let case = shown.cases.iter().find(|case| case.id == record().cases[0].id).expect("there");
+        assert_eq!(case.measured().expect("measured").summary.interval, None);
+    }
+
+    #[test]
+    fn what_went_wrong_in_one_process_is_what_is_shown() {
+        let mut whole = several(&[100.0, 104.0, 98.0]);
+        let last = whole.cases.last_mut().expect("cases");
+        last.outcome = Outcome::Failed { error: "lost".into() };
+        let id = last.id.clone();
+        let failed = |whole: &Record| {
+            whole.across_processes().cases.iter().any(|case| case.id == id && case.outcome.failure().is_some())
+        };
+        assert!(failed(&whole));
+        // One that was merely interrupted takes nothing from the others.
+        whole.cases.last_mut().expect("cases").outcome = Outcome::Interrupted;
+        assert!(!failed(&whole));
+        let shown = whole.across_processes();
+        let case = shown.cases.iter().find(|case| case.id == id).expect("there");
+        assert_eq!(case.measured().expect("measured").summary.median, Nanos(102.0));
+    }
+}

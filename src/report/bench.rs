@@ -166,6 +166,7 @@ pub(crate) mod tests {
             method: CheckMethod::Elementwise,
             worst: "C[3][1] is 2, expected 1".into(),
             metrics: vec![],
+            wrong: crate::algorithms::WrongElements::default(),
         }
     }
 

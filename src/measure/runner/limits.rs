@@ -235,7 +235,7 @@ mod tests {
             unreachable!("limits are no duel")
         }
 
-        fn explain(&mut self, _: &CaseGroup, _: &[Candidate]) -> Result<Explained, String> {
+        fn explain(&mut self, _: &CaseGroup, _: &[Candidate], _: &Sampling) -> Result<Explained, String> {
             unreachable!("limits are not explained")
         }
 

@@ -5,7 +5,7 @@ use crate::basis::units::Nanos;
 use crate::device::load::HostLoad;
 use crate::measure::sampling::{self, SamplingDecision};
 use crate::plan::Sampling;
-use crate::record::{Conditions, Measured, Outcome, Phases, Sample, Verification, Warning};
+use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Warning};
 use crate::stats::{self, Summary};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) enum State<T> {
 
 /// A first run whose answer was right.
 pub(crate) struct Verified {
-    pub(crate) verification: Verification,
+    pub(crate) verification: Correctness,
     /// Time of the run.
     pub(crate) time: Nanos,
     /// Host time so far.
@@ -64,7 +64,7 @@ impl<T: Timed> Contender<T> {
     pub(super) fn new(timed: T, verified: Verified, warning: Option<Warning>) -> Self {
         let Verified { verification, time, phases } = verified;
         let measured = Measured {
-            verification: verification.into(),
+            verification,
             summary: Summary::of(&[time]).expect("one time"),
             repeats: timed.repeats(),
             samples: vec![],

@@ -8,6 +8,7 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
+use crate::guest;
 use crate::measure::executor::{self, Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
@@ -37,6 +38,8 @@ pub(crate) struct Remote<'a> {
     process: Option<Process>,
     /// Whether the last one hung: the next has to see whether the device runs anything.
     hung: bool,
+    /// How the worker died that was to open the device: no other is started.
+    dead: Option<Ended>,
 }
 
 /// The death of a worker, and the name of what was on the device, if anything was.
@@ -52,10 +55,10 @@ struct Suspect {
 }
 
 impl<'a> Remote<'a> {
-    /// An executor with `device` open.
+    /// An executor with `device` open, or one whose cases all crash because that ended the worker.
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// The driver's reason for not opening it.
     pub(crate) fn open(
         workers: &'a Workers<'a>,
         device: &DeviceInfo,
@@ -64,14 +67,18 @@ impl<'a> Remote<'a> {
         interrupted: &'a AtomicBool,
     ) -> Result<Self, String> {
         let (device, tuned) = (device.clone(), tuned.clone());
-        let mut remote = Self { workers, device, timing, tuned, interrupted, process: None, hung: false };
+        let mut remote = Self { workers, device, timing, tuned, interrupted, process: None, hung: false, dead: None };
         let idle = workers.idle.borrow_mut().take();
         // A worker is for one device.
         let idle = idle.filter(|process| process.device.is_none_or(|index| index == remote.device.index));
-        remote.opened(idle).map_err(|ended| match ended.how {
-            How::Refused => ended.to_string(),
-            _ => format!("its process died when '{}' was opened: {ended}", remote.device.name),
-        })?;
+        match remote.opened(idle) {
+            Ok(()) => {}
+            Err(ended) if ended.how == How::Refused => return Err(ended.to_string()),
+            Err(ended) => {
+                let cause = format!("{} when '{}' was opened", ended.cause, remote.device.name);
+                remote.dead = Some(Ended { cause, ..ended });
+            }
+        }
         Ok(remote)
     }
 
@@ -91,6 +98,10 @@ impl<'a> Remote<'a> {
         };
         let Self { timing, hung: canary, .. } = *self;
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
+        let guests = guest::all();
+        if !guests.is_empty() {
+            process.send(&Order::Learn(guests));
+        }
         process.send(&Order::Open { device, timing, tuned, canary });
         match process.receive(self.interrupted)? {
             Report::Opened(opened) => opened.map_err(Ended::refused)?,
@@ -115,6 +126,9 @@ impl<'a> Remote<'a> {
 
     /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer.
     fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(&Report) -> Option<Order>) -> Result<Done, Stopped> {
+        if let Some(ended) = self.dead.clone() {
+            return Err(Stopped { on_device: None, ended });
+        }
         let interrupted = self.interrupted;
         let mut on_device = None;
         let process = self.ready().map_err(|ended| Stopped { on_device: None, ended })?;
@@ -221,8 +235,7 @@ impl<'a> Remote<'a> {
             if self.pass(&alone, &mut Silent, &mut cases).is_ok()
                 && let Some(mut case) = cases.pop()
             {
-                case.notes
-                    .push(format!("its process died beside others ({}); this is from one of its own", ended.cause));
+                case.notes.push(victim(ended));
                 return Some(case);
             }
         }
@@ -257,6 +270,20 @@ impl<'a> Remote<'a> {
             Ok(_) => self.dead(group, entrant, &Ended::refused("the worker is another program".into())),
             Err(stopped) => self.dead(group, entrant, &stopped.ended),
         }
+    }
+
+    /// The case of the side whose worker died, tried once more in a process of its own unless it hung.
+    fn suspected(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling, ended: &Ended) -> Case {
+        if ended.how != How::Crashed || self.interrupted.load(Ordering::Relaxed) {
+            return self.dead(group, entrant, ended);
+        }
+        // Whatever others left in a process is not this one's.
+        self.process = None;
+        let mut case = self.alone(group, entrant, sampling);
+        if case.outcome.failure().is_none() {
+            case.notes.push(victim(ended));
+        }
+        case
     }
 
     fn dead(&self, group: &CaseGroup, entrant: &Entrant, ended: &Ended) -> Case {
@@ -355,18 +382,24 @@ impl Executor for Remote<'_> {
             Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
             Err(stopped) => stopped,
         };
-        // The other side is measured alone: that it had a bad opponent is not its fault.
+        // The other side is measured alone: that it had a bad opponent is not its fault. The suspect is, too, after it.
         let culprit = SIDES.iter().position(|side| Some(*side) == on_device.as_deref());
-        let cases = std::array::from_fn(|side| match culprit {
-            Some(culprit) if culprit != side => self.alone(group, &entrants[side], sampling),
-            _ => self.dead(group, &entrants[side], &ended),
-        });
-        (cases, rounds)
+        let Some(culprit) = culprit else {
+            return (entrants.each_ref().map(|entrant| self.dead(group, entrant, &ended)), rounds);
+        };
+        let other = self.alone(group, &entrants[1 - culprit], sampling);
+        let suspect = self.suspected(group, &entrants[culprit], sampling, &ended);
+        (if culprit == 0 { [suspect, other] } else { [other, suspect] }, rounds)
     }
 
-    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+    fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String> {
         let candidates = candidates.iter().map(SentCandidate::from).collect();
-        match self.ask(&Order::Explain { group: group.into(), candidates }, &mut |_| None) {
+        match self.ask(&Order::Explain { group: group.into(), candidates, sampling: *sampling }, &mut |_| None) {
             Ok(Done::Explain(times)) => times,
             Ok(_) => Err("the worker is another program".into()),
             Err(stopped) => Err(stopped.ended.to_string()),
@@ -386,6 +419,11 @@ impl Drop for Remote<'_> {
     fn drop(&mut self) {
         *self.workers.idle.borrow_mut() = self.process.take();
     }
+}
+
+/// What is to be said of a case that was measured after all.
+fn victim(ended: &Ended) -> String {
+    format!("its process died beside others ({}); this is from one of its own", ended.cause)
 }
 
 /// Marks the cases during which the device was slow. A worker compares with the best that it had seen until then; the
