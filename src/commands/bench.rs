@@ -10,7 +10,7 @@ use crate::commands::cli::{BenchArgs, TableForm};
 use crate::device::capability::DeviceKind;
 use crate::measure::runner::Timing;
 use crate::measure::session::{Isolation, Job, LimitPolicy, MeasuredPlan, Setup};
-use crate::plan::Plan;
+use crate::plan::{Plan, Shard};
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
 use crate::report::bench::View;
@@ -29,18 +29,34 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
-    let plan = if args.with_host() { plan.with_host()? } else { plan }.only(&args.only)?;
+    let plan = if args.with_host() { plan.with_host()? } else { plan };
+    let shard: Option<Shard> =
+        args.shard.as_deref().map(str::parse).transpose().map_err(|e| Error::Usage(format!("--shard: {e}")))?;
+    let options = plan.options();
+    let plan = match shard {
+        Some(shard) => plan.part(shard)?,
+        None => plan,
+    };
+    let plan = plan.only(&args.only)?;
     if args.dry_run {
         return super::dry_run::run(&plan, args, setup);
     }
     if args.explain {
         return super::explain::run(&plan, args.json.as_deref(), setup);
     }
-    carry_out(&plan, args, setup)
+    if args.parallel {
+        return super::parallel::run(args, &plan, setup);
+    }
+    carry_out(&plan, (options, shard), args, setup)
 }
 
-/// Measures a plan as the options of `bench` say.
-pub(super) fn carry_out(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
+/// Measures a plan, of these options and a part of it where it is one, as the options of `bench` say.
+pub(super) fn carry_out(
+    plan: &Plan,
+    (options, shard): (String, Option<Shard>),
+    args: &BenchArgs,
+    setup: &Setup,
+) -> Result<Answer, Error> {
     let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
@@ -57,7 +73,10 @@ pub(super) fn carry_out(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<
     let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let limits = if args.no_peak || args.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let job = Job::new(Timing::Sample, limits, &tuned, command_line()).from(origin).in_processes(processes);
+    let job = Job::new(Timing::Sample, limits, &tuned, command_line())
+        .from(origin)
+        .of(options, shard)
+        .in_processes(processes);
     let (measured, journal) = measure_keeping(plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
@@ -101,7 +120,7 @@ pub(super) fn carry_out(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<
 }
 
 /// How the record is shown: what is wrong with the options is found before anything is measured.
-fn view(args: &BenchArgs, notes: &mut String) -> Result<View, Error> {
+pub(super) fn view(args: &BenchArgs, notes: &mut String) -> Result<View, Error> {
     let columns = Column::chosen(&args.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
     let reference = args.reference.as_deref().map(|path| super::reference::read(path, notes)).transpose()?;
     Ok(View { width: report::table::width(), reference, columns })
@@ -127,7 +146,7 @@ fn processes(args: &BenchArgs, setup: &Setup) -> Result<usize, Error> {
 }
 
 /// The tables of a record.
-fn tables(record: &Record, plan: &Plan, form: TableForm, view: &View) -> String {
+pub(super) fn tables(record: &Record, plan: &Plan, form: TableForm, view: &View) -> String {
     let mut table = match form {
         TableForm::Compact => report::bench::compact(record, view),
         TableForm::Long => report::bench::long(record, view),

@@ -170,6 +170,27 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Join records of shards, or of several devices, in one.
+    #[command(
+        after_help = "Refused with the reason: other versions, options, commits or methods, and cases that are there twice. \
+        Shards of alike devices on several hosts become one device.\n\n\
+        Examples:\n  \
+        gpukern bench matmul --shard 1/2 --json 1.json   on one machine\n  \
+        gpukern bench matmul --shard 2/2 --json 2.json   on another\n  \
+        gpukern merge 1.json 2.json -o matmul.json"
+    )]
+    Merge(MergeArgs),
+    /// How times changed over a folder of records: a trend for each case, where it stepped, what else changed there.
+    #[command(
+        after_help = "The folder is the whole store: records in it and below it, however they are named, merged by copying. \
+        Steps are found by ranks, so a disturbed run is none, with at most 1 % false cases. See docs/fleet/README.md.\n\n\
+        Examples:\n  \
+        gpukern history runs                                  trends and steps\n  \
+        gpukern history runs -o history.html                  the same with a chart for each case\n  \
+        gpukern history runs --order committed --apart driver a series for each driver, by the date of commits\n  \
+        gpukern history runs --to otava -o otava              for Apache Otava"
+    )]
+    History(HistoryArgs),
     /// Print the completion script of a shell.
     #[command(after_help = "Examples:\n  \
         gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
@@ -239,6 +260,15 @@ pub struct BenchArgs {
     /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+
+    /// Measure one of so many parts of the cases, about equal in time, the same for everybody; `merge` joins the records.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+
+    /// Measure all devices at once, each in a process of its own, and say when they disturb each other. Without shares of
+    /// limits.
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "explain", "keep_failures"])]
+    pub parallel: bool,
 
     /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
     /// options again, with this one in place of --json. What is there is not measured again.
@@ -496,6 +526,8 @@ impl RunArgs {
             noise: None,
             processes: None,
             label: None,
+            shard: None,
+            parallel: false,
             judging: self.judging.clone(),
             only: self.only.clone(),
             attached: self.attached,
@@ -511,10 +543,21 @@ impl BenchArgs {
         if let Some(run) = &self.run {
             return run.clone();
         }
-        let mut arguments: Vec<_> = self.selection.arguments().into_iter().map(OsString::from).collect();
+        self.arguments_for(&self.selection)
+    }
+
+    /// The same on one device.
+    #[must_use]
+    pub fn arguments_on(&self, device: usize) -> Vec<OsString> {
+        self.arguments_for(&Selection { device: vec![device.to_string()], ..self.selection.clone() })
+    }
+
+    fn arguments_for(&self, selection: &Selection) -> Vec<OsString> {
+        let mut arguments: Vec<_> = selection.arguments().into_iter().map(OsString::from).collect();
         arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
         arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
         arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
+        arguments.extend(self.shard.iter().map(|shard| format!("--shard={shard}").into()));
         arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
         arguments
     }
@@ -765,6 +808,48 @@ pub struct ReportArgs {
     /// Write the charts as SVG files into this folder, too.
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+}
+
+/// Options of `merge`.
+#[derive(Debug, clap::Args)]
+pub struct MergeArgs {
+    /// Records that `bench --json` wrote.
+    #[arg(required = true, value_name = "RUN.json")]
+    pub run: Vec<PathBuf>,
+
+    /// Write the joined record to this file [default: standard output].
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `history`.
+#[derive(Debug, clap::Args)]
+pub struct HistoryArgs {
+    /// The folder, such as runs with records in runs/DEVICE/DRIVER/.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+
+    /// Order of the runs: `started`, `committed` (the date of their commits), or a file with a commit a line, the oldest
+    /// first.
+    #[arg(long, value_name = "ORDER|FILE", default_value = "started")]
+    pub order: String,
+
+    /// Keep series apart by these beside the device: driver, host, branch, label.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',')]
+    pub apart: Vec<String>,
+
+    /// The smallest step that is told [default: 1%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// Write a page with a chart for each case to this file, or to standard output (`-`) in place of the table; with --to,
+    /// files to this folder.
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+
+    /// Write for another tool: otava (a CSV file for each case and otava.yaml).
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<String>,
 }
 
 impl From<VerifyArgs> for Selection {

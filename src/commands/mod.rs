@@ -11,11 +11,14 @@ mod dry_run;
 mod explain;
 mod export;
 mod failures;
+mod history;
 mod interrupt;
 mod journal;
 mod judging;
 mod list;
+mod merge;
 mod origin;
+mod parallel;
 mod peak;
 pub(crate) mod progress;
 mod reference;
@@ -142,6 +145,8 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Run(args) => run::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::History(args) => history::run(&args),
         Command::Completions(args) => Ok(shell::completions(&args)),
         Command::Man(args) => shell::man(&args),
         Command::Worker => worker(&setup),

@@ -15,12 +15,12 @@ pub(crate) use document::ComparisonDocument;
 
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, Work};
-use crate::record::{Record, Share};
+use crate::record::{Case, Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 use rayon::prelude::*;
 use serde::Serialize;
-use side::{Matching, Sightings};
+use side::{Matching, Seen, Sightings};
 
 /// Name and version of the JSON document of a comparison.
 pub(crate) const SCHEMA: &str = "gpukern-compare/1";
@@ -248,6 +248,15 @@ impl Comparison {
 #[must_use]
 pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     differences::find(baseline, candidate)
+}
+
+/// What changed between the same case of two sides that may explain another time: clock, canary, kernels. The last of
+/// each side is looked at for what does not vary.
+#[must_use]
+pub(crate) fn reasons(baseline: &[(&Record, &Case)], candidate: &[(&Record, &Case)]) -> Vec<String> {
+    let [baseline, candidate] =
+        [baseline, candidate].map(|side| side.iter().map(|(record, case)| Seen { record, case }).collect::<Vec<_>>());
+    why::reasons(&baseline, &candidate, false)
 }
 
 /// Compares the records of two sides, each of at least one process.

@@ -13,6 +13,7 @@ pub(crate) mod json_lines;
 pub(crate) mod junit;
 pub(crate) mod markdown;
 pub(crate) mod nvbench;
+pub(crate) mod otava;
 mod row;
 
 use crate::basis::error::{Error, unknown};

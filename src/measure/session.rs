@@ -13,7 +13,7 @@ use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
-use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, VariantChoice, estimate};
+use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
 use crate::record::{Case, Caveat, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
@@ -215,6 +215,9 @@ pub(crate) struct Job<'a> {
     command: Vec<String>,
     /// Who measures, and at which commit.
     origin: Origin,
+    /// What was asked for, and which part of it the plan is.
+    options: Option<String>,
+    shard: Option<Shard>,
     /// Processes that measure each case.
     processes: usize,
     begun: Instant,
@@ -226,7 +229,14 @@ impl<'a> Job<'a> {
     #[must_use]
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
-        Self { timing, limits, tuned, command, origin: Origin::default(), processes: 1, begun, started }
+        let (origin, options, shard) = (Origin::default(), None, None);
+        Self { timing, limits, tuned, command, origin, options, shard, processes: 1, begun, started }
+    }
+
+    /// This job as a shard, or the whole, of what the hash `options` stands for.
+    #[must_use]
+    pub(crate) fn of(self, options: String, shard: Option<Shard>) -> Self {
+        Self { options: Some(options), shard, ..self }
     }
 
     /// This job with an origin.
@@ -612,6 +622,8 @@ impl<'a> Agenda<'a> {
             command: job.command.clone(),
             origin,
             plan: Some(self.plan.hash()),
+            options: job.options.clone(),
+            shards: job.shard.into_iter().collect(),
             processes,
             method: self.method(),
             caveats: if job.processes > 1 { vec![] } else { Caveat::of(&devices) },

@@ -4,6 +4,9 @@
 pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;
+mod shard;
+
+pub(crate) use shard::Shard;
 
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
@@ -257,6 +260,16 @@ impl Plan {
     /// A hash of what is to be measured and how.
     #[must_use]
     pub(crate) fn hash(&self) -> String {
+        self.hashed(|run| format!("{:?}", run.devices))
+    }
+
+    /// A hash of the same on whatever devices.
+    #[must_use]
+    pub(crate) fn options(&self) -> String {
+        self.hashed(|_| String::new())
+    }
+
+    fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
         let group = |group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
@@ -266,7 +279,7 @@ impl Plan {
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(group).collect();
-            format!("{:?} {:?} {}", run.devices, run.sampling, groups.join("; "))
+            format!("{} {:?} {}", devices(run), run.sampling, groups.join("; "))
         };
         let runs: Vec<_> = self.runs.iter().map(run).collect();
         fingerprint(&[runs.join("\n").as_bytes()])

@@ -201,6 +201,8 @@ pub(crate) mod tests {
             ],
             origin: crate::record::Origin::default(),
             plan: None,
+            options: None,
+            shards: vec![],
             processes: vec![],
             caveats: crate::record::Caveat::of(&[software_device()]),
             wall_time: Nanos(1e9),

@@ -6,6 +6,7 @@ mod compact;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod explain;
+pub(crate) mod history;
 pub mod html;
 pub(crate) mod list;
 pub(crate) mod long;

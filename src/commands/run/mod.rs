@@ -39,7 +39,7 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
         return ab::contenders(args, run, setup);
     }
     let plan = Plan { runs: vec![run] }.only(&args.only)?;
-    let mut answer = bench::carry_out(&plan, &measuring, setup)?;
+    let mut answer = bench::carry_out(&plan, (plan.options(), None), &measuring, setup)?;
     wanted.show(&mut answer);
     Ok(answer)
 }

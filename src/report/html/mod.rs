@@ -5,8 +5,12 @@
 
 mod axis;
 mod chart;
+mod history;
 mod model;
 mod theme;
+mod trend;
+
+pub(crate) use history::page as history;
 
 pub use model::NamedRecord;
 
@@ -74,7 +78,20 @@ impl Page {
             [run] => format!("gpukern: {}", run.name),
             runs => format!("gpukern: {} runs", runs.len()),
         };
-        let title = escape(&title);
+        self.opening(&title);
+        if groups.len() > 1 {
+            self.line(r#"<nav aria-label="Contents"><ul>"#);
+            for (at, group) in groups.iter().enumerate() {
+                let _ = writeln!(self.out, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
+            }
+            self.line("</ul></nav>");
+        }
+        self.line("<main>");
+    }
+
+    /// The head of a page, and its heading.
+    fn opening(&mut self, title: &str) {
+        let title = escape(title);
         let policy = format!(
             "default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'"
         );
@@ -99,14 +116,6 @@ impl Page {
 <h1>{title}</h1>
 </header>"##
         );
-        if groups.len() > 1 {
-            self.line(r#"<nav aria-label="Contents"><ul>"#);
-            for (at, group) in groups.iter().enumerate() {
-                let _ = writeln!(self.out, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
-            }
-            self.line("</ul></nav>");
-        }
-        self.line("<main>");
     }
 
     /// Devices and method.
