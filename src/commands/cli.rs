@@ -458,7 +458,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_peak: bool,
 
-    /// The table: sizes by kernels, a line for each case, or both [default: compact].
+    /// The table: sizes by kernels, a line for each case, or both [default: long].
     #[arg(long, value_name = "FORM")]
     pub table: Option<TableForm>,
 
@@ -518,7 +518,8 @@ impl RunArgs {
             no_peak: self.no_peak,
             tuned: None,
             no_tuned: true,
-            table: self.table,
+            // A kernel of one's own has a line for what is asked of it: its rate, its error.
+            table: self.table.or(Some(TableForm::Long)),
             columns: self.columns.clone(),
             compare: self.compare.clone(),
             budget: self.budget.clone(),

@@ -21,10 +21,10 @@ const UNDISTURBED: f64 = 1.02;
 
 /// Measures `plan` on its devices at once.
 pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
-    let mut notes = String::new();
-    let view = bench::view(args, &mut notes)?;
     document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
     let target: Option<Target> = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
+    let mut early = String::new();
+    let view = bench::view(args, &mut early)?;
     interrupt::listen()?;
     let devices = devices(plan, setup)?;
     let begun = Instant::now();
@@ -59,7 +59,7 @@ pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer
             record.caveats.push(Caveat::Disturbed { device: device.index, ratio: beside / alone });
         }
     }
-    notes.push_str(&report::bench::notes(&record));
+    let notes = early + &report::bench::notes(&record);
     let mut answer = Answer::new(bench::tables(&record, plan, args.table_form(), &view), notes, bench::exit(&record));
     answer.deliver_json(target, &record);
     Ok(answer)
