@@ -48,7 +48,7 @@ pub struct Cli {
 }
 
 /// The commands whose help has the options of Vulkan: the others never load it.
-const USE_VULKAN: [&str; 6] = ["devices", "bench", "peak", "tune", "verify", "ab"];
+const USE_VULKAN: [&str; 7] = ["devices", "bench", "run", "peak", "tune", "verify", "ab"];
 
 impl Cli {
     /// The parsed command line; what is wrong with it, and its help, end the process.
@@ -462,6 +462,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORM")]
     pub table: Option<TableForm>,
 
+    /// The columns of the long table, as `bench` has them.
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub columns: Vec<String>,
+
     /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends.
     #[arg(long, alias = "baseline-run", value_name = "BASELINE.json")]
     pub compare: Vec<PathBuf>,
@@ -506,17 +510,17 @@ impl RunArgs {
             json: self.json.clone(),
             resume: self.resume.clone(),
             keep_failures: None,
+            host: false,
             baseline: None,
+            reference: None,
+            dry_run: false,
             explain: false,
             no_peak: self.no_peak,
             tuned: None,
             no_tuned: true,
             // A kernel of one's own has a line for what is asked of it: its rate, its error.
             table: self.table.or(Some(TableForm::Long)),
-            columns: vec![],
-            host: false,
-            reference: None,
-            dry_run: false,
+            columns: self.columns.clone(),
             compare: self.compare.clone(),
             budget: self.budget.clone(),
             rounds: self.rounds.clone(),

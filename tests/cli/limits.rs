@@ -58,7 +58,7 @@ fn a_baseline_tells_how_much_faster_a_variant_is() {
     let speedup = case(&record)["speedup"].as_f64().expect("a ratio");
     assert!((speedup - host / own).abs() < 1e-9 * speedup, "{speedup}");
     assert!(record["cases"][1]["speedup"].is_null());
-    let output = run(&mut gpukern(&[&QUICK[..], &["--host"]].concat()));
+    let output = run(&mut gpukern(&[&QUICK[..], &["--host", "--table=both"]].concat()));
     let table = stdout(&output);
     assert!(table.contains("faer (host)") && table.contains("× host"), "{table}");
 }

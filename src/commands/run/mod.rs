@@ -93,8 +93,18 @@ fn arguments() -> Vec<OsString> {
     let mut kept = vec![];
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy();
-        let elsewhere =
-            ["--json", "--baseline-run", "--budget", "--rounds", "--table", "--resume", "--print", "--save"];
+        let elsewhere = [
+            "--json",
+            "--compare",
+            "--baseline-run",
+            "--budget",
+            "--rounds",
+            "--table",
+            "--columns",
+            "--resume",
+            "--print",
+            "--save",
+        ];
         let option = elsewhere.iter().find(|option| text == **option || text.starts_with(&format!("{option}=")));
         match option {
             Some(option) if text == **option => drop(arguments.next()),

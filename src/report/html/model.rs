@@ -120,7 +120,7 @@ impl<'a> ChartGroup<'a> {
     /// large sizes and a processor's small ones would leave either chart mostly empty.
     fn comparable(&self, cases: &[&'a Case]) -> Vec<&'a Case> {
         let mut found = cases.to_vec();
-        let mut others: Vec<_> = self.cases.iter().filter(|other| other.as_slice() != cases).collect();
+        let mut others: Vec<_> = self.cases.iter().filter(|other| !std::ptr::eq(other.as_slice(), cases)).collect();
         let shared = |found: &[&Case], other: &[&Case]| other.iter().any(|o| found.iter().any(|f| f.size == o.size));
         while let Some(at) = others.iter().position(|other| shared(&found, other)) {
             found.extend(others.swap_remove(at));
