@@ -40,6 +40,9 @@ pub(crate) struct Description {
     pub inputs: Option<Inputs>,
 }
 
+/// The name that stands for all push constants that are not stated.
+pub(crate) const OTHERS: &str = "*";
+
 /// A kernel and how it is compiled; as a pass, how it is dispatched too.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -54,6 +57,8 @@ pub(crate) struct Kernel {
     pub define: Named<Formula>,
     /// The version of Vulkan to compile for: 1.2 or 1.3.
     pub vulkan: Option<String>,
+    /// The work-group size of GLSL that leaves it to the host.
+    pub local_size: Vec<u32>,
     /// Blocks that see a buffer of another name.
     pub bind: Named<String>,
     /// Of a pass: specialization constants, in place of those of the description.

@@ -135,6 +135,17 @@ fn load(described: &Described, kernel: &Kernel, source: &str, at: Place) -> Resu
             .filter_map(|(name, value)| Some((name.to_string(), value.macro_text()?)))
             .collect(),
         newest,
+        local_size: match kernel.local_size.as_slice() {
+            [] => None,
+            &[x] if x > 0 => Some([x, 1, 1]),
+            &[x, y] if x > 0 && y > 0 => Some([x, y, 1]),
+            &[x, y, z] if x > 0 && y > 0 && z > 0 => Some([x, y, z]),
+            other => {
+                let field =
+                    if at.prefix.is_empty() { "kernel.local_size".into() } else { format!("{}local_size", at.prefix) };
+                return Err(Fault::new(field, format!("is {other:?}; write 1 to 3 extents above zero")));
+            }
+        },
     };
     let fault = |message: String| Fault::new(at.field, message);
     let compiled = text.compile().map_err(fault)?;

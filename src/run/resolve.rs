@@ -2,7 +2,7 @@
 
 use super::axes;
 use super::buffers::{Table, buffers};
-use super::description::{Description, Formula, Listed};
+use super::description::{Description, Formula, Listed, OTHERS};
 use super::fault::{Described, Fault};
 use super::init::missing;
 use super::job::{Command, Contender, Job, Module, Point, Reference, Role, Undertaking};
@@ -258,7 +258,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
             );
         }
     }
-    for name in description.push.names() {
+    for name in description.push.names().into_iter().filter(|name| *name != OTHERS) {
         if !passes().any(|pass| pass.foreign.push.iter().any(|member| member.name == name)) {
             return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
         }
@@ -268,7 +268,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
             return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
         }
         let has = |name: &&str| pass.foreign.push.iter().any(|member| member.name == **name);
-        if let Some(name) = pass.push.names().into_iter().find(|name| !has(name)) {
+        if let Some(name) = pass.push.names().into_iter().find(|name| *name != OTHERS && !has(name)) {
             return unknown("push constant", pass.field(&format!("push.{name}")), name, members(pass));
         }
     }
