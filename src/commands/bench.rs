@@ -22,7 +22,8 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         super::child::attach_to_parent();
     }
     // Everything that can be wrong with the command is found before a device is opened.
-    let plan = Plan::new(&args.selection, args.config.as_deref())?;
+    let mut plan = Plan::new(&args.selection, args.config.as_deref())?;
+    super::run::add_tables(&mut plan, args)?;
     let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
     if args.explain {
         return super::explain::run(&plan, setup);
@@ -30,11 +31,16 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if let Some(processes) = args.noise {
         return super::noise::run(args, processes, setup);
     }
-    carry_out(&plan, args, setup)
+    carry_out(&plan, args, setup, &|_| String::new())
 }
 
-/// Measures a plan as the options of `bench` say.
-pub(super) fn carry_out(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
+/// Measures a plan as the options of `bench` say; `more` is said of the record behind its tables.
+pub(super) fn carry_out(
+    plan: &Plan,
+    args: &BenchArgs,
+    setup: &Setup,
+    more: &dyn Fn(&Record) -> String,
+) -> Result<Answer, Error> {
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
     let mut notes = String::new();
@@ -58,7 +64,7 @@ pub(super) fn carry_out(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<
     };
 
     // The record is written before anything else can go wrong.
-    let mut answer = Answer::new(tables(&record, plan, args.table), notes, exit);
+    let mut answer = Answer::new(format!("{}{}", tables(&record, plan, args.table), more(&record)), notes, exit);
     let delivery = answer.deliver_json(target, &record);
     match (journal, delivery) {
         (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),

@@ -184,7 +184,11 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     };
     let worst = worst.map_or_else(String::new, |index| {
         let (got, expected) = pair(index);
-        format!("{} is {got}, the reference has {expected}", place(data, index))
+        // With the digits that tell it from its neighbours, where it has those of f32 at most.
+        let shown = |value: f64| {
+            if size <= 4 && data.element.is_float() { (value as f32).to_string() } else { value.to_string() }
+        };
+        format!("{} is {}, the reference has {}", place(data, index), shown(got), shown(expected))
     });
     Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![] }
 }

@@ -69,10 +69,10 @@ fn seen(files: &BTreeSet<PathBuf>) -> Seen {
 fn measure(args: &RunArgs, setup: &Setup, files: &mut BTreeSet<PathBuf>) -> Result<Record, Error> {
     let undertaking = undertaking(args)?;
     files.extend(undertaking.modules.iter().flat_map(|module| module.files.iter().cloned()));
-    let guest = guest(args, undertaking, vec![])?;
+    let guest = guest(&[], undertaking, vec![])?;
     let algorithm = guests::learn(guest.clone()).map_err(Error::Usage)?;
     let measuring = args.measuring(vec![]);
-    let plan = Plan { runs: vec![planned(args, &guest, algorithm, &measuring.selection)?] };
+    let plan = Plan { runs: vec![planned(&guest, algorithm, false, &measuring.selection)?], guests: vec![] };
     let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = Tuned::none();
     let job = Job::new(Timing::Sample, limits, &tuned, command_line());
