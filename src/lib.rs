@@ -9,6 +9,7 @@ mod commands;
 mod compare;
 mod device;
 mod export;
+mod guest;
 mod host;
 mod kernel;
 mod measure;

@@ -22,7 +22,8 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         super::child::attach_to_parent();
     }
     // Everything that can be wrong with the command is found before a device is opened.
-    let plan = Plan::new(&args.selection, args.config.as_deref())?;
+    let mut plan = Plan::new(&args.selection, args.config.as_deref())?;
+    super::run::add_tables(&mut plan, args)?;
     let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
     if args.explain {
         return super::explain::run(&plan, setup);
@@ -30,6 +31,16 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if let Some(processes) = args.noise {
         return super::noise::run(args, processes, setup);
     }
+    carry_out(&plan, args, setup, &|_| String::new())
+}
+
+/// Measures a plan as the options of `bench` say; `more` is said of the record behind its tables.
+pub(super) fn carry_out(
+    plan: &Plan,
+    args: &BenchArgs,
+    setup: &Setup,
+    more: &dyn Fn(&Record) -> String,
+) -> Result<Answer, Error> {
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
     let mut notes = String::new();
@@ -44,7 +55,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
     let job = Job::new(Timing::Sample, limits, &tuned, command_line());
-    let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
+    let (measured, journal) = measure_keeping(plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, without_limits } = measured;
     notes.push_str(&report::bench::notes(&record));
     let exit = match beside(exit(&record), validated, &mut notes) {
@@ -53,7 +64,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     };
 
     // The record is written before anything else can go wrong.
-    let mut answer = Answer::new(tables(&record, &plan, args.table), notes, exit);
+    let mut answer = Answer::new(format!("{}{}", tables(&record, plan, args.table), more(&record)), notes, exit);
     let delivery = answer.deliver_json(target, &record);
     match (journal, delivery) {
         (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
@@ -61,10 +72,10 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         (None, _) => {}
     }
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&record, &plan, &tuned));
+        answer.kept(failures.keep(&record, plan, &tuned));
     }
     if let Some(request) = request {
-        match request.judge(record, &plan, args, setup) {
+        match request.judge(record, plan, args, setup) {
             Ok(judged) => {
                 answer.exit = worse(answer.exit, judged.exit);
                 // Standard output is for the record alone when that goes there.

@@ -1,6 +1,7 @@
 //! The command line. The comments below are its help.
 
 use crate::plan::options::Selection;
+use crate::run::options::Fields;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -115,6 +116,17 @@ pub enum Command {
         gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
     )]
     Ab(Box<AbArgs>),
+    /// Measure kernels of yours as `bench` measures ours: verified, with warm clocks, held against the limits. See docs/run.md.
+    #[command(after_help = "Exit codes: those of `bench`; of `ab` with --ab.\n\n\
+        Examples:\n  \
+        gpukern run k.comp                                   what is missing to run it\n  \
+        gpukern run k.comp --init > k.toml                   a description to be completed\n  \
+        gpukern run --config k.toml                          verified and timed\n  \
+        gpukern run --config k.toml --against tiled,auto     beside built-in variants\n  \
+        gpukern run --config k.toml --tune                   the best of the lists in [spec]\n  \
+        gpukern run old.comp new.comp --config k.toml --ab   which of two is faster\n  \
+        gpukern run --config k.toml --watch                  a line each time that it is saved")]
+    Run(Box<RunArgs>),
     /// Write a record in a format that dashboards and tools read.
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
@@ -225,12 +237,172 @@ pub struct BenchArgs {
     /// End when standard input does: how a process of several ends with the one that started it.
     #[arg(long, hide = true)]
     pub attached: bool,
+
+    /// The command line of `run`, where the cases are of kernels of the user's.
+    #[arg(skip)]
+    pub run: Option<Vec<OsString>>,
+}
+
+/// Options of `run`.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub struct RunArgs {
+    /// Kernels that solve the same problem: .comp or .glsl, .spv, .wgsl, .slang, .hlsl [default: those of --config].
+    pub kernel: Vec<PathBuf>,
+
+    /// What they take and compute: a TOML file; options given here win over its fields. See docs/run.md.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// What they take and compute, field by field.
+    #[command(flatten)]
+    pub(crate) fields: Fields,
+
+    /// Print a description of the kernel, as far as it can be known from it, to be completed.
+    #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
+    pub init: bool,
+
+    /// Variants of the built-in algorithm that is the reference, beside them in the same turns; `auto` for the best by the
+    /// model.
+    #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
+    pub against: Vec<String>,
+
+    /// Time every choice of the lists in [spec] that [where] lets pass, and say which is best.
+    #[arg(long, conflicts_with_all = ["ab", "watch"])]
+    pub tune: bool,
+
+    /// Which of two is faster? Two kernels, or two choices of [spec], in turns, and one verdict.
+    #[arg(long, conflicts_with_all = ["watch", "against", "baseline_run", "resume"])]
+    pub ab: bool,
+
+    /// Measure again whenever a source, what it includes or the description changes: a line each time.
+    #[arg(long, conflicts_with_all = ["json", "resume", "baseline_run", "against", "print", "save"])]
+    pub watch: bool,
+
+    /// Show elements of a buffer: D, or D[0:4,0:4].
+    #[arg(long, value_name = "BUFFER")]
+    pub print: Vec<String>,
+
+    /// Write a buffer as .npy: D=out.npy.
+    #[arg(long, value_name = "BUFFER=FILE")]
+    pub save: Vec<String>,
+
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
+    pub device: Vec<String>,
+
+    /// Seed of the input data [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
+    #[arg(long, value_name = "PERCENT")]
+    pub precision: Option<String>,
+
+    /// Stop sampling a case after this time, even if less precise [default: 2s].
+    #[arg(long, value_name = "TIME")]
+    pub max_time: Option<String>,
+
+    /// What times a sample: `device` or `host` [default: device].
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<String>,
+
+    /// Caches before each run: `hot` or `cold` [default: hot].
+    #[arg(long, value_name = "STATE")]
+    pub cache: Option<String>,
+
+    /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// Complete the record of a run that was interrupted or killed.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub resume: Option<PathBuf>,
+
+    /// Do not hold cases against the limits of the device.
+    #[arg(long)]
+    pub no_peak: bool,
+
+    /// The table: sizes by kernels, a line for each case, or both.
+    #[arg(long, value_name = "FORM", default_value = "both")]
+    pub table: TableForm,
+
+    /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends.
+    #[arg(long, value_name = "RUN.json")]
+    pub baseline_run: Vec<PathBuf>,
+
+    /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
+    #[arg(long, value_name = "TIME", requires = "baseline_run")]
+    pub budget: Option<String>,
+
+    /// Keep the records of further rounds in this folder; it must be empty or new.
+    #[arg(long, value_name = "DIR", requires = "baseline_run")]
+    pub rounds: Option<PathBuf>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Only the case with this id: how further rounds name theirs.
+    #[arg(long, value_name = "ID", hide = true)]
+    pub only: Vec<String>,
+
+    /// End when standard input does: how a process of several ends with the one that started it.
+    #[arg(long, hide = true)]
+    pub attached: bool,
+}
+
+impl RunArgs {
+    /// The options of `bench` that say how the same is measured.
+    #[must_use]
+    pub fn measuring(&self, run: Vec<OsString>) -> BenchArgs {
+        let text = Option::<String>::clone;
+        BenchArgs {
+            selection: Selection {
+                device: self.device.clone(),
+                seed: self.seed,
+                precision: text(&self.precision),
+                max_time: text(&self.max_time),
+                clock: text(&self.clock),
+                cache: text(&self.cache),
+                ..Selection::default()
+            },
+            config: self.config.clone(),
+            json: self.json.clone(),
+            resume: self.resume.clone(),
+            keep_failures: None,
+            baseline: None,
+            explain: false,
+            no_peak: self.no_peak,
+            tuned: None,
+            no_tuned: true,
+            table: self.table,
+            baseline_run: self.baseline_run.clone(),
+            budget: self.budget.clone(),
+            rounds: self.rounds.clone(),
+            noise: None,
+            judging: self.judging.clone(),
+            only: self.only.clone(),
+            attached: self.attached,
+            run: Some(run),
+        }
+    }
 }
 
 impl BenchArgs {
     /// The options of another process that is to measure the same: what to measure, with which tiles.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
+        if let Some(run) = &self.run {
+            return run.clone();
+        }
         let mut arguments: Vec<_> = self.selection.arguments().into_iter().map(OsString::from).collect();
         arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
         arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));

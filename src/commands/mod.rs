@@ -19,6 +19,7 @@ mod peak;
 pub(crate) mod progress;
 mod report;
 mod rounds;
+mod run;
 mod tune;
 mod verify;
 
@@ -129,6 +130,7 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Verify(args) => verify::run(args, &setup),
         Command::Compare(args) => compare::run(&args),
         Command::Ab(args) => ab::run(&args, &setup),
+        Command::Run(args) => run::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Worker => worker(&setup),

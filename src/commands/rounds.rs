@@ -134,7 +134,9 @@ impl Request {
         let mut arguments = args.arguments();
         arguments.extend(args.baseline.map(|_| format!("--baseline={HOST}").into()));
         arguments.extend(ids.iter().map(|id| format!("--only={id}").into()));
-        let Some(record) = Child::bench(format!("round {round}"), &arguments, setup)?.record()? else {
+        let subcommand = if args.run.is_some() { "run" } else { "bench" };
+        let child = Child::measuring(subcommand, format!("round {round}"), &arguments, setup)?;
+        let Some(record) = child.record()? else {
             return Ok(None);
         };
         if let Some(folder) = &self.keep {

@@ -26,7 +26,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let target = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
     let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let run = PlannedRun::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
-    let plan = Plan { runs: vec![run] };
+    let plan = Plan { runs: vec![run], guests: vec![] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());

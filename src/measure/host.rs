@@ -58,6 +58,7 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
             texel_buffer_elements: 0,
             buffer: Bytes(0),
             loop_iterations: None,
+            descriptors: None,
         },
         timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
         features: BTreeSet::new(),
@@ -115,7 +116,7 @@ fn verify(
     match checked {
         Err(reason) => Err(Outcome::Rejected(Verification::without_answer(reason))),
         Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
-        Ok(check) => Ok(Verified { verification: Verification::from(check), time, phases }),
+        Ok(check) => Ok(Verified { verification: Verification::from(check).into(), time, phases }),
     }
 }
 

@@ -5,6 +5,7 @@ use super::host;
 use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing};
 use super::worker::{Remote, Workers};
+use crate::algorithms::guests;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
@@ -14,7 +15,7 @@ use crate::peak::Peak;
 use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
 use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
-use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -156,7 +157,7 @@ impl<'a> Session<'a> {
     ) -> Result<Box<dyn Executor + 's>, Error> {
         match &self.place {
             Place::Here(instance, physicals) => {
-                let device = Device::open(instance, &physicals[device.index])?;
+                let device = Device::open_with(instance, &physicals[device.index], access())?;
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
                 runner.use_tuned(tuned.clone());
                 runner.wait_for_runs_of(self.setup.max_run);
@@ -183,6 +184,11 @@ impl<'a> Session<'a> {
             Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
         }
     }
+}
+
+/// What becomes of accesses outside of descriptors: those of guests are kept inside.
+pub(super) fn access() -> Access {
+    if guests::any() { Access::Robust } else { Access::Unchecked }
 }
 
 /// Whether cases are held against the limits of their device.
@@ -597,7 +603,7 @@ mod tests {
             };
             PlannedRun::new(&selection, Purpose::Bench).expect("a plan")
         };
-        Plan { runs: sizes.iter().map(run).collect() }
+        Plan { runs: sizes.iter().map(run).collect(), guests: vec![] }
     }
 
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {

@@ -17,7 +17,7 @@ use crate::device::capability::DeviceKind;
 use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use options::{Config, Published, Selection};
+use options::{Config, Published, RunTable, Selection};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -29,6 +29,8 @@ use std::time::Duration;
 pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
     pub runs: Vec<PlannedRun>,
+    /// The `[[run]]` tables of the configuration, whose runs whoever knows kernels of the user's adds.
+    pub guests: Vec<RunTable>,
 }
 
 /// Cases that share a choice of devices and a precision.
@@ -233,10 +235,13 @@ impl Plan {
     /// # Errors
     /// What is wrong with the options or the configuration.
     pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
+        let mut guests = vec![];
         let selections = match config {
             Some(path) => {
                 let shown = path.display();
-                let tables = read_config(path)?.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
+                let config = read_config(path)?;
+                guests = config.run;
+                let tables = config.bench.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
                 merge(typed, tables.map_err(|message| Error::Usage(format!("{shown}: {message}")))?)
             }
             None => vec![typed.clone()],
@@ -249,7 +254,7 @@ impl Plan {
         if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
-        Ok(Self { runs })
+        Ok(Self { runs, guests })
     }
 
     /// A hash of what is to be measured and how.
@@ -258,7 +263,9 @@ impl Plan {
         let group = |group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
-            format!("{} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+            // What a kernel of the user's is, its name does not say.
+            let guest = if algorithms::guests::is(algorithm) { algorithm.variants[0].source } else { "" };
+            format!("{}{guest} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(group).collect();
@@ -364,6 +371,18 @@ impl PlannedRun {
     /// The groups for a device of this kind.
     pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &CaseGroup> {
         self.groups.iter().filter(move |group| group.on.suits(kind))
+    }
+
+    /// The run of these groups, sampled on the devices and in the way that `selection` names.
+    ///
+    /// # Errors
+    /// What is wrong with the selection.
+    pub(crate) fn of(groups: Vec<CaseGroup>, selection: &Selection) -> Result<Self, String> {
+        if selection.device.iter().any(|device| device == HOST) {
+            return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
+        }
+        let (devices, sampling) = (selection.device.clone(), chosen_sampling(selection)?);
+        Ok(Self { devices, groups, sampling, published: vec![] })
     }
 
     /// The run of the cases that `selection` names.
@@ -636,7 +655,7 @@ fn with_own_figures(mut table: Selection) -> Result<Selection, String> {
     Ok(table)
 }
 
-fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
+fn read_config(path: &Path) -> Result<Config, Error> {
     let shown = path.display();
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
@@ -646,10 +665,10 @@ fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
     // What two tables name is measured once.
     let mut seen = HashSet::new();
     config.bench.retain(|table| seen.insert(format!("{table:?}")));
-    if config.bench.is_empty() {
+    if config.bench.is_empty() && config.run.is_empty() {
         return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
     }
-    Ok(config.bench)
+    Ok(config)
 }
 
 fn chosen_algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {

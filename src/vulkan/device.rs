@@ -26,18 +26,38 @@ pub struct Device {
     instance: Rc<Instance>,
 }
 
+/// What becomes of accesses through descriptors outside what they describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Whatever the kernel asks for: our own are verified, and take addresses.
+    Unchecked,
+    /// They stay within the buffer, where the device has a feature for that: for kernels of the user's.
+    Robust,
+}
+
 impl Device {
     /// Opens `physical` with every feature that this crate knows and the device has.
     ///
     /// # Errors
     /// When the driver cannot create the device.
     pub fn open(instance: &Rc<Instance>, physical: &PhysicalDevice) -> Result<Rc<Self>, VulkanError> {
+        Self::open_with(instance, physical, Access::Unchecked)
+    }
+
+    /// [`Self::open`] with a say in what becomes of accesses through descriptors.
+    pub(crate) fn open_with(
+        instance: &Rc<Instance>,
+        physical: &PhysicalDevice,
+        access: Access,
+    ) -> Result<Rc<Self>, VulkanError> {
         let extensions = Extensions::of(instance, physical.handle)?;
         // SAFETY: the physical device belongs to `instance`.
         let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
         let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
         // Robust accesses cost time and would hide a kernel's mistakes; replaying captures is not ours to do.
-        chain.core.robust_buffer_access = vk::FALSE;
+        if access == Access::Unchecked {
+            chain.core.robust_buffer_access = vk::FALSE;
+        }
         chain.v12.buffer_device_address_capture_replay = vk::FALSE;
         chain.v12.buffer_device_address_multi_device = vk::FALSE;
         let names: Vec<_> =

@@ -5,6 +5,7 @@
 
 mod buffer;
 mod command;
+mod descriptors;
 mod device;
 mod error;
 mod instance;
@@ -16,6 +17,7 @@ mod watch;
 
 pub(crate) use buffer::{Buffer, Use};
 pub(crate) use command::{Commands, Recorder, Region};
+pub(crate) use device::Access;
 pub use device::Device;
 pub(crate) use error::VulkanError;
 pub(crate) use instance::PhysicalDevice;

@@ -4,8 +4,8 @@ use super::error::{Context, VulkanError};
 use super::instance::Instance;
 use crate::basis::units::Bytes;
 use crate::device::capability::{
-    CooperativeMatrix, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices, FlexibleMatrix, Heap,
-    Subgroup, Timestamps,
+    CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
+    FlexibleMatrix, Heap, Subgroup, Timestamps,
 };
 use ash::{ext, khr, vk};
 use std::collections::BTreeSet;
@@ -360,6 +360,14 @@ impl Properties {
             // A device that does not know a structure leaves its figure at zero.
             buffer: Bytes(buffer.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
             loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
+            descriptors: Some(DescriptorLimits {
+                sets: limits.max_bound_descriptor_sets,
+                storage_buffers: limits.max_per_stage_descriptor_storage_buffers,
+                uniform_buffers: limits.max_per_stage_descriptor_uniform_buffers,
+                uniform_range: Bytes(u64::from(limits.max_uniform_buffer_range)),
+                storage_alignment: Bytes(limits.min_storage_buffer_offset_alignment),
+                uniform_alignment: Bytes(limits.min_uniform_buffer_offset_alignment),
+            }),
         }
     }
 }

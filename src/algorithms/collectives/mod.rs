@@ -42,7 +42,7 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Collectives::new(case)?)),
+    problem: &|case| Ok(Box::new(Collectives::new(case)?)),
 };
 
 /// Sub-groups of the work-group.

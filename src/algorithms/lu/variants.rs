@@ -21,7 +21,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 002, the naive version",
         measures: Measures::Problem,
         kernels: &["lu/identity-square", "lu/naive"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let grid = Launch::new(case, device);
             let n = grid.n;
             grid.program(grid.dispatch(shaders[0], 0, [n, n]), |i| {
@@ -36,7 +36,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 002, offsets, non-uniform groups and sub-buffers",
         measures: Measures::Problem,
         kernels: &["lu/identity", "lu/offset-column", "lu/offset-update", "lu/offset-copy"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let grid = Launch::new(case, device);
             grid.program(grid.dispatch(shaders[0], 0, [1, grid.n]), |i| {
                 let rows = grid.n - i - 1;
@@ -55,7 +55,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 002, the split update and the sub-group leader",
         measures: Measures::Problem,
         kernels: &["lu/identity", "lu/in-place-column", "lu/in-place-update", "lu/in-place-clear"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let grid = Launch::new(case, device);
             grid.program(grid.dispatch(shaders[0], 0, [1, grid.n]), |i| {
                 let rows = grid.n - i - 1;
@@ -80,7 +80,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/blocked-solve",
             "lu/blocked-update",
         ],
-        program: blocked::without_pivoting,
+        program: &blocked::without_pivoting,
     },
     Variant {
         name: "blocked-split",
@@ -98,7 +98,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/split-halves",
             "lu/split-update",
         ],
-        program: blocked::without_pivoting,
+        program: &blocked::without_pivoting,
     },
     Variant {
         name: "blocked-pivot",
@@ -115,7 +115,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/blocked-solve",
             "lu/blocked-update",
         ],
-        program: blocked::with_pivoting,
+        program: &blocked::with_pivoting,
     },
     Variant {
         name: "blocked-pivot-texel",
@@ -132,7 +132,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/blocked-solve-texel",
             "lu/blocked-update-texel",
         ],
-        program: blocked::with_pivoting,
+        program: &blocked::with_pivoting,
     },
     Variant {
         name: "refined",
@@ -141,7 +141,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "HPL-MxP; LAPACK's DSGESV; docs/lu.md",
         measures: Measures::Solution,
         kernels: refine::KERNELS,
-        program: refine::program,
+        program: &refine::program,
     },
 ];
 

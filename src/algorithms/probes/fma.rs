@@ -37,7 +37,7 @@ pub(crate) static FMA: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Fma::new(case)?)),
+    problem: &|case| Ok(Box::new(Fma::new(case)?)),
 };
 
 static VARIANTS: &[Variant] = &[
@@ -48,7 +48,7 @@ static VARIANTS: &[Variant] = &[
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS)),
+        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS)),
     },
     Variant {
         name: "chains-8",
@@ -57,7 +57,7 @@ static VARIANTS: &[Variant] = &[
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS)),
+        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS)),
     },
     Variant {
         name: "chains-4",
@@ -66,7 +66,7 @@ static VARIANTS: &[Variant] = &[
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS)),
+        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS)),
     },
 ];
 

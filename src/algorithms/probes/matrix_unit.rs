@@ -35,7 +35,7 @@ pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Products::new(case)?)),
+    problem: &|case| Ok(Box::new(Products::new(case)?)),
 };
 
 static VARIANTS: &[Variant] = &[
@@ -46,7 +46,7 @@ static VARIANTS: &[Variant] = &[
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
         measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Wide)),
         kernels: &["matrix-unit/wide"],
-        program: |shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Wide)),
+        program: &|shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Wide)),
     },
     Variant {
         name: "narrow",
@@ -55,7 +55,7 @@ static VARIANTS: &[Variant] = &[
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
         measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Narrow)),
         kernels: &["matrix-unit/narrow"],
-        program: |shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow)),
+        program: &|shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow)),
     },
 ];
 

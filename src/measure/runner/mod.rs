@@ -17,7 +17,7 @@ use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench};
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
-use crate::record::{Case, Conditions, Measured, Outcome, Sample, Verification};
+use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Sample, Verification};
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
@@ -372,7 +372,10 @@ impl<'a> Runner<'a> {
             // The device did as it was told: there is no answer in the data.
             Err(reason) => return Ok(State::Ended(Outcome::Rejected(Verification::without_answer(reason)))),
             Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
-            Ok(check) => Verification::from(check),
+            Ok(check) => match verified.unverified {
+                Some(unverified) => Correctness::Unverified { unverified },
+                None => Verification::from(check).into(),
+            },
         };
         let verified = Verified { verification, time: verified.time, phases };
         if self.timing == Timing::VerifyOnly {
@@ -410,13 +413,5 @@ impl<'a> Runner<'a> {
 fn once(Verified { verification, time, phases }: Verified) -> Measured {
     let summary = Summary::of(&[time]).expect("one sample");
     let conditions = Conditions::default();
-    Measured {
-        verification: verification.into(),
-        summary,
-        repeats: 1,
-        samples: vec![],
-        warnings: vec![],
-        conditions,
-        phases,
-    }
+    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
 }

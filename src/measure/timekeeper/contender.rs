@@ -4,7 +4,7 @@ use super::{Reading, Time, Timed};
 use crate::basis::units::Nanos;
 use crate::measure::sampling::{self, SamplingDecision};
 use crate::plan::Sampling;
-use crate::record::{Conditions, Measured, Outcome, Phases, Sample, Verification, Warning};
+use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Warning};
 use crate::stats::Summary;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) enum State<T> {
 
 /// A first run whose answer was right.
 pub(crate) struct Verified {
-    pub(crate) verification: Verification,
+    pub(crate) verification: Correctness,
     /// Time of the run.
     pub(crate) time: Nanos,
     /// Host time so far.
@@ -59,7 +59,7 @@ impl<T: Timed> Contender<T> {
     pub(super) fn new(timed: T, verified: Verified, warning: Option<Warning>) -> Self {
         let Verified { verification, time, phases } = verified;
         let measured = Measured {
-            verification: verification.into(),
+            verification,
             summary: Summary::of(&[time]).expect("one time"),
             repeats: timed.repeats(),
             samples: vec![],

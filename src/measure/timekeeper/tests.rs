@@ -82,7 +82,7 @@ fn verified(time: f64) -> Verified {
         worst: String::new(),
         metrics: vec![],
     };
-    Verified { verification, time: Nanos(time), phases: Phases::default() }
+    Verified { verification: verification.into(), time: Nanos(time), phases: Phases::default() }
 }
 
 /// Warms `timed` up as later cases of a device are.

@@ -8,6 +8,7 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
+use crate::guest;
 use crate::measure::executor::{Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
@@ -91,6 +92,10 @@ impl<'a> Remote<'a> {
         };
         let Self { timing, hung: canary, .. } = *self;
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
+        let guests = guest::all();
+        if !guests.is_empty() {
+            process.send(&Order::Learn(guests));
+        }
         process.send(&Order::Open { device, timing, tuned, canary });
         match process.receive(self.interrupted)? {
             Report::Opened(opened) => opened.map_err(Ended::refused)?,

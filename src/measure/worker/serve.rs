@@ -3,9 +3,10 @@
 use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
 use crate::algorithms;
 use crate::basis::error::Error;
+use crate::guest;
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Observer, Runner, Timing, Witness};
-use crate::measure::session::Setup;
+use crate::measure::session::{Setup, access};
 use crate::plan::{PlannedRun, Sampling};
 use crate::record::Case;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
@@ -174,6 +175,9 @@ impl Worker<'_> {
             report(&Report::Opened(opened));
             return Ok(());
         }
+        if let Order::Learn(guests) = order {
+            return guests.into_iter().try_for_each(|guest| guest::learn(guest).map(drop));
+        }
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
             Order::Run { groups, sampling } => run(runner, &groups, sampling)?,
@@ -190,7 +194,7 @@ impl Worker<'_> {
                 Done::Explain(runner.explain(&group, &candidates))
             }
             Order::HostSide => Done::HostSide(runner.host_side()),
-            Order::Open { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
+            Order::Learn(_) | Order::Open { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
         };
         let messages = self.instance.validation_messages().split_off(self.told);
         self.told += messages.len();
@@ -201,7 +205,7 @@ impl Worker<'_> {
     fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner<'static>, String> {
         let physical = self.physicals.get(index).ok_or("the device is gone")?;
         let text = |error: VulkanError| error.to_string();
-        let device = Device::open(&self.instance, physical).map_err(text)?;
+        let device = Device::open_with(&self.instance, physical, access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
         runner.watched_by(Rc::new(Teller::default()));
