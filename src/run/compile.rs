@@ -248,7 +248,13 @@ const OP_FUNCTION: u32 = 54;
 const COMPUTE: u32 = 5;
 
 /// The module with one entry point alone, called `main`.
-fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, String> {
+///
+/// # Errors
+/// When there is no such entry point, or the module is damaged.
+pub(crate) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, String> {
+    if words.len() < HEADER {
+        return Err("it is shorter than the header of SPIR-V; compile it again".into());
+    }
     let mut entries = vec![];
     for (at, length, opcode) in instructions(words)? {
         // Execution model, function, name.

@@ -64,7 +64,15 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
                 let pass = LoadedPass { groups: groups.clone(), ..load(described, kernel, source, at)? };
                 Ok(Program { name: stem(source), passes: vec![pass] })
             };
-            kernel.source.names().iter().map(program).collect()
+            let mut programs = kernel.source.names().iter().map(program).collect::<Result<Vec<_>, _>>()?;
+            // Files of one name in two folders are told apart by their paths.
+            let names: Vec<String> = programs.iter().map(|program| program.name.clone()).collect();
+            for (program, source) in programs.iter_mut().zip(kernel.source.names()) {
+                if names.iter().filter(|name| **name == program.name).count() > 1 {
+                    program.name.clone_from(source);
+                }
+            }
+            Ok(programs)
         }
         (None, passes) => {
             let at = Place { field: "pass", prefix: "pass." };

@@ -17,6 +17,9 @@ use crate::basis::units::{Bytes, Work};
 /// Choices of specialization constants of one kernel at most.
 const MOST_CHOICES: usize = 10_000;
 
+/// Points times contenders at most.
+const MOST_JOBS: usize = 100_000;
+
 /// What is to be run of these descriptions, which are of one problem: the first says what it is.
 ///
 /// # Errors
@@ -128,7 +131,16 @@ fn alone(described: &Described) -> Result<Undertaking, Fault> {
         }
     }
     let mut points = vec![];
-    for values in axes::points(&description.axes)? {
+    let spanned = axes::points(&description.axes)?;
+    if spanned.len().saturating_mul(choices.len()) > MOST_JOBS {
+        let message = format!(
+            "span {} points for {} kernels and choices; {MOST_JOBS} are the most",
+            spanned.len(),
+            choices.len()
+        );
+        return Err(Fault::new("axes", format!("{message}: list fewer values")));
+    }
+    for values in spanned {
         let scope = Values::of(&axes, &values);
         if !holds_at(description, &axes, &scope)? {
             continue;
