@@ -23,7 +23,7 @@ layout(set = 0, binding = 0) readonly buffer A { float16_t data_a[]; };
 layout(set = 0, binding = 0) readonly buffer A4 { vec4 data_a4[]; };
 layout(set = 1, binding = 3) buffer D { float data_d[]; };
 layout(set = 0, binding = 2) uniform Shape { uint width; vec4 bias; };
-layout(push_constant) uniform P { uint M; int first; float scale; uvec2 size; Floats T; mat2 m[2]; };
+layout(push_constant) uniform P { uint M; int first; float scale; uvec2 size; Floats T; vec2 m[2]; };
 shared float partial[BM * 2];
 void main() {
     uint i = gl_GlobalInvocationID.x;

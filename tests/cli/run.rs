@@ -265,7 +265,7 @@ fn a_reduction_of_two_passes_is_what_a_program_says() {
 
 #[test]
 fn a_scan_of_three_passes_is_what_a_serial_kernel_says() {
-    example("scan.toml", &["N=1000,70000"]);
+    example("scan.toml", &["N=1000,60000"]);
 }
 
 #[test]
