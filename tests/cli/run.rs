@@ -243,3 +243,43 @@ fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
         .expect("sent");
     assert!(child.wait().expect("it ends").code().is_some());
 }
+
+/// A description of `examples/`, run with axes that are small enough for the software device.
+fn example(description: &str, axes: &[&str]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/kernels");
+    let mut arguments = vec![description, "--json=-"];
+    arguments.extend(axes.iter().flat_map(|axis| ["-s", axis]));
+    let output = expect_exit(&mut command(&root, &arguments), 0);
+    let cases = cases(&output);
+    assert!(!cases.is_empty(), "{description}");
+    for case in &cases {
+        assert_eq!(case["outcome"]["status"], "measured", "{description}: {case}");
+        assert!(case["outcome"]["verification"]["residual"].is_number(), "{description}: {case}");
+    }
+}
+
+#[test]
+fn a_reduction_of_two_passes_is_what_a_program_says() {
+    example("reduction.toml", &["N=1000,70000"]);
+}
+
+#[test]
+fn a_scan_of_three_passes_is_what_a_serial_kernel_says() {
+    example("scan.toml", &["N=1000,60000"]);
+}
+
+#[test]
+fn a_softmax_is_what_a_program_says() {
+    example("softmax.toml", &["COLUMNS=100,1000"]);
+}
+
+#[test]
+fn products_with_quantised_matrices_are_what_a_program_says() {
+    example("q4_0.toml", &["M=16", "K=256"]);
+    example("q8_0.toml", &["M=16", "K=256"]);
+}
+
+#[test]
+fn a_tiled_product_in_wgsl_is_what_the_oracle_says() {
+    example("matmul.toml", &["M=37,64"]);
+}
