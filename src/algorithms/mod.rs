@@ -381,6 +381,60 @@ pub struct Check {
     pub worst: String,
     /// Other figures of the answer that a reader wants beside its time: rounds, growth factor, ….
     pub metrics: Vec<Metric>,
+    /// The elements that are wrong, where single ones can be told.
+    pub wrong: WrongElements,
+}
+
+/// The elements of an answer that are wrong, the first ones of many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WrongElements {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them, 1,024 at most.
+    pub first: Vec<WrongElement>,
+}
+
+/// A wrong element. Values are texts, for JSON has no NaN.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WrongElement {
+    /// Where it is: `C[3][1]`.
+    pub element: String,
+    pub got: String,
+    pub expected: String,
+}
+
+impl std::fmt::Display for WrongElement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is {}, expected {}", self.element, self.got, self.expected)
+    }
+}
+
+impl WrongElement {
+    /// The element at `element`.
+    pub(crate) fn new(element: String, got: impl ToString, expected: impl ToString) -> Self {
+        Self { element, got: got.to_string(), expected: expected.to_string() }
+    }
+}
+
+impl WrongElements {
+    /// Elements that are kept.
+    const MOST: usize = 1024;
+
+    /// Adds one.
+    pub(crate) fn add(&mut self, element: impl FnOnce() -> WrongElement) {
+        self.count += 1;
+        if self.first.len() < Self::MOST {
+            self.first.push(element());
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 impl Check {

@@ -2,6 +2,7 @@
 
 use super::child::Child;
 use super::document::JSON;
+use super::failures::Failures;
 use super::{Answer, announce, beside, command_line, document, interrupt, judging};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
@@ -70,7 +71,7 @@ pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let game = Match::new(args)?;
     document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
-    game.play(args.json.as_deref(), setup)
+    game.play(args.json.as_deref(), args.keep_failures.as_deref(), setup)
 }
 
 /// Which of the two contenders of a run of one case is faster.
@@ -94,8 +95,9 @@ pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resu
         max_time: max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?,
         run,
     };
-    game.play(args.json.as_deref(), setup)
+    game.play(args.json.as_deref(), None, setup)
 }
+
 fn exit(trial: &Trial) -> Exit {
     let any = |test: fn(&Outcome) -> bool| trial.sides().iter().any(|(_, side)| test(&side.case.outcome));
     let verdict = trial.finding.map(|finding| finding.verdict);
@@ -153,9 +155,24 @@ impl<'a> Match<'a> {
         Ok(Self { labels, contest, run, selection, min_effect, max_time })
     }
 
+    /// Keeps the sides that failed.
+    fn keep(&self, failures: &Failures, trial: &Trial) -> Result<String, Error> {
+        let group = &self.run.groups[0];
+        let of_driver = || Entrant { variant: group.variants[0], substitute: None };
+        let drivers = [of_driver(), of_driver()];
+        let entrants = match &self.contest {
+            Contest::Entrants(entrants) => entrants,
+            Contest::Drivers(_) => &drivers,
+        };
+        let [a, b] = trial.sides().map(|(_, side)| side);
+        let sides = [("A", &a.case, &a.device, &entrants[0]), ("B", &b.case, &b.device, &entrants[1])];
+        failures.keep_sides(sides, group, &trial.command.join(" "), trial.validation)
+    }
+
     /// Plays it, and says who won.
-    fn play(&self, json: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
+    fn play(&self, json: Option<&Path>, keep_failures: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
         let target = json.map(|path| JSON.open(path)).transpose()?;
+        let failures = keep_failures.map(Failures::open).transpose()?;
         let started = jiff::Timestamp::now().to_string();
         let (turns, Played { sides, rounds, finding, trouble }) = match &self.contest {
             Contest::Entrants(entrants) => (Turns::Batches, self.batches(entrants, setup)?),
@@ -188,6 +205,9 @@ impl<'a> Match<'a> {
         let text = report::ab::text(&trial);
         let mut answer = Answer::new(text, notes, exit);
         answer.deliver_json(target, &trial);
+        if let Some(failures) = failures {
+            answer.kept(self.keep(&failures, &trial));
+        }
         Ok(answer)
     }
 

@@ -131,6 +131,17 @@ pub enum Command {
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Print the completion script of a shell.
+    #[command(after_help = "Examples:\n  \
+        gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
+        gpukern completions zsh > ~/.zfunc/_gpukern          with fpath+=(~/.zfunc) before compinit\n  \
+        gpukern completions fish > ~/.config/fish/completions/gpukern.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    #[command(after_help = "Examples:\n  \
+        gpukern man | man -l -                               read it\n  \
+        gpukern man --output ~/.local/share/man/man1         install gpukern.1, gpukern-bench.1 and the others")]
+    Man(ManArgs),
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
     Worker,
@@ -155,6 +166,21 @@ pub struct ListArgs {
     pub algorithm: Option<String>,
 }
 
+/// Options of `completions`.
+#[derive(Debug, clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, clap::Args)]
+pub struct ManArgs {
+    /// Write a page for the program and one for each command to this folder, in place of the one to standard output.
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -173,21 +199,26 @@ pub struct BenchArgs {
 
     /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
     /// options again, with this one in place of --json. What is there is not measured again.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 
     /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
-    /// the device, the driver's last words, the command.
+    /// wrong elements, the device, the driver's last words, the command.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
+
+    /// Call the record so, in histories and reports: `mesa-main`, `nightly`.
+    #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env_values = true)]
+    pub label: Option<String>,
 
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
     #[arg(long, value_name = "WHAT")]
     pub baseline: Option<BaselineChoice>,
 
-    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
-    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "baseline", "baseline_run", "keep_failures"])]
+    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases; with
+    /// `--json` these, in place of a record.
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.
@@ -220,10 +251,15 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", requires = "baseline_run")]
     pub rounds: Option<PathBuf>,
 
-    /// Run it in so many processes, one after the other, and tell how far they lie apart and which changes a comparison
-    /// here can see [default: 8 processes].
-    #[arg(long, value_name = "PROCESSES", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["baseline_run", "baseline"])]
+    /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
+    /// tables show the median of the processes' medians, ± between processes, and `compare` takes them as so many.
+    #[arg(long, value_name = "N")]
+    pub processes: Option<u32>,
+
+    /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
+    /// [default: 8 processes].
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    #[arg(conflicts_with_all = ["baseline_run", "processes"])]
     pub noise: Option<u32>,
 
     /// How they are compared.
@@ -388,6 +424,8 @@ impl RunArgs {
             budget: self.budget.clone(),
             rounds: self.rounds.clone(),
             noise: None,
+            processes: None,
+            label: None,
             judging: self.judging.clone(),
             only: self.only.clone(),
             attached: self.attached,
@@ -407,6 +445,7 @@ impl BenchArgs {
         arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
         arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
         arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
+        arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
         arguments
     }
 
@@ -593,7 +632,7 @@ pub struct VerifyArgs {
     pub expect: Option<PathBuf>,
 
     /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
-    /// the device, the driver's last words, the command.
+    /// wrong elements, the device, the driver's last words, the command.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
@@ -759,6 +798,10 @@ pub struct AbArgs {
     /// Write what was measured as JSON to this file, or to standard output (`-`) in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+
+    /// Keep what runs a side again that crashed, hung or was wrong in a folder of this one, as `bench` does.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
 }
 
 impl AbArgs {

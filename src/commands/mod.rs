@@ -14,12 +14,13 @@ mod interrupt;
 mod journal;
 mod judging;
 mod list;
-mod noise;
+mod origin;
 mod peak;
 pub(crate) mod progress;
 mod report;
 mod rounds;
 mod run;
+mod shell;
 mod tune;
 mod verify;
 
@@ -34,7 +35,6 @@ use crate::record::reader::{self, LoadedRecord};
 use crate::vulkan::Validation;
 use document::Target;
 use journal::{Journal, Watch};
-use progress::Progress;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -133,6 +133,8 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Run(args) => run::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Completions(args) => Ok(shell::completions(&args)),
+        Command::Man(args) => shell::man(&args),
         Command::Worker => worker(&setup),
     }
 }
@@ -193,12 +195,10 @@ fn measure_keeping(
     let mut agenda = Agenda::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
         agenda.resume(earlier, job)?;
-        progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases()));
+        progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases(job)));
     }
-    let begin = |path| Journal::begin(path, &agenda.outline(job), agenda.taken(), agenda.process());
-    let journal = path.and_then(|path| begin(path).map_err(|reason| progress::line(&reason)).ok());
     let interrupted = interrupt::listen()?;
-    let mut watch = Watch { progress: Progress::new(agenda.cases()), journal };
+    let mut watch = Watch::new(agenda.cases(job), path);
     let measured = agenda.measure(job, interrupted, &mut watch);
     watch.progress.finish();
     match measured {

@@ -102,6 +102,9 @@ pub struct Driver {
     pub info: String,
     /// `driverVersion` as the vendor encodes it.
     pub version: u32,
+    /// Its build: `pipelineCacheUUID`, which Mesa and others change with each one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
 }
 
 /// A memory heap.
@@ -513,7 +516,7 @@ pub(crate) mod tests {
             index: 0,
             name: "software".into(),
             kind: DeviceKind::Cpu,
-            driver: Driver { name: "test".into(), info: String::new(), version: 1 },
+            driver: Driver { name: "test".into(), info: String::new(), version: 1, build: None },
             api_version: "1.3.0".into(),
             vendor_id: 0,
             device_id: 0,

@@ -18,6 +18,7 @@ use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use options::{Config, Published, RunTable, Selection};
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -217,7 +218,7 @@ impl CaseGroup {
     }
 
     /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
-    fn host_id(&self) -> Option<String> {
+    pub(crate) fn host_id(&self) -> Option<String> {
         let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
         Some(self.id_of(baseline.name).to_string())
     }
@@ -366,6 +367,14 @@ impl PlannedRun {
         }
         run.groups.retain(|group| group.cases() > 0);
         run
+    }
+
+    /// Puts groups, and the variants of each, in a random order.
+    pub fn shuffle(&mut self, random: &mut impl Rng) {
+        shuffle(&mut self.groups, random);
+        for group in &mut self.groups {
+            shuffle(&mut group.variants, random);
+        }
     }
 
     /// The groups for a device of this kind.
@@ -862,6 +871,13 @@ fn unique<T>(items: impl Iterator<Item = Result<T, String>>, same: impl Fn(&T, &
         }
     }
     Ok(kept)
+}
+
+/// Puts `items` in a random order (Fisher and Yates).
+fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::instance::{Instance, PhysicalDevice};
 use super::query::{Extensions, FeatureChain, OPTIONAL_EXTENSIONS};
 use super::watch::watched;
 use crate::device::capability::DeviceInfo;
-use ash::{khr, vk};
+use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -18,6 +18,8 @@ pub struct Device {
     pub(super) queue_family: u32,
     /// Asks for statistics of pipelines, where the driver has them.
     pub(super) statistics: Option<khr::pipeline_executable_properties::Device>,
+    /// Tells why the device was lost, where the driver can.
+    pub(super) fault: Option<ext::device_fault::Device>,
     /// Freed before the device is destroyed.
     pub(super) allocator: ManuallyDrop<RefCell<Allocator>>,
     /// The description of the device: what it is and can do.
@@ -60,6 +62,8 @@ impl Device {
         }
         chain.v12.buffer_device_address_capture_replay = vk::FALSE;
         chain.v12.buffer_device_address_multi_device = vk::FALSE;
+        // Dumps in a vendor's own format are not read here, and may cost.
+        chain.fault.device_fault_vendor_binary = vk::FALSE;
         let names: Vec<_> =
             OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.has(name)).map(|name| name.as_ptr()).collect();
         let queues =
@@ -76,6 +80,8 @@ impl Device {
         let handle = handle.call("vkCreateDevice")?;
         let statistics = (chain.statistics.pipeline_executable_info == vk::TRUE)
             .then(|| khr::pipeline_executable_properties::Device::new(&instance.handle, &handle));
+        let fault =
+            (chain.fault.device_fault == vk::TRUE).then(|| ext::device_fault::Device::new(&instance.handle, &handle));
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { handle.get_device_queue(physical.queue_family, 0) };
         let allocator = Allocator::new(&AllocatorCreateDesc {
@@ -100,6 +106,7 @@ impl Device {
             queue,
             queue_family: physical.queue_family,
             statistics,
+            fault,
             allocator: ManuallyDrop::new(RefCell::new(allocator)),
             info: physical.info.clone(),
             instance: Rc::clone(instance),

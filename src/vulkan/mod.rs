@@ -8,6 +8,7 @@ mod command;
 mod descriptors;
 mod device;
 mod error;
+mod fault;
 mod instance;
 mod pipeline;
 mod query;

@@ -14,6 +14,7 @@ mod journal;
 mod limits;
 mod listings;
 mod mistakes;
+mod processes;
 mod run;
 mod survival;
 mod tune;

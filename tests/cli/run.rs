@@ -233,8 +233,8 @@ fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut next = |word: &str| lines.find(|line| line.contains(word)).unwrap_or_else(|| panic!("no line has {word}"));
     next("unverified");
-    fs::write(folder.path().join("double.comp"), "no kernel").expect("written");
-    next("double.comp:1");
+    fs::write(folder.path().join("double.comp"), "#version 460\nno kernel").expect("written");
+    next("double.comp:2");
     fs::write(folder.path().join("double.comp"), DOUBLE.replace("const int WORK = 1", "const int WORK = 50"))
         .expect("written");
     let line = next("unverified");

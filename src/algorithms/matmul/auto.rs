@@ -145,6 +145,10 @@ fn pace(division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Pace {
         return IN_SOFTWARE;
     }
     match division {
+        // A GPU multiplies half as many of these at best.
+        BlockDivision::Warps if matches!(case.dtype, DType::F64 | DType::I32) => {
+            Pace { products: IN_WARPS.products / 2.0, ..IN_WARPS }
+        }
         BlockDivision::Warps => IN_WARPS,
         BlockDivision::Quads => IN_QUADS,
         BlockDivision::Columns => IN_COLUMNS,

@@ -92,18 +92,19 @@ impl Slab {
         let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
         let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
         let matrices = division.matrices(case.dtype).is_some();
-        let element = if matrices { case.dtype.bytes() as f64 } else { 4.0 };
+        let element = if matrices { case.dtype.bytes() } else { case.dtype.bytes().max(4) };
         // Lanes read their rows and columns of each k, four at a time; sub-groups their matrices.
         let (readers, edges, registers) = if matrices {
             ((bm / wm.max(1)) * (bn / wn.max(1)), wm + wn, wm * wn / 32 + 80)
         } else {
-            ((bm / tm.max(1)) * (bn / tn.max(1)), (tm + tn) / 4, tm * tn + 2 * (tm + tn) + 40)
+            let values = tm * tn + 2 * (tm + tn);
+            ((bm / tm.max(1)) * (bn / tn.max(1)), (tm + tn) / 4, values * element as u32 / 4 + 40)
         };
         let in_registers = (1 << 16) / (invocations * u64::from(registers.min(255))).max(1);
         let in_shared = (200 << 10) / division.shared_bytes(tile, case).0.max(1);
         Self {
             products: rows * columns * depth,
-            reads: f64::from(readers * edges) * depth * element,
+            reads: f64::from(readers * edges) * depth * element as f64,
             fetches: (rows + columns) * depth * case.dtype.bytes() as f64,
             held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, Machine::of(device).most_held),
         }

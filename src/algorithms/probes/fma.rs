@@ -10,7 +10,9 @@
 
 use super::{GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{
+    Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
+};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
@@ -194,15 +196,20 @@ impl Oracle for Sums {
             method: CheckMethod::Elementwise,
             worst: String::new(),
             metrics: vec![],
+            wrong: WrongElements::default(),
         };
         let output = &outputs[0];
         for i in 0..output.len() {
             let (got, expected) = (output.get(i), self.sums[i % STARTS]);
             let residual = (got - expected).abs();
             let residual = if residual.is_finite() { residual } else { f64::INFINITY };
+            let element = || WrongElement::new(format!("Y[{i}]"), got, expected);
             if residual > check.residual {
                 check.residual = residual;
-                check.worst = format!("Y[{i}] is {got}, expected {expected}");
+                check.worst = element().to_string();
+            }
+            if residual > check.tolerance {
+                check.wrong.add(element);
             }
         }
         Ok(check)

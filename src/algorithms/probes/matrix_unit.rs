@@ -8,7 +8,9 @@
 
 use super::Quantity;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{
+    Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
+};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
@@ -185,14 +187,20 @@ struct Product {
 
 impl Oracle for Product {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let wrong = (0..self.expected.len()).find(|i| outputs[0].get(*i) != self.expected[*i]);
-        let [got, expected] = wrong.map_or([0.0; 2], |i| [outputs[0].get(i), self.expected[i]]);
+        let mut wrong = WrongElements::default();
+        for (i, expected) in self.expected.iter().enumerate() {
+            let got = outputs[0].get(i);
+            if got != *expected {
+                wrong.add(|| WrongElement::new(format!("C[{i}]"), got, expected));
+            }
+        }
         Ok(Check {
-            residual: wrong.map_or(0.0, |_| f64::INFINITY),
+            residual: if wrong.is_empty() { 0.0 } else { f64::INFINITY },
             tolerance: 0.0,
             method: CheckMethod::Elementwise,
-            worst: wrong.map_or_else(String::new, |i| format!("C[{i}] is {got}, expected {expected}")),
+            worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
             metrics: vec![],
+            wrong,
         })
     }
 }

@@ -81,6 +81,7 @@ fn verified(time: f64) -> Verified {
         method: CheckMethod::Elementwise,
         worst: String::new(),
         metrics: vec![],
+        wrong: crate::algorithms::WrongElements::default(),
     };
     Verified { verification: verification.into(), time: Nanos(time), phases: Phases::default() }
 }

@@ -36,9 +36,11 @@ pub(super) enum Order {
     /// Search tiles.
     Tune(Box<SentQuestion>),
     /// Time candidates of `auto`.
-    Explain { group: SentGroup, candidates: Vec<SentCandidate> },
+    Explain { group: SentGroup, candidates: Vec<SentCandidate>, sampling: Sampling },
     /// Time what the host does with the device.
     HostSide,
+    /// Measure the host's baseline of a group; its device has this index. No device needs to be open.
+    Baseline { group: SentGroup, index: usize, sampling: Sampling },
     /// End the case on the device soon, and all others at once.
     Interrupt,
 }
@@ -75,7 +77,7 @@ pub(super) enum Done {
     Run,
     /// The sides of a duel.
     Duel(Box<[Case; 2]>),
-    /// One side.
+    /// One side, or a baseline.
     Alone(Box<Case>),
     /// The result of a search.
     Tune(Result<Option<Found>, Fruitless>),
