@@ -50,4 +50,5 @@ pub use plan::{PlannedRun, Purpose};
 pub use record::reader::parse as parse_record;
 pub use record::{Case, Outcome, Record};
 pub use report::{bench as tables, html};
+pub use run::{check_description, check_kernel};
 pub use vulkan::{Device, Instance, Validation};

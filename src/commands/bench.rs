@@ -28,7 +28,8 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         super::child::attach_to_parent();
     }
     // Everything that can be wrong with the command is found before a device is opened.
-    let plan = Plan::new(&args.selection, args.config.as_deref())?;
+    let mut plan = Plan::new(&args.selection, args.config.as_deref())?;
+    super::run::add_tables(&mut plan, args)?;
     let plan = if args.with_host() { plan.with_host()? } else { plan };
     let shard: Option<Shard> =
         args.shard.as_deref().map(str::parse).transpose().map_err(|e| Error::Usage(format!("--shard: {e}")))?;
@@ -47,15 +48,17 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if args.parallel {
         return super::parallel::run(args, &plan, setup);
     }
-    carry_out(&plan, (options, shard), args, setup)
+    carry_out(&plan, (options, shard), args, setup, &|_| String::new())
 }
 
-/// Measures a plan, of these options and a part of it where it is one, as the options of `bench` say.
+/// Measures a plan, of these options and a part of it where it is one, as the options of `bench` say; `more` is said of the
+/// record behind its tables.
 pub(super) fn carry_out(
     plan: &Plan,
     (options, shard): (String, Option<Shard>),
     args: &BenchArgs,
     setup: &Setup,
+    more: &dyn Fn(&Record) -> String,
 ) -> Result<Answer, Error> {
     let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());
@@ -89,7 +92,7 @@ pub(super) fn carry_out(
     // The record is written before anything else can go wrong.
     let output = match args.noise {
         Some(_) => report::noise::text(&Noise::of(&record)),
-        None => tables(&shown, plan, args.table_form(), &view),
+        None => format!("{}{}", tables(&shown, plan, args.table_form(), &view), more(&shown)),
     };
     let mut answer = Answer::new(output, notes, exit);
     let delivery = answer.deliver_json(target, &record);

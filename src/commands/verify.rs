@@ -29,7 +29,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let quick = !args.full && (args.quick || args.size.is_empty());
     let run = PlannedRun::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
     let run = if quick { run.quick() } else { run };
-    let plan = Plan { runs: vec![run] };
+    let plan = Plan { runs: vec![run], guests: vec![] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());

@@ -47,8 +47,8 @@ pub(super) struct Unknown {
 
 impl Oracle for Unknown {
     fn check(&self, _: &[HostArray]) -> Result<Check, String> {
-        let (method, worst, metrics) = (CheckMethod::Elementwise, String::new(), vec![]);
-        Ok(Check { residual: 0.0, tolerance: 0.0, method, worst, metrics, wrong: WrongElements::default() })
+        let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
+        Ok(Check { residual: 0.0, tolerance: 0.0, method, worst: String::new(), metrics: vec![], wrong })
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
@@ -194,9 +194,28 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
         Tolerance::Ulp(most) => (largest, most as f64),
         Tolerance::Exact => (different as f64, 0.0),
     };
+    // With the digits that tell it from its neighbours, where it has those of f32 at most.
+    let shown =
+        |value: f64| if size <= 4 && element.is_float() { (value as f32).to_string() } else { value.to_string() };
+    let told = |index: usize| {
+        let (got, expected) = pair(index);
+        WrongElement::new(place(data, index), shown(got), shown(expected))
+    };
+    let mut wrong = WrongElements::default();
+    let most = match data.tolerance {
+        Tolerance::Close { .. } => Some(1.0),
+        Tolerance::Ulp(most) => Some(most as f64),
+        Tolerance::Exact => Some(0.0),
+        // No single element is to blame.
+        Tolerance::Nmse(_) => None,
+    };
+    if let (Some(most), false) = (most, residual <= tolerance) {
+        let beyond = |index: &usize| error(*index) > most || error(*index).is_nan();
+        (0..count).filter(beyond).for_each(|index| wrong.add(|| told(index)));
+    }
     let worst = worst.map_or_else(String::new, |index| {
         let (got, expected) = pair(index);
-        format!("{} is {got}, the reference has {expected}", place(data, index))
+        format!("{} is {}, the reference has {}", place(data, index), shown(got), shown(expected))
     });
     Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
 }

@@ -87,6 +87,7 @@ fn place(sizes: &[Size], case: &CaseSpec) -> Result<usize, String> {
     found.ok_or_else(|| format!("{} is no point of its axes", case.size))
 }
 
+/// A variant of a guest.
 fn variant(guest: &'static Guest, name: String, program: Build) -> Variant {
     // What is in the kernels is part of what a variant is: records of others are not taken for records of these.
     let json = serde_json::to_vec(guest).unwrap_or_default();
@@ -171,6 +172,12 @@ impl Guest {
         };
         let own = (0..contenders.len()).filter(possible).filter(first);
         own.chain(contenders.len()..contenders.len() + self.against.len())
+    }
+
+    /// The choice of specialization constants that a variant is named by.
+    pub(crate) fn choice(&self, variant: &str) -> Option<&[(String, String)]> {
+        let found = self.undertaking.contenders.iter().find(|contender| label(contender) == variant);
+        found.map(|contender| &contender.choice[..]).filter(|choice| !choice.is_empty())
     }
 
     /// Why no point has a contender.

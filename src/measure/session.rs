@@ -760,7 +760,7 @@ mod tests {
             };
             PlannedRun::new(&selection, Purpose::Bench).expect("a plan")
         };
-        Plan { runs: sizes.iter().map(run).collect() }
+        Plan { runs: sizes.iter().map(run).collect(), guests: vec![] }
     }
 
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {

@@ -21,7 +21,7 @@ use crate::device::capability::DeviceKind;
 use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use options::{Config, Published, Selection};
+use options::{Config, Published, RunTable, Selection};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -34,6 +34,8 @@ use std::time::Duration;
 pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
     pub runs: Vec<PlannedRun>,
+    /// The `[[run]]` tables of the configuration, whose runs whoever knows kernels of the user's adds.
+    pub guests: Vec<RunTable>,
 }
 
 /// Cases that share a choice of devices and a precision.
@@ -238,10 +240,13 @@ impl Plan {
     /// # Errors
     /// What is wrong with the options or the configuration.
     pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
+        let mut guests = vec![];
         let selections = match config {
             Some(path) => {
                 let shown = path.display();
-                let tables = read_config(path)?.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
+                let config = read_config(path)?;
+                guests = config.run;
+                let tables = config.bench.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
                 merge(typed, tables.map_err(|message| Error::Usage(format!("{shown}: {message}")))?)
             }
             None => vec![typed.clone()],
@@ -254,7 +259,7 @@ impl Plan {
         if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
-        Ok(Self { runs })
+        Ok(Self { runs, guests })
     }
 
     /// A hash of what is to be measured and how.
@@ -687,7 +692,7 @@ fn with_own_figures(mut table: Selection) -> Result<Selection, String> {
     Ok(table)
 }
 
-fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
+fn read_config(path: &Path) -> Result<Config, Error> {
     let shown = path.display();
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
@@ -697,10 +702,10 @@ fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
     // What two tables name is measured once.
     let mut seen = HashSet::new();
     config.bench.retain(|table| seen.insert(format!("{table:?}")));
-    if config.bench.is_empty() {
+    if config.bench.is_empty() && config.run.is_empty() {
         return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
     }
-    Ok(config.bench)
+    Ok(config)
 }
 
 fn chosen_algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {

@@ -2,7 +2,7 @@
 
 use super::axes;
 use super::buffers::{Table, buffers};
-use super::description::{Description, Formula, Listed};
+use super::description::{Description, Formula, Listed, OTHERS};
 use super::fault::{Described, Fault};
 use super::init::missing;
 use super::job::{Command, Contender, Job, Module, Point, Reference, Role, Undertaking};
@@ -16,6 +16,9 @@ use crate::basis::units::{Bytes, Work};
 
 /// Choices of specialization constants of one kernel at most.
 const MOST_CHOICES: usize = 10_000;
+
+/// Points times contenders at most.
+const MOST_JOBS: usize = 100_000;
 
 /// What is to be run of these descriptions, which are of one problem: the first says what it is.
 ///
@@ -128,7 +131,16 @@ fn alone(described: &Described) -> Result<Undertaking, Fault> {
         }
     }
     let mut points = vec![];
-    for values in axes::points(&description.axes)? {
+    let spanned = axes::points(&description.axes)?;
+    if spanned.len().saturating_mul(choices.len()) > MOST_JOBS {
+        let message = format!(
+            "span {} points for {} kernels and choices; {MOST_JOBS} are the most",
+            spanned.len(),
+            choices.len()
+        );
+        return Err(Fault::new("axes", format!("{message}: list fewer values")));
+    }
+    for values in spanned {
         let scope = Values::of(&axes, &values);
         if !holds_at(description, &axes, &scope)? {
             continue;
@@ -258,7 +270,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
             );
         }
     }
-    for name in description.push.names() {
+    for name in description.push.names().into_iter().filter(|name| *name != OTHERS) {
         if !passes().any(|pass| pass.foreign.push.iter().any(|member| member.name == name)) {
             return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
         }
@@ -268,7 +280,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
             return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
         }
         let has = |name: &&str| pass.foreign.push.iter().any(|member| member.name == **name);
-        if let Some(name) = pass.push.names().into_iter().find(|name| !has(name)) {
+        if let Some(name) = pass.push.names().into_iter().find(|name| *name != OTHERS && !has(name)) {
             return unknown("push constant", pass.field(&format!("push.{name}")), name, members(pass));
         }
     }

@@ -22,13 +22,13 @@ layout(set = 0, binding = 0) readonly buffer A { A_TYPE data_a[]; };
 layout(set = 0, binding = 0) readonly buffer A4 { vec4 data_a4[]; };
 layout(set = 1, binding = 3) buffer D { float data_d[]; };
 layout(set = 0, binding = 2) uniform Shape { uint width; vec4 bias; };
-layout(push_constant) uniform P { uint M; int first; float scale; uvec2 size; uint64_t long; float16_t half; };
+layout(push_constant) uniform P { uint M; int first; float scale; uvec2 size; uint64_t big; float16_t part; };
 shared float partial[BM];
 void main() {
     uint i = gl_GlobalInvocationID.x;
     partial[i % BM] = SCALE;
-    if (i < M) data_d[i] = float(data_a[i]) * scale + data_a4[0].x + float(size.y + uint(first) + uint(long) + width)
-        + float(half) + (FAST ? 1.0 : SLOPE) + float(SHIFT) + bias.x;
+    if (i < M) data_d[i] = float(data_a[i]) * scale + data_a4[0].x + float(size.y + uint(first) + uint(big) + width)
+        + float(part) + (FAST ? 1.0 : SLOPE) + float(SHIFT) + bias.x;
 }
 "#;
 
@@ -69,14 +69,14 @@ FAST = true
 SLOPE = "1/4"
 0 = 32
 [where]
-legal = "BM * K <= 65536"
+legal = "BM * K < 65536"
 [push]
 first = -7
 scale = "1/sqrt(M)"
 "size.x" = "K"
 "size.y" = 2
-long = "2^40"
-half = 0.5
+big = "2^40"
+part = 0.5
 [buffer.A]
 type = "f16"
 shape = ["M", "K"]
@@ -116,8 +116,8 @@ fn folder() -> tempfile::TempDir {
     );
     write(
         "array.comp",
-        "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer A { float a[]; } A[2];\n\
-                         void main() { A[0].a[0] = 0; }\n",
+        "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer A { float a[]; } many[2];\n\
+                         void main() { many[0].a[0] = 0; }\n",
     );
     write("k.spv", "SPIR-V it is not");
     write("k.txt", "");
@@ -160,13 +160,13 @@ fn a_description_becomes_numbers_and_bytes() {
     assert_eq!((d.role, d.tolerance, d.fill.clone()), (Role::Output, Tolerance::Nmse(1e-6), None));
     assert_eq!(shape.bytes(), 32);
     assert_eq!(point.reference, Reference::None);
-    assert_eq!(point.jobs[1], Err("where.legal does not hold: BM * K <= 65536".into()), "128 × 512 is 65536");
+    assert_eq!(point.jobs[1], Err("where.legal does not hold: BM * K < 65536".into()), "128 × 512 is 65536");
 }
 
 #[test]
 fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_them() {
     let folder = folder();
-    let text = RIGHT.replace("<= 65536", "<= 65536 + 1").replace("M = \"512..1024\"", "M = 1024");
+    let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
     let run = resolved(folder.path(), &text).expect("it is right");
     let job = run.points[1].jobs[1].as_ref().expect("it is legal");
     let pass = &job.passes[0];
@@ -183,6 +183,8 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
         &2u32.to_le_bytes(),
         &(1u64 << 40).to_le_bytes(),
         &half::f16::from_f32(0.5).to_le_bytes(),
+        // Vulkan takes multiples of four bytes.
+        &[0; 2],
     ]
     .concat();
     assert_eq!(pass.push, push);
@@ -298,5 +300,215 @@ fn what_init_prints_is_a_description() {
         if name == "copy.comp" {
             insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
         }
+    }
+}
+
+/// A right description of `copy.comp`, for changes that make it wrong.
+const PLAIN: &str = "[kernel]
+source = 'copy.comp'
+[axes]
+N = 128
+[buffer.A]
+type = 'f32'
+shape = ['N']
+fill = 'iota'
+[buffer.D]
+type = 'f32'
+shape = ['N']
+[dispatch]
+groups = ['cdiv(N, 64)']
+";
+
+/// What is replaced in which description, and what must be said of it.
+type Mistake = (&'static str, &'static str, &'static str);
+
+/// Changes to `PLAIN`.
+const OF_PLAIN: &[Mistake] = &[
+    ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
+    ("source = 'copy.comp'", "source = 'k.txt'", "its ending says no language of kernels"),
+    ("source = 'copy.comp'", "source = 'k.spv'", "it is not SPIR-V"),
+    ("source = 'copy.comp'", "source = 'k.slang'", "slangc"),
+    ("source = 'copy.comp'", "source = 'broken.comp'", "broken.comp:2: error: 'undeclared'"),
+    ("source = 'copy.comp'", "source = 'broken.wgsl'", "broken.wgsl:1"),
+    ("source = 'copy.comp'", "source = 'nothing.wgsl'", "it has no compute shader"),
+    (
+        "source = 'copy.comp'",
+        "source = 'two.wgsl'",
+        "it has several compute shaders: double, other; name one as `entry`",
+    ),
+    ("source = 'copy.comp'", "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
+    ("source = 'copy.comp'", "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
+    ("source = 'copy.comp'", "source = 'image.comp'", "'I' is an image"),
+    ("source = 'copy.comp'", "source = 'array.comp'", "'many' is an array of buffers"),
+    ("source = 'copy.comp'", "source = []", "kernel.source: is missing"),
+    ("source = 'copy.comp'", "sources = 'copy.comp'", "unknown field `sources`"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nvulkan = '1.1'", "kernel.vulkan: '1.1' is none of the versions"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'B' }", "kernel.bind.A: unknown buffer 'B'"),
+    ("[kernel]", "[kernels]", "unknown field `kernels`"),
+    ("[kernel]\nsource = 'copy.comp'", "", "kernel: is missing"),
+    ("[axes]", "[[pass]]\nsource = 'copy.comp'\n[axes]", "pass: stands beside [kernel]"),
+    ("N = 128", "N = 'N'", "axes.N: depends on itself"),
+    ("N = 128", "N = 'M'\nM = 'N + 1'", "N, M need each other's values"),
+    ("N = 128", "N = 'M'", "axes.N: unknown axis 'M'"),
+    ("N = 128", "N = '128..64'", "runs downwards; write 64..128"),
+    ("N = 128", "N = '1..9:0'", "has the step 0"),
+    ("N = 128", "N = '0..9'", "doubles from 0"),
+    ("N = 128", "N = '1..M'", "a range has numbers at its ends"),
+    ("N = 128", "N = '1..1000000:1'", "has more than 10000 values"),
+    ("N = 128", "N = '1..1000:1'\nM = '1..1000:1'", "axes: span more than 10000 points"),
+    ("N = 128", "N = []", "axes.N: has no value"),
+    ("N = 128", "N = 1.5", "'1.5' is no integer"),
+    ("N = 128", "N = 128\n'a b' = 1", "'a b' cannot stand in expressions"),
+    ("N = 128", "N = 'ceil(2)'", "unknown function 'ceil'"),
+    ("N = 128", "N = '1 +'", "ends where a number"),
+    ("N = 128", "N = '2^70'", "beyond 64 bits"),
+    (
+        "type = 'f32'\nshape = ['N']\nfill",
+        "type = 'f23'\nshape = ['N']\nfill",
+        "buffer.A.type: unknown type 'f23'; did you mean",
+    ),
+    (
+        "type = 'f32'\nshape = ['N']\nfill",
+        "type = 'f16'\nshape = ['N']\nfill",
+        "is f16, but copy.comp declares elements of f32",
+    ),
+    ("type = 'f32'\nshape = ['N']\nfill", "shape = ['N']\nfill", "buffer.A.type: is missing"),
+    ("shape = ['N']\nfill", "fill", "buffer.A.shape: is missing"),
+    ("shape = ['N']\nfill", "shape = []\nfill", "has 0 extents"),
+    ("shape = ['N']\nfill", "shape = ['N - 128']\nfill", "has the extent 0 ('N - 128')"),
+    ("shape = ['N']\nfill", "shape = ['N - 256']\nfill", "has the extent -128"),
+    ("shape = ['N']\nfill", "shape = ['M']\nfill", "unknown name 'M'; available: N"),
+    ("shape = ['N']\nfill", "shape = ['N', '2^40']\nfill", "which no device holds"),
+    ("shape = ['N']\nfill", "shape = ['2^62', 64]\nfill", "which no device holds"),
+    ("shape = ['N']\nfill", "shape = ['N / (N - 128)']\nfill", "divides by zero"),
+    ("fill = 'iota'", "", "buffer.A.fill: is missing, and no kernel writes to it"),
+    ("fill = 'iota'", "fill = 'random'", "unknown fill 'random'"),
+    ("fill = 'iota'", "fill = 'uniform(1)'", "has other figures"),
+    ("fill = 'iota'", "fill = '@gone.npy'", "gone.npy"),
+    ("fill = 'iota'", "fill = '@short.npy'", "it has the shape [4], the buffer [128]"),
+    ("fill = 'iota'", "fill = '@bytes.npy'", "elements of type '|u1', the buffer f32"),
+    ("fill = 'iota'", "fill = '@k.bin'", "it has 3 bytes, the buffer 512"),
+    ("fill = 'iota'", "fill = '@copy.comp'", "neither a .npy nor a .bin"),
+    ("fill = 'iota'", "fill = 'iota'\ncheck = 'exact'", "buffer.A.check: is for what kernels write"),
+    ("fill = 'iota'", "scratch = true\nfill = 'iota'", "buffer.A.scratch: is neither filled nor checked"),
+    ("[buffer.A]", "[buffer.B]", "binds A = a at set 0, binding 0"),
+    ("[buffer.A]", "[buffer.C]\ntype = 'u8'\nshape = 1\n[buffer.A]", "buffer.C: unknown block 'C'"),
+    ("[buffer.A]", "[buffer.'0.0']\ntype = 'f32'\nshape = 1\nfill = 'zero'\n[buffer.A]", "is the same buffer as"),
+    ("[buffer.D]", "[buffer.D]\nfill = 'zero'", "buffer: has no output"),
+    ("[dispatch]", "[buffer.D.check]\nrtol = -1\n[dispatch]", "rtol is -1"),
+    ("[dispatch]", "[buffer.D.check]\nrtol = 1e-3\nulp = 4\n[dispatch]", "states tolerances of several kinds"),
+    ("[dispatch]", "[buffer.D.check]\n[dispatch]", "states no tolerance"),
+    (
+        "shape = ['N']\n[dispatch]",
+        "shape = ['N']\ncheck = 'exactly'\n[dispatch]",
+        "unknown check 'exactly'; did you mean 'exact'?",
+    ),
+    ("groups = ['cdiv(N, 64)']", "", "dispatch.groups: is missing"),
+    ("groups = ['cdiv(N, 64)']", "groups = [0]", "dispatch.groups: is 0 along x"),
+    ("groups = ['cdiv(N, 64)']", "groups = [1, 'N - 129']", "is -1 along y"),
+    ("groups = ['cdiv(N, 64)']", "groups = [1, 1, 1, 1]", "has 4 extents"),
+    ("groups = ['cdiv(N, 64)']", "groups = ['2^40']", "use 1 to 2^32 - 1 work-groups"),
+    ("groups = ['cdiv(N, 64)']", "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
+    ("groups = ['cdiv(N, 64)']", "group = [1]", "unknown field `group`"),
+    ("[dispatch]", "[spec]\nBM = 64\n[dispatch]", "spec.BM: no kernel has specialization constants"),
+    ("[dispatch]", "[push]\nM = 64\n[dispatch]", "push.M: no kernel has push constants"),
+    ("[dispatch]", "[where]\nsmall = 'N < 64'\n[dispatch]", "where: leaves no point of the axes"),
+    ("[dispatch]", "[where]\nsmall = 'N <'\n[dispatch]", "where.small: expression 'N <' ends"),
+    ("[dispatch]", "[where]\nsmall = 'local_x < 64'\n[dispatch]", "leaves nothing to run: where.small does not hold"),
+    ("[dispatch]", "[work]\nflops = '-N'\n[dispatch]", "work.flops: is -128"),
+    ("[dispatch]", "[reference]\n[dispatch]", "reference: says nothing"),
+    ("[dispatch]", "[reference]\nfile = 'a.npy'\ncommand = 'x {out}'\n[dispatch]", "states file and command; keep one"),
+    ("[dispatch]", "[reference]\nfile = 'gone.npy'\n[dispatch]", "reference.file: "),
+    ("[dispatch]", "[reference]\nfile = 'short.npy'\n[dispatch]", "it has the shape [4], the buffer [128]"),
+    ("[dispatch]", "[reference]\nfile = { A = 'short.npy' }\n[dispatch]", "unknown output 'A'; available: D"),
+    ("[dispatch]", "[reference]\ncommand = 'python3 ref.py'\n[dispatch]", "has no {out}"),
+    ("[dispatch]", "[reference]\nkernel = 'copy.comp'\n[dispatch]", "reference.groups: is missing"),
+    ("[dispatch]", "[reference]\nbuiltin = 'matmull'\n[dispatch]", "did you mean 'matmul'?"),
+    ("[dispatch]", "[reference]\nbuiltin = 'row-sum'\n[dispatch]", "reference.size: is missing"),
+    (
+        "[dispatch]",
+        "[reference]\nbuiltin = 'matmul'\nsize = 8\n[dispatch]",
+        "reference.roles.A: is A of 128 elements of f32, but",
+    ),
+    ("[dispatch]", "[reference]\nbuiltin = 'matmul'\nsize = 0\n[dispatch]", "has the extent 0"),
+    (
+        "[dispatch]",
+        "[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { X = 'D' }\n[dispatch]",
+        "unknown buffer 'X' of matmul",
+    ),
+    ("[dispatch]", "[reference]\nbuiltin = 'matmul'\nsize = 8\nlayout = 'nx'\n[dispatch]", "unknown layout 'nx'"),
+    ("[dispatch]", "[dispatch", "TOML parse error at line"),
+];
+
+/// Changes to `RIGHT`.
+const OF_RIGHT: &[Mistake] = &[
+    ("define = { A_TYPE = \"float16_t\" }", "", "A_TYPE"),
+    ("define = {", "include = [\"gone\"]\ndefine = { X = 1,", ""),
+    ("BM = [64, 128]", "BN = 64", "spec.BN: unknown specialization constant 'BN'; did you mean 'BM'?"),
+    ("BM = [64, 128]", "BM = []", "spec.BM: is an empty list"),
+    ("BM = [64, 128]", "BM = -1", "spec.BM: is -1 ('-1'), but the kernel takes u32 from 0 to 4294967295"),
+    ("BM = [64, 128]", "BM = 0.5", "has the fraction"),
+    ("FAST = true", "FAST = 2", "the kernel takes bool from 0 to 1"),
+    ("first = -7", "", "push: lacks first of k.comp; write first = … in [push]"),
+    ("first = -7", "first = -7\nsecond = 1", "push.second: unknown push constant 'second'"),
+    ("first = -7", "first = '2^31'", "takes i32 from -2147483648 to 2147483647"),
+    ("scale = \"1/sqrt(M)\"", "scale = \"1/(M - M)\"", "is no finite number"),
+    ("shape = [\"M\"]\ncheck", "shape = [\"BM\"]\ncheck", "names 'BM', a specialization constant: only scratch may"),
+    ("shape = 32", "shape = 16", "makes 16 bytes, but k.comp declares 32 bytes at least"),
+    ("shape = [\"M\", \"K\"]", "shape = 7", ""),
+    ("2*M*K", "2*M*X", "work.flops: expression '2*M*X' has an unknown name 'X'"),
+];
+
+#[test]
+fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    super::array::write(&path("short.npy"), super::element::Element::F32, &[4], &[0; 16]).expect("written");
+    super::array::write(&path("bytes.npy"), super::element::Element::U8, &[128], &[0; 128]).expect("written");
+    std::fs::write(path("k.bin"), [1, 2, 3]).expect("written");
+    assert!(resolved(folder.path(), PLAIN).is_ok());
+    let mistakes =
+        OF_PLAIN.iter().map(|mistake| (PLAIN, mistake)).chain(OF_RIGHT.iter().map(|mistake| (RIGHT, mistake)));
+    let (mut count, mut others) = (0, vec![]);
+    for (right, (from, to, expected)) in mistakes {
+        let wrong = right.replacen(from, to, 1);
+        assert_ne!(wrong, right, "'{from}' is not there");
+        match resolved(folder.path(), &wrong) {
+            Ok(_) if expected.is_empty() => {}
+            Err(said) if !expected.is_empty() && said.contains(expected) => count += 1,
+            other => others.push(format!("{to}\n  expected: {expected}\n  said: {:?}", other.err())),
+        }
+    }
+    assert!(others.is_empty(), "{}", others.join("\n"));
+    assert!(count >= 90, "{count}");
+}
+
+#[test]
+fn a_mistake_is_said_with_file_and_line() {
+    let folder = folder();
+    let wrong = PLAIN.replace("groups = ['cdiv(N, 64)']", "groups = [0]");
+    let said = resolved(folder.path(), &wrong).expect_err("no groups");
+    let expected = format!("{}:13: dispatch.groups: is 0 along x", folder.path().join("k.toml").display());
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
+fn mistakes_of_options_are_said_too() {
+    let folder = folder();
+    let copy = folder.path().join("copy.comp").display().to_string();
+    for (option, value, expected) in [
+        ("-s", "N", "--size 'N' is no NAME=VALUE; write --size M=512..4096"),
+        ("--buffer", "A", "--buffer 'A' is no NAME=VALUE"),
+        ("--buffer", "A=f32", "is no NAME=TYPE[SHAPE]:FILL"),
+        ("--buffer", "A=f32[1]zero", "is no NAME=TYPE[SHAPE]:FILL"),
+        ("--check", "A=close", "--check 'A=close' is none"),
+        ("--check", "A=ulp:-1", "--check 'A=ulp:-1' is none"),
+        ("--right", "matmul", "is no .npy, no .bin, no kernel and no algorithm"),
+        ("--right", "matmul[N", "lacks a ']'"),
+        ("--spec", "BM=", "--spec 'BM=' is no NAME=VALUE"),
+    ] {
+        let said = typed(&[&copy, option, value]).expect_err(value);
+        assert!(said.contains(expected), "{option} {value}: {said}");
     }
 }

@@ -16,6 +16,7 @@ mod limits;
 mod listings;
 mod mistakes;
 mod processes;
+mod run;
 mod survival;
 mod tune;
 mod workers;

@@ -14,6 +14,7 @@ use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 /// Time between two looks at the files.
@@ -23,12 +24,13 @@ const LOOK: Duration = Duration::from_millis(200);
 type Seen = Vec<Option<(SystemTime, u64)>>;
 
 pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
-    interrupt::listen()?;
+    // Once: a second one would take the first signal for the second.
+    let interrupted = interrupt::listen()?;
     let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
     let mut last: Option<Record> = None;
     loop {
         let before = seen(&files);
-        match measure(args, setup, &mut files) {
+        match measure(args, setup, &mut files, interrupted) {
             Ok(record) => {
                 record.cases.iter().for_each(|case| say(&line(case, last.as_ref(), &record)));
                 if record.cases.iter().any(|case| case.measured().is_some()) {
@@ -66,19 +68,24 @@ fn seen(files: &BTreeSet<PathBuf>) -> Seen {
 }
 
 /// Measures what the files are now; those that it read are added to `files`.
-fn measure(args: &RunArgs, setup: &Setup, files: &mut BTreeSet<PathBuf>) -> Result<Record, Error> {
+fn measure(
+    args: &RunArgs,
+    setup: &Setup,
+    files: &mut BTreeSet<PathBuf>,
+    interrupted: &AtomicBool,
+) -> Result<Record, Error> {
     let undertaking = undertaking(args)?;
     files.extend(undertaking.modules.iter().flat_map(|module| module.files.iter().cloned()));
-    let guest = guest(args, undertaking, vec![])?;
+    let guest = guest(&[], undertaking, vec![])?;
     let algorithm = guests::learn(guest.clone()).map_err(Error::Usage)?;
     let measuring = args.measuring(vec![]);
-    let plan = Plan { runs: vec![planned(args, &guest, algorithm, &measuring.selection)?] };
+    let plan = Plan { runs: vec![planned(&guest, algorithm, false, &measuring.selection)?], guests: vec![] };
     let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = Tuned::none();
     let job = Job::new(Timing::Sample, limits, &tuned, command_line());
     let session = Agenda::session(&plan, setup)?;
     let agenda = Agenda::new(&plan, setup, session.as_ref())?;
-    let measured = agenda.measure(&job, interrupt::listen()?, &mut Silent)?;
+    let measured = agenda.measure(&job, interrupted, &mut Silent)?;
     measured.validated?;
     Ok(measured.record)
 }
@@ -116,5 +123,5 @@ fn change(case: &Case, last: &Record, now: &Record) -> Option<String> {
     let comparison = compare::compare(&[alone(last)], &[alone(now)], &Settings::default());
     let compared = comparison.cases.into_iter().next()?;
     let [low, high] = compared.interval?.map(ratio);
-    Some(format!("{} ({low} … {high}), {}", ratio(compared.ratio?), compared.verdict.name()))
+    Some(format!("× {} ({low} … {high})", ratio(compared.ratio?)))
 }
