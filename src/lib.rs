@@ -10,6 +10,7 @@ mod compare;
 mod device;
 mod export;
 mod guest;
+mod history;
 mod host;
 mod kernel;
 mod measure;

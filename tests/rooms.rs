@@ -20,8 +20,9 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("peak", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
     ("record", &["basis", "device", "stats", "kernel", "algorithms", "plan", "peak"]),
     ("compare", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
-    ("export", &["basis", "device", "stats", "plan", "record", "compare"]),
-    ("report", &["basis", "device", "stats", "algorithms", "plan", "tuning", "peak", "record", "compare"]),
+    ("history", &["basis", "device", "stats", "algorithms", "plan", "record", "compare"]),
+    ("export", &["basis", "device", "stats", "plan", "record", "compare", "history"]),
+    ("report", &["basis", "device", "stats", "algorithms", "plan", "tuning", "peak", "record", "compare", "history"]),
     (
         "measure",
         &[
@@ -56,6 +57,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "peak",
             "record",
             "compare",
+            "history",
             "export",
             "report",
             "measure",

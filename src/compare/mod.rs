@@ -15,12 +15,12 @@ pub(crate) use document::ComparisonDocument;
 
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, Work};
-use crate::record::{Record, Share};
+use crate::record::{Case, Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 use rayon::prelude::*;
 use serde::Serialize;
-use side::{Matching, Sightings};
+use side::{Matching, Seen, Sightings};
 
 /// Name and version of the JSON document of a comparison.
 pub(crate) const SCHEMA: &str = "gpukern-compare/1";
@@ -250,6 +250,15 @@ pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Diff
     differences::find(baseline, candidate)
 }
 
+/// What changed between the same case of two sides that may explain another time: clock, canary, kernels. The last of
+/// each side is looked at for what does not vary.
+#[must_use]
+pub(crate) fn reasons(baseline: &[(&Record, &Case)], candidate: &[(&Record, &Case)]) -> Vec<String> {
+    let [baseline, candidate] =
+        [baseline, candidate].map(|side| side.iter().map(|(record, case)| Seen { record, case }).collect::<Vec<_>>());
+    why::reasons(&baseline, &candidate, false)
+}
+
 /// Compares the records of two sides, each of at least one process.
 #[must_use]
 pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
@@ -304,7 +313,7 @@ fn commands(candidate: &[Record], driver_changed: bool) -> String {
     let mut words: Vec<&str> = vec![];
     let mut skip = false;
     for word in candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default()) {
-        let file = ["--json", "--baseline-run", "--rounds"];
+        let file = ["--json", "--compare", "--baseline-run", "--rounds"];
         if !skip && !file.iter().any(|option| word == option || word.starts_with(&format!("{option}="))) {
             words.push(word);
         }

@@ -1,8 +1,12 @@
 //! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
 //! a device is reported here.
 
+pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;
+mod shard;
+
+pub(crate) use shard::Shard;
 
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
@@ -261,6 +265,16 @@ impl Plan {
     /// A hash of what is to be measured and how.
     #[must_use]
     pub(crate) fn hash(&self) -> String {
+        self.hashed(|run| format!("{:?}", run.devices))
+    }
+
+    /// A hash of the same on whatever devices.
+    #[must_use]
+    pub(crate) fn options(&self) -> String {
+        self.hashed(|_| String::new())
+    }
+
+    fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
         let group = |group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
@@ -270,7 +284,7 @@ impl Plan {
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(group).collect();
-            format!("{:?} {:?} {}", run.devices, run.sampling, groups.join("; "))
+            format!("{} {:?} {}", devices(run), run.sampling, groups.join("; "))
         };
         let runs: Vec<_> = self.runs.iter().map(run).collect();
         fingerprint(&[runs.join("\n").as_bytes()])
@@ -339,8 +353,11 @@ impl Plan {
 /// Nominal work up to which `verify` takes every kind of input, not only the default.
 const MOST_EXTRA_WORK: u64 = 100_000_000;
 
+/// Nominal work up to which a quick `verify` takes a problem to a software device.
+const MOST_QUICK_WORK: u64 = 100_000_000;
+
 /// The name that stands for the best variant for a device, type and size.
-const AUTO: &str = "auto";
+pub(crate) const AUTO: &str = "auto";
 
 /// The purpose of the cases, which decides the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,6 +384,17 @@ impl PlannedRun {
         }
         run.groups.retain(|group| group.cases() > 0);
         run
+    }
+
+    /// This run without the problems that take a software device long: those are left to GPUs.
+    #[must_use]
+    pub(crate) fn quick(mut self) -> Self {
+        let is_large = |group: &CaseGroup| {
+            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MOST_QUICK_WORK)
+        };
+        self.groups.retain(|group| group.on != DeviceClass::Cpu || !is_large(group));
+        self.groups.iter_mut().filter(|group| is_large(group)).for_each(|group| group.on = DeviceClass::Gpu);
+        self
     }
 
     /// Puts groups, and the variants of each, in a random order.

@@ -2,7 +2,9 @@
 //! the two.
 
 mod case_size;
+pub(crate) mod grid;
 pub(crate) mod marks;
+mod merge;
 mod origin;
 mod processes;
 pub(crate) mod reader;
@@ -19,10 +21,11 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
 use crate::peak::Peak;
-use crate::plan::CaseGroup;
 use crate::plan::method::{CacheState, Clock};
+use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
+pub(crate) use merge::{MergePart, merge};
 pub(crate) use origin::{LONGEST, Origin, is_commit};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +51,13 @@ pub struct Record {
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// A hash of the cases and the sampling that were asked for, of all shards and on whatever devices: records with the same
+    /// one can be merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<String>,
+    /// The shards of these cases that it has; empty where it has all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<Shard>,
     /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases in
     /// one and the rest in another (`--resume`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -505,6 +515,13 @@ pub enum Caveat {
         /// How far the medians of two processes are assumed to lie apart (95 of 100 times), as a ratio less 1.
         apart: f64,
     },
+    /// It was measured while others were, which slowed it down. Readers from before this and the next refuse the record.
+    Disturbed {
+        /// Index of the device.
+        device: usize,
+        /// Time of the canary kernel beside the others, divided by its time alone.
+        ratio: f64,
+    },
 }
 
 impl Caveat {
@@ -514,17 +531,32 @@ impl Caveat {
         let on_host = devices.iter().filter(|device| device.kind.is_host());
         on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
     }
+
+    /// The same of a device whose index is another.
+    fn moved(self, index: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::OneProcess { device, apart } => Self::OneProcess { device: index(device), apart },
+            Self::Disturbed { device, ratio } => Self::Disturbed { device: index(device), ratio },
+        }
+    }
 }
 
 impl std::fmt::Display for Caveat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self::OneProcess { device, apart } = self;
-        let percent = apart * 100.0;
-        write!(
-            f,
-            "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
-             apart; `bench --processes 5` measures it, and `compare` takes all of them"
-        )
+        match self {
+            Self::OneProcess { device, apart } => write!(
+                f,
+                "device {device} shares the host's cores: ± holds within this process, and others may lie {:.0} % apart; \
+                 `bench --processes 5` measures it, and `compare` takes all of them",
+                100.0 * apart
+            ),
+            Self::Disturbed { device, ratio } => write!(
+                f,
+                "device {device} was disturbed by those measured beside it: its canary kernel took {}× the time that it \
+                 takes alone; measure without --parallel",
+                crate::basis::units::ratio(*ratio)
+            ),
+        }
     }
 }
 
@@ -558,6 +590,14 @@ fn is_first(process: &usize) -> bool {
 }
 
 impl Record {
+    /// The name of a device, with its index where others have the same.
+    #[must_use]
+    pub fn device_name(&self, index: usize) -> String {
+        let Some(device) = self.devices.iter().find(|device| device.index == index) else { return String::new() };
+        let alike = self.devices.iter().filter(|other| other.name == device.name).count() > 1;
+        if alike { format!("{} [{index}]", device.name) } else { device.name.clone() }
+    }
+
     /// The processes that measured it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {

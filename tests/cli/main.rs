@@ -10,6 +10,7 @@ mod compare;
 mod exports;
 mod factorisations;
 mod failures;
+mod fleet;
 mod journal;
 mod limits;
 mod listings;

@@ -45,7 +45,7 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
     }
     let plan = Plan { runs: vec![run], guests: vec![] }.only(&args.only)?;
     let best = |record: &Record| if args.tune { tuned::text(record, &guest) } else { String::new() };
-    let mut answer = bench::carry_out(&plan, &measuring, setup, &best)?;
+    let mut answer = bench::carry_out(&plan, (plan.options(), None), &measuring, setup, &best)?;
     wanted.show(&mut answer);
     Ok(answer)
 }
