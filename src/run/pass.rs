@@ -164,7 +164,7 @@ impl<'a> Setting<'a> {
     /// The push-constant block, and where addresses go in it.
     fn push(&self, described: &Described, table: &Table, scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
         let (pass, description) = (self.pass, &described.description);
-        let mut block = vec![0; pass.foreign.push_bytes() as usize];
+        let mut block = vec![0; (pass.foreign.push_bytes() as usize).next_multiple_of(4)];
         let (mut addresses, mut missing) = (vec![], vec![]);
         for member in &pass.foreign.push {
             let start = member.offset as usize;

@@ -69,7 +69,7 @@ FAST = true
 SLOPE = "1/4"
 0 = 32
 [where]
-legal = "BM * K <= 65536"
+legal = "BM * K < 65536"
 [push]
 first = -7
 scale = "1/sqrt(M)"
@@ -160,13 +160,13 @@ fn a_description_becomes_numbers_and_bytes() {
     assert_eq!((d.role, d.tolerance, d.fill.clone()), (Role::Output, Tolerance::Nmse(1e-6), None));
     assert_eq!(shape.bytes(), 32);
     assert_eq!(point.reference, Reference::None);
-    assert_eq!(point.jobs[1], Err("where.legal does not hold: BM * K <= 65536".into()), "128 × 512 is 65536");
+    assert_eq!(point.jobs[1], Err("where.legal does not hold: BM * K < 65536".into()), "128 × 512 is 65536");
 }
 
 #[test]
 fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_them() {
     let folder = folder();
-    let text = RIGHT.replace("<= 65536", "<= 65536 + 1").replace("M = \"512..1024\"", "M = 1024");
+    let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
     let run = resolved(folder.path(), &text).expect("it is right");
     let job = run.points[1].jobs[1].as_ref().expect("it is legal");
     let pass = &job.passes[0];
@@ -183,6 +183,8 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
         &2u32.to_le_bytes(),
         &(1u64 << 40).to_le_bytes(),
         &half::f16::from_f32(0.5).to_le_bytes(),
+        // Vulkan takes multiples of four bytes.
+        &[0; 2],
     ]
     .concat();
     assert_eq!(pass.push, push);
