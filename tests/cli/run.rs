@@ -126,7 +126,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     assert!(stdout(&output).contains("faster"), "{}", stdout(&output));
     let specs = ["--config=double.toml", "--ab", "--spec=WORK=1,600", "--size=N=100000"];
     let output = expect_exit(&mut command(path, &specs), 1);
-    assert!(stdout(&output).contains("slower"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("SLOWER"), "{}", stdout(&output));
     let tune = ["--config=double.toml", "--tune", "--spec=WORK=1,300,600", "--where=WORK < 500", "--size=N=100000"];
     let output = expect_exit(&mut command(path, &tune), 0);
     let text = stdout(&output);
