@@ -1,5 +1,5 @@
-//! How long a case takes, by rule of thumb: for what a run lists before it starts, and for what it says is left. Right within
-//! a factor of three for the published records; what was measured so far corrects it.
+//! How long a case takes, by rule of thumb: for what a run lists before it starts, and for what it says is left. Its
+//! figures are rough, those of the phases of published records; what was measured so far corrects it.
 
 use super::{CaseGroup, Sampling};
 use crate::basis::units::{Nanos, Work};
