@@ -1,86 +1,72 @@
-// Solves for the block of v at `first`: takes from it what the block before it contributes, then substitutes. One sub-group
-// solves for as many positions as it has lanes, by shuffles; between two such steps all sub-groups bring the rest of the
-// block up to date.
-// Mapping: one work-group.
+// Solves for the block of v at `first`: takes from it what the block before it contributes, then solves for 32 positions at a time
+// by the inverse of their diagonal block, and takes what they contribute from the rest of the block. An inverse alone would lose
+// digits with the condition of its block: what its solution leaves of v is solved for once more. All factors are in registers
+// before the first of them is waited for.
+// Mapping: one work-group; an octet of lanes has every 32nd row, and a lane of it every 8th column.
 #version 460
 #pragma dtypes f32
 #include "lu-solve.glsl"
 
-const uint PITCH = SUBGROUP + 1;                              // of a row of `corner`: columns lie in different banks
-const uint ROWS = (NB + SUBGROUPS - 1) / SUBGROUPS;           // of a block for each sub-group
-const uint COLUMNS = NB / SUBGROUP;                           // of a block for each lane
-const uint STAGED = (NB * SUBGROUP + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;  // of `corner` for each invocation
+const uint PARTS = NB / INNER;
+const uint OWN = INNER / OCTET;  // columns of a lane in a diagonal block
 
-shared float rest[NB];            // what is left of v, then the solution
-shared float corner[NB * PITCH];  // the diagonal blocks of SUBGROUP columns, one below the other
+shared float rest[NB];      // what is left of v
+shared float residual[NB];  // what a first solution leaves of it
+shared float solved[NB];
 
-// The solution in the positions of a sub-group's lanes, from what is left of v there.
-float substituted(uint base, uint lane, float left) {
-    Divisor by = divisor(SIDE == 0 ? 1.0 : corner[(base + lane) * PITCH + lane]);
-    for (uint eight = 0; eight < SUBGROUP; eight += 8) {
-        [[unroll]] for (uint k = 0; k < 8; ++k) {
-            uint column = eight + k;
-            if (column >= SUBGROUP) continue;
-            float loaded = corner[(base + lane) * PITCH + column];
-            left -= (lane > column ? loaded : 0.0) * subgroupShuffle(SIDE == 0 ? left : quotient(left, by), column);
-        }
-    }
-    return SIDE == 0 ? left : quotient(left, by);
-}
+// An octet's row of a diagonal block, whose elements begin at `from`, times 32 values of the block.
+#define TIMES(elements, from, values)                                                               \
+    octet_sum(elements[(from)] * values[b * INNER + part] + elements[(from) + 1] * values[b * INNER + OCTET + part] + \
+              elements[(from) + 2] * values[b * INNER + 2 * OCTET + part] + elements[(from) + 3] * values[b * INNER + 3 * OCTET + part])
 
 void main() {
-    uint own = place() / SUBGROUP, lane = place() % SUBGROUP;
-    // All loads are on their way before the first is waited for.
-    float staged[STAGED];
-    [[unroll]] for (uint j = 0; j < STAGED; ++j) {
-        uint i = j * gl_WorkGroupSize.x + place(), row = i / SUBGROUP;
-        staged[j] = factor(first + row, first + row / SUBGROUP * SUBGROUP + i % SUBGROUP);
-    }
-    float sums[ROWS];
-    [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] = 0.0;
-    if (first > 0) {
-        float factors[ROWS * COLUMNS], solved[COLUMNS];
-        [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-            uint column = first - NB + c * SUBGROUP + lane;
-            solved[c] = value(column);
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) factors[c * ROWS + r] = factor(first + own + r * SUBGROUPS, column);
-        }
-        [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] += factors[c * ROWS + r] * solved[c];
-        }
-    }
-    [[unroll]] for (uint j = 0; j < STAGED; ++j) {
-        uint i = j * gl_WorkGroupSize.x + place(), row = i / SUBGROUP;
-        float diagonal = i % SUBGROUP == row % SUBGROUP ? 1.0 : 0.0;
-        if (row < NB) corner[row * PITCH + i % SUBGROUP] = first + row < n ? staged[j] : diagonal;
-    }
-    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-        uint row = own + r * SUBGROUPS;
-        float sum = subgroup_sum(sums[r]);
-        if (lane == 0 && row < NB) rest[row] = value(first + row) - sum;
-    }
-    barrier();
-    for (uint base = 0; base < NB; base += SUBGROUP) {
-        float factors[ROWS];
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            uint row = base + SUBGROUP + own + r * SUBGROUPS;
-            factors[r] = factor(first + row, first + base + lane);
-        }
-        if (own == 0) {
-            uint position = first + base + lane;
-            float solved = substituted(base, lane, rest[base + lane]);
-            rest[base + lane] = solved;
-            if (position < n) {
-                v.at[at(position)] = solved;
-                if (SIDE != 0) check_pivot(status, corner[(base + lane) * PITCH + lane], at(position));
+    uint row = place() / OCTET, part = place() % OCTET;
+    // Constant bounds: one that depends on another loop's variable would put the arrays into memory.
+    float inverse[PARTS * OWN], below[PARTS * PARTS * OWN];
+    [[unroll]] for (uint b = 0; b < PARTS; ++b) {
+        uint blocks = (n - 1) / INNER + 1, from = (SIDE * blocks + min(first / INNER + b, blocks - 1)) * INNER * INNER;
+        [[unroll]] for (uint c = 0; c < OWN; ++c) {
+            uint column = c * OCTET + part;
+            inverse[b * OWN + c] = inverses.at[from + row * INNER + column];
+            [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+                if (i >= b) below[(b * PARTS + i) * OWN + c] = factor(first + i * INNER + row, first + b * INNER + column);
             }
         }
+    }
+    float sums[PARTS];
+    [[unroll]] for (uint i = 0; i < PARTS; ++i) sums[i] = 0.0;
+    if (first > 0) {
+        float factors[PARTS * SHARE], known[SHARE];
+        [[unroll]] for (uint c = 0; c < SHARE; ++c) {
+            uint column = first - NB + c * OCTET + part;
+            known[c] = value(column);
+            [[unroll]] for (uint i = 0; i < PARTS; ++i) factors[c * PARTS + i] = factor(first + i * INNER + row, column);
+        }
+        [[unroll]] for (uint c = 0; c < SHARE; ++c) {
+            [[unroll]] for (uint i = 0; i < PARTS; ++i) sums[i] += factors[c * PARTS + i] * known[c];
+        }
+    }
+    [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+        float sum = octet_sum(sums[i]);
+        if (part == 0) rest[i * INNER + row] = value(first + i * INNER + row) - sum;
+    }
+    barrier();
+    [[unroll]] for (uint b = 0; b < PARTS; ++b) {
+        float first_sum = TIMES(inverse, b * OWN, rest);
+        if (part == 0) solved[b * INNER + row] = first_sum;
         barrier();
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            uint row = base + SUBGROUP + own + r * SUBGROUPS;
-            float sum = subgroup_sum(factors[r] * rest[base + lane]);
-            if (lane == 0 && row < NB) rest[row] -= sum;
+        float kept = TIMES(below, (b * PARTS + b) * OWN, solved);
+        if (part == 0) residual[b * INNER + row] = rest[b * INNER + row] - kept;
+        barrier();
+        float correction = TIMES(inverse, b * OWN, residual);
+        if (part == 0) solved[b * INNER + row] += correction;
+        barrier();
+        [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+            if (i <= b) continue;
+            float taken = TIMES(below, (b * PARTS + i) * OWN, solved);
+            if (part == 0) rest[i * INNER + row] -= taken;
         }
         barrier();
     }
+    if (place() < NB && first + place() < n) v.at[at(first + place())] = solved[place()];
 }

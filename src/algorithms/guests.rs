@@ -22,6 +22,12 @@ pub(super) fn find(name: &str) -> Option<&'static Algorithm> {
     guests.iter().copied().find(|guest| guest.name == name)
 }
 
+/// Whether `algorithm` is one.
+#[must_use]
+pub(crate) fn is(algorithm: &Algorithm) -> bool {
+    find(algorithm.name).is_some_and(|guest| std::ptr::eq(guest, algorithm))
+}
+
 /// Whether this process has any.
 #[must_use]
 pub(crate) fn any() -> bool {

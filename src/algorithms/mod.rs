@@ -443,6 +443,16 @@ impl Check {
     pub fn passes(&self) -> bool {
         self.residual <= self.tolerance
     }
+
+    /// Rejects an answer whose `metric` is more than was promised, or is no number.
+    pub fn hold(&mut self, (metric, most): (&str, f64)) {
+        let found = self.metrics.iter().find(|found| found.name == metric).and_then(|found| found.value);
+        if self.passes() && found.is_none_or(|found| found > most) {
+            let found = found.map_or_else(|| "not there or not finite".into(), |found| found.to_string());
+            self.residual = f64::INFINITY;
+            self.worst = format!("the {metric} is {found}, more than the {most} that the variant promises");
+        }
+    }
 }
 
 /// How an answer was checked.

@@ -10,9 +10,11 @@ use crate::commands::cli::{BenchArgs, TableForm};
 use crate::device::capability::DeviceKind;
 use crate::measure::runner::Timing;
 use crate::measure::session::{Isolation, Job, LimitPolicy, MeasuredPlan, Setup};
-use crate::plan::Plan;
+use crate::plan::{Plan, Shard};
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
+use crate::report::bench::View;
+use crate::report::long::Column;
 use crate::report::noise::Noise;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
@@ -26,16 +28,44 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         super::child::attach_to_parent();
     }
     // Everything that can be wrong with the command is found before a device is opened.
-    let plan = Plan::new(&args.selection, args.config.as_deref())?;
-    let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
+    let mut plan = Plan::new(&args.selection, args.config.as_deref())?;
+    super::run::add_tables(&mut plan, args)?;
+    let plan = if args.with_host() { plan.with_host()? } else { plan };
+    let shard: Option<Shard> =
+        args.shard.as_deref().map(str::parse).transpose().map_err(|e| Error::Usage(format!("--shard: {e}")))?;
+    let options = plan.options();
+    let plan = match shard {
+        Some(shard) => plan.part(shard)?,
+        None => plan,
+    };
+    let plan = plan.only(&args.only)?;
+    if args.dry_run {
+        return super::dry_run::run(&plan, args, setup);
+    }
     if args.explain {
         return super::explain::run(&plan, args.json.as_deref(), setup);
     }
+    if args.parallel {
+        return super::parallel::run(args, &plan, setup);
+    }
+    carry_out(&plan, (options, shard), args, setup, &|_| String::new())
+}
+
+/// Measures a plan, of these options and a part of it where it is one, as the options of `bench` say; `more` is said of the
+/// record behind its tables.
+pub(super) fn carry_out(
+    plan: &Plan,
+    (options, shard): (String, Option<Shard>),
+    args: &BenchArgs,
+    setup: &Setup,
+    more: &dyn Fn(&Record) -> String,
+) -> Result<Answer, Error> {
     let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
     let origin = super::origin::here(args.label.as_deref())?;
     let mut notes = String::new();
+    let view = view(args, &mut notes)?;
     let request = Request::new(args, &mut notes)?;
     let target = path.map(|path| JSON.open(path)).transpose()?;
     let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
@@ -46,8 +76,11 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
     let limits = if args.no_peak || args.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let job = Job::new(Timing::Sample, limits, &tuned, command_line()).from(origin).in_processes(processes);
-    let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
+    let job = Job::new(Timing::Sample, limits, &tuned, command_line())
+        .from(origin)
+        .of(options, shard)
+        .in_processes(processes);
+    let (measured, journal) = measure_keeping(plan, setup, &job, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
@@ -59,7 +92,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     // The record is written before anything else can go wrong.
     let output = match args.noise {
         Some(_) => report::noise::text(&Noise::of(&record)),
-        None => tables(&shown, &plan, args.table),
+        None => format!("{}{}", tables(&shown, plan, args.table_form(), &view), more(&shown)),
     };
     let mut answer = Answer::new(output, notes, exit);
     let delivery = answer.deliver_json(target, &record);
@@ -69,16 +102,16 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         (None, _) => {}
     }
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&shown, &plan, &tuned));
+        answer.kept(failures.keep(&shown, plan, &tuned));
     }
     if let Some(request) = request {
-        match request.judge(record, &plan, args, setup) {
+        match request.judge(record, plan, args, setup) {
             Ok(judged) => {
                 answer.exit = worse(answer.exit, judged.exit);
                 // Standard output is for the record alone when that goes there.
                 let alone = delivery == Delivery::InPlaceOfOutput;
                 let text = if alone { &mut answer.notes } else { &mut answer.output };
-                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.baseline_run), judged.text);
+                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.compare), judged.text);
             }
             Err(error) => {
                 answer.exit = worse(answer.exit, error.exit());
@@ -87,6 +120,13 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         }
     }
     Ok(answer)
+}
+
+/// How the record is shown: what is wrong with the options is found before anything is measured.
+pub(super) fn view(args: &BenchArgs, notes: &mut String) -> Result<View, Error> {
+    let columns = Column::chosen(&args.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
+    let reference = args.reference.as_deref().map(|path| super::reference::read(path, notes)).transpose()?;
+    Ok(View { width: report::table::width(), reference, columns })
 }
 
 /// The number of processes that are to measure each case.
@@ -109,17 +149,17 @@ fn processes(args: &BenchArgs, setup: &Setup) -> Result<usize, Error> {
 }
 
 /// The tables of a record.
-fn tables(record: &Record, plan: &Plan, form: TableForm) -> String {
+pub(super) fn tables(record: &Record, plan: &Plan, form: TableForm, view: &View) -> String {
     let mut table = match form {
-        TableForm::Compact => report::bench::compact(record),
-        TableForm::Long => report::bench::long(record),
-        TableForm::Both => format!("{}\n{}", report::bench::compact(record), report::bench::long(record)),
+        TableForm::Compact => report::bench::compact(record, view),
+        TableForm::Long => report::bench::long(record, view),
+        TableForm::Both => format!("{}\n{}", report::bench::compact(record, view), report::bench::long(record, view)),
     };
     if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
-        table = format!("{table}\n{}", report::side_by_side::text(record));
+        table = format!("{table}\n{}", report::side_by_side::text(record, view.width));
     }
     for run in plan.runs.iter().filter(|run| !run.published.is_empty()) {
-        table = format!("{table}\n{}", report::published::text(record, run));
+        table = format!("{table}\n{}", report::published::text(record, run, view.width));
     }
     table
 }

@@ -1,7 +1,8 @@
 //! The command line. The comments below are its help.
 
 use crate::plan::options::Selection;
-use clap::{Parser, Subcommand, ValueEnum};
+use crate::run::options::Fields;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
         gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
         gpukern verify                                       is every kernel right on this device?\n  \
         gpukern compare before.json after.json               what got slower, and is that noise?\n  \
-        gpukern bench matmul --baseline-run before.json      measure until that is known\n  \
+        gpukern bench matmul --compare before.json           measure until that is known\n  \
         gpukern ab matmul --a local --b tiled -s 512         two variants in turns, one verdict\n  \
         gpukern export run.json --to markdown                a record for a pull-request comment\n  \
         gpukern report run.json -o report.html               charts, in one page without a network\n  \
@@ -33,30 +34,68 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
+    /// What a command that uses Vulkan loads, keeps and waits for.
+    #[command(flatten)]
+    pub vulkan: VulkanOptions,
+
+    /// No progress on standard error: errors alone, and what to know of the results.
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Say of every case what came of it, as it ends.
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+}
+
+/// The commands whose help has the options of Vulkan: the others never load it.
+const USE_VULKAN: [&str; 7] = ["devices", "bench", "run", "peak", "tune", "verify", "ab"];
+
+impl Cli {
+    /// The parsed command line; what is wrong with it, and its help, end the process.
+    #[must_use]
+    pub fn from_command_line() -> Self {
+        let matches = Self::documented().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The command line with the options of Vulkan in the help of the commands that use it. Everywhere else they are hidden.
+    #[must_use]
+    pub(crate) fn documented() -> clap::Command {
+        let options = VulkanOptions::command_for_update();
+        let shown: Vec<_> = options.get_arguments().map(|arg| arg.clone().hide(false).global(false)).collect();
+        USE_VULKAN.into_iter().fold(Self::command(), |command, name| {
+            command.mut_subcommand(name, |own| own.next_help_heading("Vulkan").args(shown.clone()))
+        })
+    }
+}
+
+/// How Vulkan is loaded, watched and waited for.
+#[derive(Debug, Parser)]
+pub struct VulkanOptions {
     /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, hide = true, env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub validation: bool,
 
     /// Load Vulkan from this library in place of the system's loader.
-    #[arg(long, global = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
+    #[arg(long, global = true, hide = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
     pub loader: Option<PathBuf>,
 
     /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
-    #[arg(long, global = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
+    #[arg(long, global = true, hide = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
     pub cache_dir: Option<PathBuf>,
 
     /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
     /// then ten times that.
-    #[arg(long, global = true, value_name = "TIME", default_value = "30s")]
+    #[arg(long, global = true, hide = true, value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
     /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
-    #[arg(long, global = true, value_name = "TIME", default_value = "60s")]
+    #[arg(long, global = true, hide = true, value_name = "TIME", default_value = "60s")]
     pub max_run: String,
 
     /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
     /// waited for.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide = true)]
     pub in_process: bool,
 }
 
@@ -69,12 +108,13 @@ pub enum Command {
     /// List algorithms and variants: what each one shows, what it needs, where it comes from.
     List(ListArgs),
     /// Measure variants of algorithms; every answer is verified before it is timed.
-    #[command(after_help = "With --baseline-run the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
+    #[command(after_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
         undecided) unless measuring itself went wrong.\n\n\
         Examples:\n  \
         gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
-        gpukern bench matmul -s 512 -t f32,f16 --baseline-run run.json --budget 60s\n  \
-        gpukern bench lu --baseline-run old-1.json --baseline-run old-2.json --baseline-run old-3.json")]
+        gpukern bench matmul -s 512 -t f32,f16 --compare run.json --budget 60s\n  \
+        gpukern bench lu --compare old-1.json --compare old-2.json --compare old-3.json\n  \
+        gpukern bench matmul -t f32 --reference results/reference-h100.csv")]
     Bench(Box<BenchArgs>),
     /// Measure the limits of a device: arithmetic, bandwidths, launches. `bench` holds its cases against them.
     #[command(
@@ -115,10 +155,42 @@ pub enum Command {
         gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
     )]
     Ab(Box<AbArgs>),
+    /// Measure kernels of yours as `bench` measures ours: verified, with warm clocks, held against the limits. See docs/run.md.
+    #[command(after_help = "Exit codes: those of `bench`; of `ab` with --ab.\n\n\
+        Examples:\n  \
+        gpukern run k.comp                                   what is missing to run it\n  \
+        gpukern run k.comp --init > k.toml                   a description to be completed\n  \
+        gpukern run --config k.toml                          verified and timed\n  \
+        gpukern run --config k.toml --against tiled,auto     beside built-in variants\n  \
+        gpukern run --config k.toml --tune                   the best of the lists in [spec]\n  \
+        gpukern run old.comp new.comp --config k.toml --ab   which of two is faster\n  \
+        gpukern run --config k.toml --watch                  a line each time that it is saved")]
+    Run(Box<RunArgs>),
     /// Write a record in a format that dashboards and tools read.
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Join records of shards, or of several devices, in one.
+    #[command(
+        after_help = "Refused with the reason: other versions, options, commits or methods, and cases that are there twice. \
+        Shards of alike devices on several hosts become one device.\n\n\
+        Examples:\n  \
+        gpukern bench matmul --shard 1/2 --json 1.json   on one machine\n  \
+        gpukern bench matmul --shard 2/2 --json 2.json   on another\n  \
+        gpukern merge 1.json 2.json -o matmul.json"
+    )]
+    Merge(MergeArgs),
+    /// How times changed over a folder of records: a trend for each case, where it stepped, what else changed there.
+    #[command(
+        after_help = "The folder is the whole store: records in it and below it, however they are named, merged by copying. \
+        Steps are found by ranks, so a disturbed run is none, with at most 1 % false cases. See docs/fleet/README.md.\n\n\
+        Examples:\n  \
+        gpukern history runs                                  trends and steps\n  \
+        gpukern history runs -o history.html                  the same with a chart for each case\n  \
+        gpukern history runs --order committed --apart driver a series for each driver, by the date of commits\n  \
+        gpukern history runs --to otava -o otava              for Apache Otava"
+    )]
+    History(HistoryArgs),
     /// Print the completion script of a shell.
     #[command(after_help = "Examples:\n  \
         gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
@@ -150,8 +222,12 @@ pub struct DevicesArgs {
 /// Options of `list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Only this algorithm.
+    /// Only this algorithm, with everything about its variants.
     pub algorithm: Option<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `completions`.
@@ -185,6 +261,15 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Measure one of so many parts of the cases, about equal in time, the same for everybody; `merge` joins the records.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+
+    /// Measure all devices at once, each in a process of its own, and say when they disturb each other. Without shares of
+    /// limits.
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "explain", "keep_failures"])]
+    pub parallel: bool,
+
     /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
     /// options again, with this one in place of --json. What is there is not measured again.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
@@ -199,14 +284,28 @@ pub struct BenchArgs {
     #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env_values = true)]
     pub label: Option<String>,
 
-    /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
-    /// `--device host` measures that alone, without Vulkan.
-    #[arg(long, value_name = "WHAT")]
-    pub baseline: Option<BaselineChoice>,
+    /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it. `--device host`
+    /// measures that alone, without Vulkan.
+    #[arg(long)]
+    pub host: bool,
+
+    /// The name that `--host` had: `--baseline host`.
+    #[arg(long, hide = true, value_parser = host_alone)]
+    pub baseline: Option<()>,
+
+    /// Show figures of others beside the measured ones, and how many times as fast each case is as they are: a record, or a
+    /// CSV file with the columns algorithm, dtype, size, time, source and, where they matter, layout, goal
+    /// and input.
+    #[arg(long, value_name = "FILE")]
+    pub reference: Option<PathBuf>,
+
+    /// List the cases with an estimate of the time that they take, in place of measuring them.
+    #[arg(long, conflicts_with_all = ["json", "resume", "explain", "compare", "reference", "keep_failures"])]
+    pub dry_run: bool,
 
     /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases; with
     /// `--json` these, in place of a record.
-    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.
@@ -222,21 +321,26 @@ pub struct BenchArgs {
     #[arg(long)]
     pub no_tuned: bool,
 
-    /// The table: sizes by variants as in the posts, a line for each case, or both.
-    #[arg(long, value_name = "FORM", default_value = "both")]
-    pub table: TableForm,
+    /// The table: sizes by variants as in the posts, a line for each case, or both [default: compact].
+    #[arg(long, value_name = "FORM")]
+    pub table: Option<TableForm>,
+
+    /// The columns of the long table beside size and variant, which this option asks for, or `all` [default: those that
+    /// fit]: median, interval, min, rate, bandwidth, limit, samples, residual, allowed, host, reference, marks.
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub columns: Vec<String>,
 
     /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
     /// record where the baseline has several.
-    #[arg(long, value_name = "RUN.json")]
-    pub baseline_run: Vec<PathBuf>,
+    #[arg(long, alias = "baseline-run", value_name = "BASELINE.json")]
+    pub compare: Vec<PathBuf>,
 
     /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
-    #[arg(long, value_name = "TIME", requires = "baseline_run")]
+    #[arg(long, value_name = "TIME", requires = "compare")]
     pub budget: Option<String>,
 
     /// Keep the records of further rounds in this folder, as round-2.json and so on; it must be empty or new.
-    #[arg(long, value_name = "DIR", requires = "baseline_run")]
+    #[arg(long, value_name = "DIR", requires = "compare")]
     pub rounds: Option<PathBuf>,
 
     /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
@@ -247,8 +351,132 @@ pub struct BenchArgs {
     /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
     /// [default: 8 processes].
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["baseline_run", "processes"])]
+    #[arg(conflicts_with_all = ["compare", "processes"])]
     pub noise: Option<u32>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Only the case with this id: how further rounds name theirs.
+    #[arg(long, value_name = "ID", hide = true)]
+    pub only: Vec<String>,
+
+    /// End when standard input does: how a process of several ends with the one that started it.
+    #[arg(long, hide = true)]
+    pub attached: bool,
+
+    /// The command line of `run`, where the cases are of kernels of the user's.
+    #[arg(skip)]
+    pub run: Option<Vec<OsString>>,
+}
+
+/// Options of `run`.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub struct RunArgs {
+    /// Kernels that solve the same problem: .comp or .glsl, .spv, .wgsl, .slang, .hlsl [default: those of --config].
+    pub kernel: Vec<PathBuf>,
+
+    /// What they take and compute: a TOML file; options given here win over its fields. See docs/run.md.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// What they take and compute, field by field.
+    #[command(flatten)]
+    pub(crate) fields: Fields,
+
+    /// Print a description of the kernel, as far as it can be known from it, to be completed.
+    #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
+    pub init: bool,
+
+    /// Variants of the built-in algorithm that is the reference, beside them in the same turns; `auto` for the best by the
+    /// model.
+    #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
+    pub against: Vec<String>,
+
+    /// Time every choice of the lists in [spec] that [where] lets pass, and say which is best.
+    #[arg(long, conflicts_with_all = ["ab", "watch"])]
+    pub tune: bool,
+
+    /// Which of two is faster? Two kernels, or two choices of [spec], in turns, and one verdict.
+    #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume"])]
+    pub ab: bool,
+
+    /// Measure again whenever a source, what it includes or the description changes: a line each time.
+    #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save"])]
+    pub watch: bool,
+
+    /// Show elements of a buffer: D, or D[0:4,0:4].
+    #[arg(long, value_name = "BUFFER")]
+    pub print: Vec<String>,
+
+    /// Write a buffer as .npy: D=out.npy.
+    #[arg(long, value_name = "BUFFER=FILE")]
+    pub save: Vec<String>,
+
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
+    pub device: Vec<String>,
+
+    /// Seed of the input data [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
+    #[arg(long, value_name = "PERCENT")]
+    pub precision: Option<String>,
+
+    /// Stop sampling a case after this time, even if less precise [default: 2s].
+    #[arg(long, value_name = "TIME")]
+    pub max_time: Option<String>,
+
+    /// What times a sample: `device` or `host` [default: device].
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<String>,
+
+    /// Caches before each run: `hot` or `cold` [default: hot].
+    #[arg(long, value_name = "STATE")]
+    pub cache: Option<String>,
+
+    /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// Complete the record of a run that was interrupted or killed.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub resume: Option<PathBuf>,
+
+    /// Do not hold cases against the limits of the device.
+    #[arg(long)]
+    pub no_peak: bool,
+
+    /// The table: sizes by kernels, a line for each case, or both [default: long].
+    #[arg(long, value_name = "FORM")]
+    pub table: Option<TableForm>,
+
+    /// The columns of the long table, as `bench` has them.
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub columns: Vec<String>,
+
+    /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends.
+    #[arg(long, alias = "baseline-run", value_name = "BASELINE.json")]
+    pub compare: Vec<PathBuf>,
+
+    /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
+    #[arg(long, value_name = "TIME", requires = "compare")]
+    pub budget: Option<String>,
+
+    /// Keep the records of further rounds in this folder; it must be empty or new.
+    #[arg(long, value_name = "DIR", requires = "compare")]
+    pub rounds: Option<PathBuf>,
 
     /// How they are compared.
     #[command(flatten)]
@@ -263,24 +491,97 @@ pub struct BenchArgs {
     pub attached: bool,
 }
 
+impl RunArgs {
+    /// The options of `bench` that say how the same is measured.
+    #[must_use]
+    pub fn measuring(&self, run: Vec<OsString>) -> BenchArgs {
+        let text = Option::<String>::clone;
+        BenchArgs {
+            selection: Selection {
+                device: self.device.clone(),
+                seed: self.seed,
+                precision: text(&self.precision),
+                max_time: text(&self.max_time),
+                clock: text(&self.clock),
+                cache: text(&self.cache),
+                ..Selection::default()
+            },
+            config: self.config.clone(),
+            json: self.json.clone(),
+            resume: self.resume.clone(),
+            keep_failures: None,
+            host: false,
+            baseline: None,
+            reference: None,
+            dry_run: false,
+            explain: false,
+            no_peak: self.no_peak,
+            tuned: None,
+            no_tuned: true,
+            // A kernel of one's own has a line for what is asked of it: its rate, its error.
+            table: self.table.or(Some(TableForm::Long)),
+            columns: self.columns.clone(),
+            compare: self.compare.clone(),
+            budget: self.budget.clone(),
+            rounds: self.rounds.clone(),
+            noise: None,
+            processes: None,
+            label: None,
+            shard: None,
+            parallel: false,
+            judging: self.judging.clone(),
+            only: self.only.clone(),
+            attached: self.attached,
+            run: Some(run),
+        }
+    }
+}
+
 impl BenchArgs {
     /// The options of another process that is to measure the same: what to measure, with which tiles.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut arguments: Vec<_> = self.selection.arguments().into_iter().map(OsString::from).collect();
+        if let Some(run) = &self.run {
+            return run.clone();
+        }
+        self.arguments_for(&self.selection)
+    }
+
+    /// The same on one device.
+    #[must_use]
+    pub fn arguments_on(&self, device: usize) -> Vec<OsString> {
+        self.arguments_for(&Selection { device: vec![device.to_string()], ..self.selection.clone() })
+    }
+
+    fn arguments_for(&self, selection: &Selection) -> Vec<OsString> {
+        let mut arguments: Vec<_> = selection.arguments().into_iter().map(OsString::from).collect();
         arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
         arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
         arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
+        arguments.extend(self.shard.iter().map(|shard| format!("--shard={shard}").into()));
         arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
         arguments
+    }
+
+    /// Whether the host's cores run the cases too.
+    #[must_use]
+    pub fn with_host(&self) -> bool {
+        self.host || self.baseline.is_some()
+    }
+
+    /// The form of the table: whoever names columns wants the one that has them.
+    #[must_use]
+    pub fn table_form(&self) -> TableForm {
+        let usual = if self.columns.is_empty() { TableForm::Compact } else { TableForm::Long };
+        self.table.unwrap_or(usual)
     }
 
     /// The files that it reads, by the options that name them.
     #[must_use]
     pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
-        let named = [("--config", &self.config), ("--tuned", &self.tuned)];
+        let named = [("--config", &self.config), ("--tuned", &self.tuned), ("--reference", &self.reference)];
         let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
-        named.chain(self.baseline_run.iter().map(|path| ("--baseline-run", path.as_path()))).collect()
+        named.chain(self.compare.iter().map(|path| ("--compare", path.as_path()))).collect()
     }
 }
 
@@ -308,11 +609,14 @@ pub struct Judging {
     pub force: bool,
 }
 
-/// What variants are compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BaselineChoice {
-    /// The host's cores: faer for matrices, parallel loops for vectors.
-    Host,
+/// The only value that `--baseline` had.
+fn host_alone(text: &str) -> Result<(), String> {
+    match text {
+        "host" => Ok(()),
+        _ => Err("`--host` measures the host's cores too, `--compare FILE` compares with a record, and \
+                  `--reference FILE` shows figures of others"
+            .into()),
+    }
 }
 
 /// How results are shown.
@@ -452,6 +756,14 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub seed: Option<u64>,
 
+    /// Leave out the largest sizes where none are given: two minutes at most on two cores. This is the default.
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+
+    /// Every size, which takes a software device many minutes.
+    #[arg(long)]
+    pub full: bool,
+
     /// Known failures: a TOML file of `[[known]]` tables with `case`, an id or a pattern with `*`, a `reason` and, where
     /// it matters, a `status` (rejected, failed, crashed or timed-out). New failures and known ones that pass are errors.
     #[arg(long, value_name = "FILE")]
@@ -499,6 +811,48 @@ pub struct ReportArgs {
     pub svg: Option<PathBuf>,
 }
 
+/// Options of `merge`.
+#[derive(Debug, clap::Args)]
+pub struct MergeArgs {
+    /// Records that `bench --json` wrote.
+    #[arg(required = true, value_name = "RUN.json")]
+    pub run: Vec<PathBuf>,
+
+    /// Write the joined record to this file [default: standard output].
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `history`.
+#[derive(Debug, clap::Args)]
+pub struct HistoryArgs {
+    /// The folder, such as runs with records in runs/DEVICE/DRIVER/.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+
+    /// Order of the runs: `started`, `committed` (the date of their commits), or a file with a commit a line, the oldest
+    /// first.
+    #[arg(long, value_name = "ORDER|FILE", default_value = "started")]
+    pub order: String,
+
+    /// Keep series apart by these beside the device: driver, host, branch, label.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',')]
+    pub apart: Vec<String>,
+
+    /// The smallest step that is told [default: 1%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// Write a page with a chart for each case to this file, or to standard output (`-`) in place of the table; with --to,
+    /// files to this folder.
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+
+    /// Write for another tool: otava (a CSV file for each case and otava.yaml).
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<String>,
+}
+
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
         let VerifyArgs { algorithm, variant, size, dtype, layout, input, solve, device, subgroup_size, seed, .. } =
@@ -541,9 +895,22 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Print the comparison in this form.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub to: ComparisonForm,
+
     /// The same as junit XML, for CI systems that show tests: slower cases fail, undecided ones are skipped.
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
+}
+
+/// How a comparison is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ComparisonForm {
+    /// A table for a terminal.
+    Text,
+    /// GitHub-flavoured Markdown, for a comment on a pull request.
+    Markdown,
 }
 
 /// Options of `ab`.
@@ -659,6 +1026,40 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::documented().debug_assert();
+    }
+
+    #[test]
+    fn options_of_vulkan_are_in_the_help_of_the_commands_that_use_it() {
+        let mut command = Cli::documented();
+        command.build();
+        for own in command.get_subcommands_mut().filter(|own| own.get_name() != "worker") {
+            let (name, help) = (own.get_name().to_string(), own.render_long_help().to_string());
+            assert_eq!(help.contains("--validation"), USE_VULKAN.contains(&name.as_str()), "{name}: {help}");
+            assert!(name == "help" || help.contains("--quiet"), "{name}: {help}");
+        }
+        let parsed =
+            |line: &[&str]| Cli::from_arg_matches(&Cli::documented().get_matches_from(line)).expect("it parses").vulkan;
+        let before = parsed(&["gpukern", "--validation", "--timeout", "5s", "list"]);
+        assert!(before.validation && before.timeout == "5s" && !before.in_process);
+        let behind = parsed(&["gpukern", "--max-run=2s", "bench", "lu", "--timeout=9s", "--in-process"]);
+        assert_eq!((&*behind.timeout, &*behind.max_run, behind.in_process), ("9s", "2s", true));
+    }
+
+    #[test]
+    fn names_that_options_had_still_stand_for_them() {
+        let bench = |line: &[&str]| {
+            let matches = Cli::documented().try_get_matches_from([&["gpukern", "bench", "lu"], line].concat());
+            matches.and_then(|matches| Cli::from_arg_matches(&matches)).map(|cli| match cli.command {
+                Command::Bench(args) => args,
+                other => panic!("{other:?}"),
+            })
+        };
+        let old = bench(&["--baseline", "host", "--baseline-run", "a.json"]).expect("it parses");
+        let new = bench(&["--host", "--compare", "a.json"]).expect("it parses");
+        assert!(old.with_host() && new.with_host());
+        assert_eq!(old.compare, new.compare);
+        let error = bench(&["--baseline", "a.json"]).expect_err("the host alone").to_string();
+        assert!(error.contains("--compare FILE"), "{error}");
     }
 }

@@ -15,8 +15,10 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Candidates that are shown: those that should be the fastest, and the best of every variant.
+/// Candidates that are shown: those that should be the fastest, and the best of every variant that is not hopeless.
 const SHOWN: usize = 12;
+/// Ratio of predicted times from which a variant is.
+const HOPELESS: f64 = 4.0;
 
 /// Times the candidates of `auto` for every problem of a plan.
 pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
@@ -37,6 +39,9 @@ pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Ans
             progress.device(device);
             let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupted)?;
             for group in groups {
+                if interrupted.load(Ordering::Relaxed) {
+                    break;
+                }
                 let candidates = shown(group, device);
                 match executor.explain(group, &candidates, &run.sampling) {
                     Ok(times) => {
@@ -63,8 +68,10 @@ pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Ans
 /// The candidates to time, what should be fastest first.
 fn shown(group: &CaseGroup, device: &DeviceInfo) -> Vec<Candidate> {
     let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.spec, device));
-    let first_of_variant =
-        |index: usize, own: &Candidate| !candidates[..index].iter().any(|c| c.variant == own.variant);
+    let most = HOPELESS * candidates.first().map_or(0.0, |first| first.predicted.0);
+    let first_of_variant = |index: usize, own: &Candidate| {
+        own.predicted.0 < most && !candidates[..index].iter().any(|c| c.variant == own.variant)
+    };
     let chosen = candidates.iter().enumerate().filter(|(index, own)| *index < SHOWN || first_of_variant(*index, own));
     chosen.map(|(_, candidate)| *candidate).collect()
 }

@@ -77,6 +77,9 @@ const SYSTEMS: [CiSystem; 12] = [
     CiSystem { sign: "TEAMCITY_VERSION", commit: "BUILD_VCS_NUMBER", branch: &[], job: &["BUILD_URL"] },
 ];
 
+/// The variable that names the commit where neither git nor a CI system does.
+const COMMIT: &str = "GPUKERN_COMMIT";
+
 /// The origin of what this process measures.
 ///
 /// # Errors
@@ -85,13 +88,28 @@ pub(super) fn here(label: Option<&str>) -> Result<Origin, Error> {
     check_label(label)?;
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (host, system) = machine();
-    let known = joined(of_git(), of_ci(variable));
+    let known = match of_user(variable)? {
+        Some(origin) => origin,
+        None => joined(of_git(), of_ci(variable)),
+    };
     let mut origin = Origin { label: label.map(String::from), host, system, ..known };
     // What cannot be kept is as good as unknown.
     for text in origin.texts_mut() {
         *text = text.take().filter(|text| !text.is_empty() && text.chars().nth(LONGEST).is_none());
     }
     Ok(origin)
+}
+
+/// What whoever runs it says: for places without git, such as containers and the nodes of a cluster.
+fn of_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>, Error> {
+    let Some(commit) = variable(COMMIT) else { return Ok(None) };
+    if !is_commit(&commit) {
+        let shown = brief(&commit);
+        return Err(Error::Usage(format!(
+            "{COMMIT} is '{shown}', which is no commit; write 7 to 64 hexadecimal digits"
+        )));
+    }
+    Ok(Some(Origin { commit: Some(commit), branch: variable("GPUKERN_BRANCH"), ..Origin::default() }))
 }
 
 fn check_label(label: Option<&str>) -> Result<(), Error> {
@@ -210,6 +228,14 @@ mod tests {
         assert_eq!(joined(of(Some(COMMIT), Some("own"), None), there.clone()).branch.as_deref(), Some("own"));
         let other = joined(of(Some("fedcba9"), None, None), there);
         assert_eq!(other, of(Some("fedcba9"), None, Some("job")), "the branch is that of another repository");
+    }
+
+    #[test]
+    fn the_user_has_the_first_word_and_is_told_what_is_no_commit() {
+        let said = |value: &'static str| of_user(move |name| (name == super::COMMIT).then(|| value.to_string()));
+        assert_eq!(said("0123456").expect("a commit").and_then(|origin| origin.commit).as_deref(), Some("0123456"));
+        assert!(said("HEAD").expect_err("no commit").to_string().contains("GPUKERN_COMMIT is 'HEAD'"));
+        assert!(of_user(|_| None).expect("nothing").is_none());
     }
 
     #[test]

@@ -1,22 +1,41 @@
-//! GitHub-flavoured Markdown for a pull-request comment: a table for each device, and why the other cases have no time.
+//! GitHub-flavoured Markdown for a pull-request comment: sizes by variants, every case folded away below, and why the
+//! others have no time.
+
+mod comparison;
 
 use super::{Named, bandwidth, named, rate, reason, status};
-use crate::basis::units::significant;
-use crate::record::{Measured, Record};
+use crate::basis::units::{TimeUnit, significant};
+use crate::record::grid::{Section, main_sections, median};
+use crate::record::marks::{Mark, RunConditions};
+use crate::record::{Case, Measured, Record};
+pub(crate) use comparison::comparison;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// A table for each device, and below it the cases without a time.
+/// The tables of each device, and below them the cases without a time.
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);
+    let conditions = RunConditions::of(record);
     let mut out = String::new();
     for device in &record.devices {
         let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
         let timed: Vec<_> = cases.iter().filter_map(|named| named.case.measured().map(|m| (*named, m))).collect();
         let kind = format!("{}, {}", device.kind, device.driver.info);
-        let _ = writeln!(out, "**{}** ({})\n", plain(&device.name), plain(&kind));
-        table(&mut out, &timed);
+        let _ = writeln!(out, "**{}** ({})\n", plain(&record.device_name(device.index)), plain(&kind));
+        if let Some(sentence) = conditions.sentence(device.index) {
+            let _ = writeln!(out, "{}\n", plain(&sentence));
+        }
+        for section in main_sections(record).iter().filter(|section| section.device.index == device.index) {
+            out.push_str(&grid(record, section));
+        }
+        if !timed.is_empty() {
+            out.push_str("<details><summary>every case</summary>\n\n");
+        }
+        table(&mut out, &timed, &conditions);
+        if !timed.is_empty() {
+            out.push_str("</details>\n\n");
+        }
         for named in &cases {
             if let Some(reason) = reason(&named.case.outcome) {
                 let _ = writeln!(out, "- {} {}: {}", status(&named.case.outcome), code(&named.name), plain(&reason));
@@ -25,11 +44,11 @@ pub(crate) fn text(record: &Record) -> String {
         if timed.len() < cases.len() {
             out.push('\n');
         }
-        let warnings: BTreeSet<_> = timed.iter().flat_map(|(_, m)| m.signs()).collect();
-        for (sign, explanation) in &warnings {
-            let _ = writeln!(out, "- {} {}", plain(sign), plain(explanation));
+        let marks: BTreeSet<_> = timed.iter().flat_map(|(named, _)| conditions.marks(named.case)).collect();
+        for Mark { sign, meaning } in &marks {
+            let _ = writeln!(out, "- {} {}", plain(sign), plain(meaning));
         }
-        if !warnings.is_empty() {
+        if !marks.is_empty() {
             out.push('\n');
         }
     }
@@ -42,13 +61,42 @@ pub(crate) fn text(record: &Record) -> String {
     out
 }
 
-fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
+/// Sizes by variants, the fastest of each size in bold; nothing where no case has a time.
+fn grid(record: &Record, section: &Section<'_>) -> String {
+    let grid = section.grid(record);
+    if !section.cases.iter().any(|case| case.measured().is_some()) {
+        return String::new();
+    }
+    let host = grid.baseline().map(|name| format!("{} (host)", code(name)));
+    let names: Vec<_> = grid.variants.iter().map(|name| code(name)).chain(host).collect();
+    let mut out = format!("{}\n\n| size | | {} |\n", plain(&section.cases[0].kind()), names.join(" | "));
+    let _ = writeln!(out, "| :--- | :--- |{}", " ---: |".repeat(names.len()));
+    for size in &grid.sizes {
+        let cases: Vec<_> = grid.variants.iter().map(|variant| grid.case(size, variant)).collect();
+        let host = grid.baseline().is_some().then(|| grid.host(size));
+        let cases: Vec<Option<&Case>> = cases.into_iter().chain(host).collect();
+        let times = || cases.iter().flatten().filter_map(|case| median(case));
+        let best = times().min_by(|a, b| a.0.total_cmp(&b.0));
+        let unit = best.map(TimeUnit::for_value);
+        let cell = |case: &Option<&Case>| match (case, case.and_then(median), unit) {
+            (_, Some(time), Some(unit)) if best == Some(time) => format!(" **{}** |", unit.number(time)),
+            (_, Some(time), Some(unit)) => format!(" {} |", unit.number(time)),
+            (Some(case), ..) => format!(" {} |", case.outcome.status()),
+            (None, ..) => "  |".into(),
+        };
+        let unit = unit.map_or_else(String::new, |unit| unit.to_string());
+        let _ = writeln!(out, "| {} | {unit} |{}", plain(size), cases.iter().map(cell).collect::<String>());
+    }
+    out + "\n"
+}
+
+fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) {
     if timed.is_empty() {
         out.push_str("No case was measured.\n\n");
         return;
     }
     let shares = timed.iter().any(|(named, _)| named.case.share.is_some());
-    let signs = timed.iter().any(|(_, m)| m.signs().next().is_some());
+    let signs = timed.iter().any(|(named, _)| !conditions.marks(named.case).is_empty());
     let mut heading = String::from("| case | median | ± | GFLOP/s | GB/s |");
     let mut line = String::from("| :--- | ---: | ---: | ---: | ---: |");
     for (wanted, title, alignment) in [(shares, " of limit |", " ---: |"), (signs, " |", " :--- |")] {
@@ -77,7 +125,7 @@ fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
             let _ = write!(out, " {share} |");
         }
         if signs {
-            let signs: Vec<_> = m.signs().map(|(sign, _)| plain(sign)).collect();
+            let signs: Vec<_> = conditions.marks(case).iter().map(|mark| plain(mark.sign)).collect();
             let _ = write!(out, " {} |", signs.join(" "));
         }
         out.push('\n');

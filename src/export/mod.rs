@@ -13,6 +13,7 @@ pub(crate) mod json_lines;
 pub(crate) mod junit;
 pub(crate) mod markdown;
 pub(crate) mod nvbench;
+pub(crate) mod otava;
 mod row;
 
 use crate::basis::error::{Error, unknown};
@@ -246,7 +247,8 @@ pub(crate) mod tests {
     pub(crate) fn record() -> Record {
         let mut record = plain();
         record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();
-        record.cases[1].share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4 });
+        record.cases[1].share =
+            Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval: None });
         let mut add = |variant: &str, outcome| {
             let id = format!("matmul/{variant}/f32/64x64x64");
             let case = Case { id, variant: variant.into(), outcome, ..record.cases[0].clone() };
@@ -407,7 +409,7 @@ pub(crate) mod tests {
             let text = format.export(&read).unwrap_or_else(|error| panic!("{format:?}: {error}"));
             assert!(text.contains("convolve"), "{format:?}\n{text}");
         }
-        let table = crate::report::bench::compact(&read);
+        let table = crate::report::bench::compact(&read, &crate::report::bench::View::of_width(80));
         assert!(
             table.contains("convolve f32") && table.contains("3x3x64x64") && table.contains("naive-shared"),
             "{table}"

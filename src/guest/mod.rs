@@ -3,13 +3,13 @@
 
 mod builtin;
 mod command;
-mod contents;
-pub(crate) mod npy;
 mod oracle;
 mod problem;
 mod program;
 mod registry;
 mod sizes;
+#[cfg(test)]
+mod tests;
 
 use crate::run::job::Undertaking;
 pub(crate) use registry::{all, learn};

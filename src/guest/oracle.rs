@@ -1,8 +1,8 @@
 //! Whether what kernels of the user's left is right: compared with a reference, element by element.
 
-use super::npy;
-use crate::algorithms::{Check, CheckMethod, Oracle, WrongElements};
+use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
 use crate::basis::dtype::HostArray;
+use crate::run::array;
 use crate::run::element::Element;
 use crate::run::job::{Buffer, Tolerance};
 use std::path::PathBuf;
@@ -47,8 +47,8 @@ pub(super) struct Unknown {
 
 impl Oracle for Unknown {
     fn check(&self, _: &[HostArray]) -> Result<Check, String> {
-        let (method, worst, metrics) = (CheckMethod::Elementwise, String::new(), vec![]);
-        Ok(Check { residual: 0.0, tolerance: 0.0, method, worst, metrics, wrong: WrongElements::default() })
+        let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
+        Ok(Check { residual: 0.0, tolerance: 0.0, method, worst: String::new(), metrics: vec![], wrong })
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
@@ -69,7 +69,7 @@ pub(super) struct Saving {
 impl Oracle for Saving {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         for (at, buffer, path) in &self.saves {
-            let written = npy::write(path, buffer, outputs[*at].as_bytes());
+            let written = array::write(path, buffer.element, &buffer.shape, outputs[*at].as_bytes());
             written.map_err(|e| format!("cannot write {} to '{}': {e}", buffer.name, path.display()))?;
         }
         self.oracle.check(outputs)
@@ -163,11 +163,23 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
             Tolerance::Ulp(_) => (rank(element, part(found)) - rank(element, part(answer))).unsigned_abs() as f64,
         }
     };
-    let (mut worst, mut largest, mut sum, mut wrong) = (None, 0.0, 0.0, 0u64);
+    let is_beyond = |error: f64| match data.tolerance {
+        // One that is no number is beyond any tolerance.
+        Tolerance::Close { .. } => error.is_nan() || error > 1.0,
+        Tolerance::Ulp(most) => error > most as f64,
+        Tolerance::Exact => error > 0.0,
+        Tolerance::Nmse(_) => false,
+    };
+    let (mut worst, mut largest, mut sum) = (None, 0.0, 0.0);
+    let (mut different, mut wrong) = (0u64, WrongElements::default());
     for index in 0..count {
         let error = error(index);
         sum += error;
-        wrong += u64::from(error > 0.0);
+        different += u64::from(error > 0.0);
+        if is_beyond(error) {
+            let (got, expected) = pair(index);
+            wrong.add(|| WrongElement::new(place(data, index), got, expected));
+        }
         // 0 ÷ 0 of a tolerance of nothing is no number, and beyond it.
         if error > largest || error.is_nan() && !f64::is_nan(largest) {
             (worst, largest) = (Some(index), error);
@@ -180,20 +192,32 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
             (if sum == 0.0 { 0.0 } else { sum / scale }, most)
         }
         Tolerance::Ulp(most) => (largest, most as f64),
-        Tolerance::Exact => (wrong as f64, 0.0),
+        Tolerance::Exact => (different as f64, 0.0),
     };
+    // With the digits that tell it from its neighbours, where it has those of f32 at most.
+    let shown =
+        |value: f64| if size <= 4 && element.is_float() { (value as f32).to_string() } else { value.to_string() };
+    let told = |index: usize| {
+        let (got, expected) = pair(index);
+        WrongElement::new(place(data, index), shown(got), shown(expected))
+    };
+    let mut wrong = WrongElements::default();
+    let most = match data.tolerance {
+        Tolerance::Close { .. } => Some(1.0),
+        Tolerance::Ulp(most) => Some(most as f64),
+        Tolerance::Exact => Some(0.0),
+        // No single element is to blame.
+        Tolerance::Nmse(_) => None,
+    };
+    if let (Some(most), false) = (most, residual <= tolerance) {
+        let beyond = |index: &usize| error(*index) > most || error(*index).is_nan();
+        (0..count).filter(beyond).for_each(|index| wrong.add(|| told(index)));
+    }
     let worst = worst.map_or_else(String::new, |index| {
         let (got, expected) = pair(index);
-        format!("{} is {got}, the reference has {expected}", place(data, index))
+        format!("{} is {}, the reference has {}", place(data, index), shown(got), shown(expected))
     });
-    Check {
-        residual,
-        tolerance,
-        method: CheckMethod::Elementwise,
-        worst,
-        metrics: vec![],
-        wrong: WrongElements::default(),
-    }
+    Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
 }
 
 #[cfg(test)]

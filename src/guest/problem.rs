@@ -3,13 +3,15 @@
 use super::builtin::Counterpart;
 use super::oracle::{Expected, Saving, Unknown};
 use super::program::{Kernel, program, spec};
-use super::{Guest, command, contents, npy, sizes};
+use super::{Guest, command, sizes};
 use crate::algorithms::{Oracle, Problem, Reference};
 use crate::basis::dtype::HostArray;
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
+use crate::run::array;
 use crate::run::job::{self, Buffer, Command, Fill, Point};
+use std::path::Path;
 
 /// The problem of one point.
 pub(super) struct Posed {
@@ -41,7 +43,7 @@ impl Posed {
         let (given, answered) = (folder("inputs")?, folder("answers")?);
         for ((_, buffer), input) in self.filled().zip(inputs) {
             let path = given.path().join(format!("{}.npy", buffer.name));
-            let written = npy::write(&path, buffer, input.as_bytes());
+            let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
             written.map_err(|e| format!("cannot write '{}': {e}", path.display()))?;
         }
         command::run(&command.line, &command.folder, &[("in", given.path()), ("out", answered.path())])?;
@@ -50,7 +52,7 @@ impl Posed {
         };
         let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
         let answers = answers.map(|(index, (_, buffer))| {
-            contents::made(buffer, answered.path()).map(|answer| (index, buffer.clone(), answer))
+            found(buffer, Fill::Made, answered.path()).map(|answer| (index, buffer.clone(), answer))
         });
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         if answers.is_empty() {
@@ -68,7 +70,7 @@ impl Posed {
     fn read(&self, files: &[(usize, Fill)]) -> Result<Expected, String> {
         let answers = files.iter().filter_map(|(place, fill)| {
             let (index, (_, buffer)) = self.outputs().enumerate().find(|(_, (other, _))| other == place)?;
-            Some(contents::of(fill, buffer, (self.seed, 0), None).map(|answer| (index, buffer.clone(), answer)))
+            Some(found(buffer, fill.clone(), Path::new(".")).map(|answer| (index, buffer.clone(), answer)))
         });
         Expected::new(answers.collect::<Result<_, _>>()?)
     }
@@ -89,6 +91,12 @@ impl Posed {
     fn bytes(outputs: Vec<HostArray>) -> Vec<Vec<u8>> {
         outputs.into_iter().map(|output| output.as_bytes().to_vec()).collect()
     }
+}
+
+/// The answer for a buffer, which `fill` says where to find.
+fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, String> {
+    let answer = Buffer { fill: Some(fill), ..buffer.clone() };
+    answer.contents(0, 0, folder).map_err(|reason| format!("the reference for {}: {reason}", buffer.name))
 }
 
 impl Problem for Posed {
@@ -117,10 +125,10 @@ impl Problem for Posed {
                 Some(made)
             }
         };
-        let made = made.as_ref().map(tempfile::TempDir::path);
+        let folder = made.as_ref().map_or(Path::new("."), tempfile::TempDir::path);
         let contents = self.filled().map(|(stream, buffer)| {
-            let fill = buffer.fill.as_ref().unwrap_or(&Fill::Zero);
-            contents::of(fill, buffer, (self.seed, stream as u64), made).map(HostArray::U8)
+            let contents = buffer.contents(self.seed, stream as u64, folder);
+            contents.map(HostArray::U8).map_err(|reason| format!("buffer {}: {reason}", buffer.name))
         });
         contents.collect()
     }

@@ -4,8 +4,8 @@ use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::binding::{Bindings, Descriptor, DescriptorKind, SizedConstant};
 use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
+use crate::kernel::foreign::Foreign;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
-use crate::kernel::reflection::Interface;
 use crate::kernel::shaders::Shader;
 use crate::run::job::{self, BindingKind, Buffer, Job, Module, Pass, Point};
 
@@ -23,7 +23,8 @@ impl Kernel {
     /// When it cannot be read.
     pub(super) fn new(module: &Module, name: String) -> Result<Self, String> {
         let spirv: Vec<u8> = module.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let interface = Interface::read(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+        let foreign = Foreign::read(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+        let interface = foreign.interface;
         let shader = Shader { name: name.into(), dtype: None, layout: None, spirv: spirv.into(), interface };
         Ok(Self { shader: Box::leak(Box::new(shader)), asks_lengths: asks_lengths(&module.spirv) })
     }

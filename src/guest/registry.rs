@@ -13,7 +13,7 @@ use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
-use crate::run::job::{Contender, Reference};
+use crate::run::job::{Contender, Point, Reference, Undertaking};
 use std::sync::{PoisonError, RwLock};
 
 /// The guests of this process and their algorithms.
@@ -87,6 +87,7 @@ fn place(sizes: &[Size], case: &CaseSpec) -> Result<usize, String> {
     found.ok_or_else(|| format!("{} is no point of its axes", case.size))
 }
 
+/// A variant of a guest.
 fn variant(guest: &'static Guest, name: String, program: Build) -> Variant {
     // What is in the kernels is part of what a variant is: records of others are not taken for records of these.
     let json = serde_json::to_vec(guest).unwrap_or_default();
@@ -144,6 +145,48 @@ fn label_of_builtin(guest: &Guest, variant: &str) -> String {
 }
 
 impl Guest {
+    /// Checks what runs beside the kernels.
+    ///
+    /// # Errors
+    /// When there is nothing that names their buffers, or no such variant.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let builtin = |point: &Point| matches!(point.reference, Reference::Builtin(_));
+        if self.against.is_empty() || self.undertaking.points.iter().all(builtin) {
+            return Ok(());
+        }
+        Err(format!(
+            "--against {} needs a built-in algorithm that solves the same problem; add [reference] with builtin = \"matmul\", \
+             size and roles",
+            self.against.join(",")
+        ))
+    }
+
+    /// The contenders at a point, by their places among the variants: of each kernel the first choice of its
+    /// specialization constants that can be, or `all`; then the built-in variants.
+    pub(crate) fn contenders(&self, point: usize, all: bool) -> impl Iterator<Item = usize> {
+        let Undertaking { contenders, points, .. } = &self.undertaking;
+        let possible = move |at: &usize| points[point].jobs[*at].is_ok();
+        let first = move |at: &usize| {
+            let same = |other: &usize| contenders[*other].kernel == contenders[*at].kernel;
+            all || !(0..*at).filter(same).any(|other| possible(&other))
+        };
+        let own = (0..contenders.len()).filter(possible).filter(first);
+        own.chain(contenders.len()..contenders.len() + self.against.len())
+    }
+
+    /// The choice of specialization constants that a variant is named by.
+    pub(crate) fn choice(&self, variant: &str) -> Option<&[(String, String)]> {
+        let found = self.undertaking.contenders.iter().find(|contender| label(contender) == variant);
+        found.map(|contender| &contender.choice[..]).filter(|choice| !choice.is_empty())
+    }
+
+    /// Why no point has a contender.
+    pub(crate) fn nothing(&self) -> String {
+        let jobs = self.undertaking.points.iter().flat_map(|point| &point.jobs);
+        let reason = jobs.filter_map(|job| job.as_ref().err()).next();
+        format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
+    }
+
     /// The sizes by which its points are known, in their order.
     pub(crate) fn sizes(&self) -> Vec<Size> {
         sizes::of(&self.undertaking)

@@ -55,7 +55,7 @@ pub(crate) enum MemberKind {
 impl MemberKind {
     /// Bytes that it takes.
     #[must_use]
-    pub fn bytes(self) -> u32 {
+    pub(crate) fn bytes(self) -> u32 {
         match self {
             Self::Scalar(scalar) => scalar.bytes(),
             Self::Address => 8,
@@ -79,7 +79,7 @@ pub(crate) enum Scalar {
 impl Scalar {
     /// Bytes that it takes.
     #[must_use]
-    pub fn bytes(self) -> u32 {
+    pub(crate) fn bytes(self) -> u32 {
         match self {
             Self::Bool => 4,
             Self::Int { bits, .. } | Self::Float { bits } => bits / 8,
@@ -89,7 +89,7 @@ impl Scalar {
 
     /// Its name: `f32`, `u8`, `bool`.
     #[must_use]
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Bool => "bool".into(),
             Self::Int { bits, signed } => format!("{}{bits}", if signed { 'i' } else { 'u' }),
@@ -142,7 +142,7 @@ pub(crate) struct Elements {
 impl Slot {
     /// The names of all blocks, without repetition, the best first.
     #[must_use]
-    pub fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = vec![];
         for name in self.blocks.iter().flat_map(|block| &block.names) {
             if !names.contains(&name.as_str()) {
@@ -154,13 +154,13 @@ impl Slot {
 
     /// Whether a kernel may write to it.
     #[must_use]
-    pub fn is_writable(&self) -> bool {
+    pub(crate) fn is_writable(&self) -> bool {
         self.kind == SlotKind::Storage && self.blocks.iter().any(|block| block.writable)
     }
 
     /// Whether a kernel may read it.
     #[must_use]
-    pub fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         self.blocks.iter().any(|block| block.readable)
     }
 }
@@ -170,7 +170,7 @@ impl Foreign {
     ///
     /// # Errors
     /// What is wrong with it, or cannot be served, and what to do.
-    pub fn read(binary: &[u8]) -> Result<Self, String> {
+    pub(crate) fn read(binary: &[u8]) -> Result<Self, String> {
         let declarations = Declarations::read(binary)?;
         let module = rspirv::dr::load_words(&declarations.kept)
             .map_err(|e| format!("its declarations cannot be read: {e}; check it with `spirv-val`"))?;
@@ -198,7 +198,7 @@ impl Foreign {
 
     /// Bytes of the push-constant block.
     #[must_use]
-    pub fn push_bytes(&self) -> u32 {
+    pub(crate) fn push_bytes(&self) -> u32 {
         self.push.iter().map(|member| member.offset.saturating_add(member.kind.bytes())).max().unwrap_or(0)
     }
 }

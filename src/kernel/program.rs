@@ -28,6 +28,8 @@ pub struct Program {
     /// Error allowed beyond the tolerance of the problem, in the units of the residual: more than zero where it
     /// computes with less than the element type promises.
     pub allowance: f64,
+    /// What it promises beyond a small residual: a metric of its check and the most that it may be.
+    pub promise: Option<(&'static str, f64)>,
     /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, and each run
     /// finds what the one before left.
     pub scratch: Vec<BufferSpec>,
@@ -475,6 +477,13 @@ impl Program {
     #[must_use]
     pub fn allowing(mut self, allowance: f64) -> Self {
         self.allowance = allowance;
+        self
+    }
+
+    /// Promises that a metric of its check is at most this.
+    #[must_use]
+    pub fn promising(mut self, metric: &'static str, most: f64) -> Self {
+        self.promise = Some((metric, most));
         self
     }
 

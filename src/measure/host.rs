@@ -123,6 +123,7 @@ fn verify(
 /// Warms a baseline up and samples it.
 fn sample(baseline: OnHost<'_>, verified: Verified, sampling: &Sampling, interrupted: &AtomicBool) -> Outcome {
     let mut keeper = Timekeeper::new(interrupted);
+    keeper.watch_host(true);
     // The host has no clock that a pause would lower.
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MOST_WARM_UP);

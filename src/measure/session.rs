@@ -3,7 +3,7 @@
 use super::executor::{self, Executor};
 use super::host;
 use super::resume::Earlier;
-use super::runner::{Observer, Runner, Silent, Timing};
+use super::runner::{Observer, Runner, Silent, Timing, best_canary};
 use super::worker::{self, Remote, Workers};
 use crate::algorithms::guests;
 use crate::algorithms::input::generator;
@@ -13,7 +13,7 @@ use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
-use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
+use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
 use crate::record::{Case, Caveat, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
@@ -215,6 +215,9 @@ pub(crate) struct Job<'a> {
     command: Vec<String>,
     /// Who measures, and at which commit.
     origin: Origin,
+    /// What was asked for, and which part of it the plan is.
+    options: Option<String>,
+    shard: Option<Shard>,
     /// Processes that measure each case.
     processes: usize,
     begun: Instant,
@@ -226,7 +229,14 @@ impl<'a> Job<'a> {
     #[must_use]
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
-        Self { timing, limits, tuned, command, origin: Origin::default(), processes: 1, begun, started }
+        let (origin, options, shard) = (Origin::default(), None, None);
+        Self { timing, limits, tuned, command, origin, options, shard, processes: 1, begun, started }
+    }
+
+    /// This job as a shard, or the whole, of what the hash `options` stands for.
+    #[must_use]
+    pub(crate) fn of(self, options: String, shard: Option<Shard>) -> Self {
+        Self { options: Some(options), shard, ..self }
     }
 
     /// This job with an origin.
@@ -400,6 +410,31 @@ impl<'a> Agenda<'a> {
     pub(crate) fn cases(&self, job: &Job<'_>) -> usize {
         let on_devices = self.errands.iter().flat_map(|errand| &errand.run.groups).map(CaseGroup::cases);
         ((on_devices.sum::<usize>() + self.on_host.len()) * job.processes).saturating_sub(self.taken.len())
+    }
+
+    /// The cases that each process measures, by id, each with the time that it should take.
+    #[must_use]
+    pub(crate) fn expected(&self) -> Vec<(String, Nanos)> {
+        let of_run = |Errand { device, run, .. }: &Errand<'_>| {
+            let of_group = |group: &CaseGroup| {
+                let time = estimate::of_case(group, device.kind, &run.sampling);
+                let chosen = (group.pick == VariantChoice::Auto).then(|| group.id_of(AUTO).to_string());
+                let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
+                ids.map(|id| (id, time)).collect::<Vec<_>>()
+            };
+            run.groups_on(device.kind).flat_map(of_group).collect::<Vec<_>>()
+        };
+        let on_host = self.on_host.iter().map(|(group, sampling)| {
+            let time = estimate::of_case(group, DeviceKind::Host, sampling);
+            (group.host_id().unwrap_or_default(), time)
+        });
+        self.errands.iter().flat_map(of_run).chain(on_host).collect()
+    }
+
+    /// The cases that the devices cannot run, each with the reason.
+    #[must_use]
+    pub(crate) fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
+        self.errands.iter().flat_map(|Errand { device, run, .. }| executor::skipped(run, device, tuned)).collect()
     }
 
     /// Measures every case. A device that cannot be opened fails its own cases.
@@ -587,6 +622,8 @@ impl<'a> Agenda<'a> {
             command: job.command.clone(),
             origin,
             plan: Some(self.plan.hash()),
+            options: job.options.clone(),
+            shards: job.shard.into_iter().collect(),
             processes,
             method: self.method(),
             caveats: if job.processes > 1 { vec![] } else { Caveat::of(&devices) },
@@ -644,7 +681,7 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         return None;
     }
     let mut silent = Silent;
-    let mut peak = runner.peak(&mut silent);
+    let mut peak = runner.peak(best_canary(cases), &mut silent);
     if interrupted.load(Ordering::Relaxed) {
         return None;
     }
@@ -655,7 +692,7 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
         if interrupted.load(Ordering::Relaxed) {
             for case in cases {
-                case.share = None;
+                (case.share, case.structure) = (None, None);
             }
             return None;
         }
@@ -680,6 +717,7 @@ fn share(peak: &Peak, cases: &mut [Case]) {
     for case in cases {
         let median = case.measured().map(|measured| measured.summary.median);
         case.share = median.and_then(|median| peak.share(case, median));
+        case.structure = median.and_then(|median| peak.structure(case, median));
     }
 }
 
@@ -722,7 +760,7 @@ mod tests {
             };
             PlannedRun::new(&selection, Purpose::Bench).expect("a plan")
         };
-        Plan { runs: sizes.iter().map(run).collect() }
+        Plan { runs: sizes.iter().map(run).collect(), guests: vec![] }
     }
 
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {

@@ -248,6 +248,7 @@ impl Workbench {
         let unverified = loaded.oracle.doubt(&outputs);
         if let Ok(check) = &mut check {
             check.tolerance += program.allowance;
+            program.promise.into_iter().for_each(|promise| check.hold(promise));
         }
         if let (Ok(check), Some(trespass)) = (&mut check, trespass) {
             check.residual = f64::INFINITY;

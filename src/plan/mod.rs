@@ -1,8 +1,12 @@
 //! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
 //! a device is reported here.
 
+pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;
+mod shard;
+
+pub(crate) use shard::Shard;
 
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
@@ -17,7 +21,7 @@ use crate::device::capability::DeviceKind;
 use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use options::{Config, Published, Selection};
+use options::{Config, Published, RunTable, Selection};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -30,6 +34,8 @@ use std::time::Duration;
 pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
     pub runs: Vec<PlannedRun>,
+    /// The `[[run]]` tables of the configuration, whose runs whoever knows kernels of the user's adds.
+    pub guests: Vec<RunTable>,
 }
 
 /// Cases that share a choice of devices and a precision.
@@ -234,10 +240,13 @@ impl Plan {
     /// # Errors
     /// What is wrong with the options or the configuration.
     pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
+        let mut guests = vec![];
         let selections = match config {
             Some(path) => {
                 let shown = path.display();
-                let tables = read_config(path)?.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
+                let config = read_config(path)?;
+                guests = config.run;
+                let tables = config.bench.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
                 merge(typed, tables.map_err(|message| Error::Usage(format!("{shown}: {message}")))?)
             }
             None => vec![typed.clone()],
@@ -250,20 +259,32 @@ impl Plan {
         if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
-        Ok(Self { runs })
+        Ok(Self { runs, guests })
     }
 
     /// A hash of what is to be measured and how.
     #[must_use]
     pub(crate) fn hash(&self) -> String {
+        self.hashed(|run| format!("{:?}", run.devices))
+    }
+
+    /// A hash of the same on whatever devices.
+    #[must_use]
+    pub(crate) fn options(&self) -> String {
+        self.hashed(|_| String::new())
+    }
+
+    fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
         let group = |group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
-            format!("{} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+            // What a kernel of the user's is, its name does not say.
+            let guest = if algorithms::guests::is(algorithm) { algorithm.variants[0].source } else { "" };
+            format!("{}{guest} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(group).collect();
-            format!("{:?} {:?} {}", run.devices, run.sampling, groups.join("; "))
+            format!("{} {:?} {}", devices(run), run.sampling, groups.join("; "))
         };
         let runs: Vec<_> = self.runs.iter().map(run).collect();
         fingerprint(&[runs.join("\n").as_bytes()])
@@ -332,8 +353,11 @@ impl Plan {
 /// Nominal work up to which `verify` takes every kind of input, not only the default.
 const MOST_EXTRA_WORK: u64 = 100_000_000;
 
+/// Nominal work up to which a quick `verify` takes a problem to a software device.
+const MOST_QUICK_WORK: u64 = 100_000_000;
+
 /// The name that stands for the best variant for a device, type and size.
-const AUTO: &str = "auto";
+pub(crate) const AUTO: &str = "auto";
 
 /// The purpose of the cases, which decides the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,6 +386,17 @@ impl PlannedRun {
         run
     }
 
+    /// This run without the problems that take a software device long: those are left to GPUs.
+    #[must_use]
+    pub(crate) fn quick(mut self) -> Self {
+        let is_large = |group: &CaseGroup| {
+            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MOST_QUICK_WORK)
+        };
+        self.groups.retain(|group| group.on != DeviceClass::Cpu || !is_large(group));
+        self.groups.iter_mut().filter(|group| is_large(group)).for_each(|group| group.on = DeviceClass::Gpu);
+        self
+    }
+
     /// Puts groups, and the variants of each, in a random order.
     pub fn shuffle(&mut self, random: &mut impl Rng) {
         shuffle(&mut self.groups, random);
@@ -373,6 +408,18 @@ impl PlannedRun {
     /// The groups for a device of this kind.
     pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &CaseGroup> {
         self.groups.iter().filter(move |group| group.on.suits(kind))
+    }
+
+    /// The run of these groups, sampled on the devices and in the way that `selection` names.
+    ///
+    /// # Errors
+    /// What is wrong with the selection.
+    pub(crate) fn of(groups: Vec<CaseGroup>, selection: &Selection) -> Result<Self, String> {
+        if selection.device.iter().any(|device| device == HOST) {
+            return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
+        }
+        let (devices, sampling) = (selection.device.clone(), chosen_sampling(selection)?);
+        Ok(Self { devices, groups, sampling, published: vec![] })
     }
 
     /// The run of the cases that `selection` names.
@@ -645,7 +692,7 @@ fn with_own_figures(mut table: Selection) -> Result<Selection, String> {
     Ok(table)
 }
 
-fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
+fn read_config(path: &Path) -> Result<Config, Error> {
     let shown = path.display();
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{shown}': {e}; examples are in benches-config/"))
@@ -655,10 +702,10 @@ fn read_config(path: &Path) -> Result<Vec<Selection>, Error> {
     // What two tables name is measured once.
     let mut seen = HashSet::new();
     config.bench.retain(|table| seen.insert(format!("{table:?}")));
-    if config.bench.is_empty() {
+    if config.bench.is_empty() && config.run.is_empty() {
         return Err(Error::Usage(format!("configuration '{shown}' measures nothing; add a [[bench]] table")));
     }
-    Ok(config.bench)
+    Ok(config)
 }
 
 fn chosen_algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {

@@ -7,6 +7,7 @@ use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
@@ -219,7 +220,28 @@ impl Selection {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     /// One sweep each, with the fields of [`Selection`].
+    #[serde(default)]
     pub bench: Vec<Selection>,
+    /// Kernels of the user's.
+    #[serde(default)]
+    pub run: Vec<RunTable>,
+}
+
+/// Kernels of the user's in a configuration, as `run` takes them. Paths are relative to the folder of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RunTable {
+    /// The description of the kernels.
+    pub description: Option<PathBuf>,
+    /// Kernels in place of those of the description.
+    #[serde(deserialize_with = "one_or_many")]
+    pub kernel: Vec<String>,
+    /// Values of axes: `M=512..4096`.
+    #[serde(deserialize_with = "one_or_many")]
+    pub size: Vec<String>,
+    /// Variants of the built-in algorithm that is the reference.
+    #[serde(deserialize_with = "one_or_many")]
+    pub against: Vec<String>,
 }
 
 /// `"naive"`, `1024` or a list of such, where the command line takes a comma-separated list.

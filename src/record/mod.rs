@@ -2,6 +2,9 @@
 //! the two.
 
 mod case_size;
+pub(crate) mod grid;
+pub(crate) mod marks;
+mod merge;
 mod origin;
 mod processes;
 pub(crate) mod reader;
@@ -18,10 +21,11 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
 use crate::peak::Peak;
-use crate::plan::CaseGroup;
 use crate::plan::method::{CacheState, Clock};
+use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
+pub(crate) use merge::{MergePart, merge};
 pub(crate) use origin::{LONGEST, Origin, is_commit};
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +51,13 @@ pub struct Record {
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// A hash of the cases and the sampling that were asked for, of all shards and on whatever devices: records with the same
+    /// one can be merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<String>,
+    /// The shards of these cases that it has; empty where it has all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<Shard>,
     /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases in
     /// one and the rest in another (`--resume`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,9 +163,14 @@ pub struct Case {
     /// The kernels that it runs.
     #[serde(default)]
     pub kernels: Vec<CompiledKernel>,
-    /// How near its median comes to the limit that binds it; `null` without measured limits.
+    /// How near its median comes to what the hardware allows for its problem: arithmetic, memory, one launch. `null`
+    /// without measured limits.
     #[serde(default)]
     pub share: Option<Share>,
+    /// How near its median comes to what its own launches allow, each waiting for the one before; absent where these are
+    /// not what binds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structure: Option<Share>,
     /// Median of the host baseline of the same problem, divided by this one's.
     #[serde(default)]
     pub speedup: Option<f64>,
@@ -308,16 +324,7 @@ impl Measured {
         let warnings = self.warnings.iter().map(|warning| warning.explanation().to_string());
         self.verification.unverified().into_iter().chain(warnings)
     }
-
-    /// The signs of [`Self::cautions`], each with its sentence.
-    pub fn signs(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let unverified = self.verification.unverified().map(|_| UNVERIFIED);
-        unverified.into_iter().chain(self.warnings.iter().map(|warning| warning.sign())).zip(self.cautions())
-    }
 }
-
-/// The sign that marks a number in a table whose answer is unverified.
-const UNVERIFIED: &str = "u";
 
 /// How near a case comes to a limit of its device: the ratio of the least time that the limit allows for its nominal
 /// work to its median.
@@ -330,6 +337,9 @@ pub struct Share {
     pub least: Nanos,
     /// That time divided by the median: 1 at the limit.
     pub fraction: f64,
+    /// Between which shares it lies, as the limit is known; absent in records from before that was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
 }
 
 /// What bounds the speed of a case.
@@ -341,7 +351,7 @@ pub enum Limit {
     Compute,
     /// The bandwidth for a working set of its size.
     Memory,
-    /// The time that its launches take.
+    /// The time of a launch, or of as many as the case's structure has.
     Launch,
 }
 
@@ -354,8 +364,36 @@ pub struct Conditions {
     /// Steps of that chain: times of canaries of other lengths say nothing beside each other. 2048 where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_steps: Option<u32>,
+    /// Median of all its readings around and between the samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_median: Option<Nanos>,
+    /// The best that it ever took on this device with this driver, as far as is known when the run ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_best: Option<Nanos>,
     /// Clock of the device in MHz before and after the samples, where the system tells it.
     pub clock_mhz: Option<[f64; 2]>,
+    /// Share of the host's processors that other programs took from warm-up to the last sample, or since the run began where
+    /// that was too short; for what runs on these processors itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
+}
+
+/// Ratio by which a canary may be slower than its best before the device counts as slow.
+pub(crate) const SLOW: f64 = 1.05;
+
+impl Conditions {
+    /// The canary's time while the case was sampled.
+    #[must_use]
+    pub fn canary(&self) -> Option<Nanos> {
+        let midpoint = self.canary.map(|[before, after]| Nanos(f64::midpoint(before.0, after.0)));
+        self.canary_median.or(midpoint).filter(|time| time.0 > 0.0)
+    }
+
+    /// The canary's time while the case was sampled, divided by its best.
+    #[must_use]
+    pub fn slowness(&self) -> Option<f64> {
+        Some(self.canary()?.0 / self.canary_best?.0).filter(|ratio| ratio.is_finite())
+    }
 }
 
 /// One measurement.
@@ -462,20 +500,6 @@ impl Warning {
             Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
         }
     }
-
-    /// The sign that marks a number with this warning in a table.
-    #[must_use]
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::UnstableClock => "~",
-            Self::TimeLimit => "t",
-            Self::Interrupted => "i",
-            Self::Stopped { .. } => "p",
-            Self::Drift { .. } => "d",
-            Self::SlowClock { .. } => "s",
-            Self::AboveLimit { .. } => "!",
-        }
-    }
 }
 
 /// What to know of all cases of a device.
@@ -491,6 +515,13 @@ pub enum Caveat {
         /// How far the medians of two processes are assumed to lie apart (95 of 100 times), as a ratio less 1.
         apart: f64,
     },
+    /// It was measured while others were, which slowed it down. Readers from before this and the next refuse the record.
+    Disturbed {
+        /// Index of the device.
+        device: usize,
+        /// Time of the canary kernel beside the others, divided by its time alone.
+        ratio: f64,
+    },
 }
 
 impl Caveat {
@@ -500,17 +531,32 @@ impl Caveat {
         let on_host = devices.iter().filter(|device| device.kind.is_host());
         on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
     }
+
+    /// The same of a device whose index is another.
+    fn moved(self, index: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::OneProcess { device, apart } => Self::OneProcess { device: index(device), apart },
+            Self::Disturbed { device, ratio } => Self::Disturbed { device: index(device), ratio },
+        }
+    }
 }
 
 impl std::fmt::Display for Caveat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self::OneProcess { device, apart } = self;
-        let percent = apart * 100.0;
-        write!(
-            f,
-            "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
-             apart; `bench --processes 5` measures it, and `compare` takes all of them"
-        )
+        match self {
+            Self::OneProcess { device, apart } => write!(
+                f,
+                "device {device} shares the host's cores: ± holds within this process, and others may lie {:.0} % apart; \
+                 `bench --processes 5` measures it, and `compare` takes all of them",
+                100.0 * apart
+            ),
+            Self::Disturbed { device, ratio } => write!(
+                f,
+                "device {device} was disturbed by those measured beside it: its canary kernel took {}× the time that it \
+                 takes alone; measure without --parallel",
+                crate::basis::units::ratio(*ratio)
+            ),
+        }
     }
 }
 
@@ -544,6 +590,14 @@ fn is_first(process: &usize) -> bool {
 }
 
 impl Record {
+    /// The name of a device, with its index where others have the same.
+    #[must_use]
+    pub fn device_name(&self, index: usize) -> String {
+        let Some(device) = self.devices.iter().find(|device| device.index == index) else { return String::new() };
+        let alike = self.devices.iter().filter(|other| other.name == device.name).count() > 1;
+        if alike { format!("{} [{index}]", device.name) } else { device.name.clone() }
+    }
+
     /// The processes that measured it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
@@ -656,6 +710,7 @@ impl Case {
             notes: vec![],
             kernels: vec![],
             share: None,
+            structure: None,
             speedup: None,
             outcome,
         }

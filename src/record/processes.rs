@@ -6,6 +6,7 @@ use crate::basis::units::Nanos;
 use crate::stats::{self, Summary, noise};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::mem::discriminant;
 
 impl Record {
     /// The cases of each device and id, in the order in which they come first: one case for each process.
@@ -97,7 +98,7 @@ fn joined(measured: &[&Measured]) -> Measured {
     whole.summary = summary(measured, &whole.samples);
     let mut warnings: Vec<Warning> = vec![];
     for warning in measured.iter().flat_map(|of| of.warnings.iter().copied()) {
-        let known = warnings.iter().any(|known| known.sign() == warning.sign());
+        let known = warnings.iter().any(|known| discriminant(known) == discriminant(&warning));
         if !known && !matches!(warning, Warning::AboveLimit { .. }) {
             warnings.push(warning);
         }

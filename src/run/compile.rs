@@ -24,6 +24,8 @@ pub(crate) struct Source {
     pub(crate) define: Vec<(String, String)>,
     /// Whether to compile for Vulkan 1.3 in place of 1.2.
     pub(crate) newest: bool,
+    /// The work-group size, where the source leaves it to the host.
+    pub(crate) local_size: Option<[u32; 3]>,
 }
 
 /// A source that has been compiled, but for constants that are compiled in.
@@ -131,7 +133,10 @@ impl Source {
                 shaderc::Error::CompilationError(_, text) => text.trim_end().to_string(),
                 other => format!("{shown}: {other}"),
             })?;
-        let words = artifact.as_binary().to_vec();
+        let mut words = artifact.as_binary().to_vec();
+        if let Some(size) = self.local_size {
+            resize(&mut words, size).map_err(|reason| format!("{shown}: {reason}"))?;
+        }
         drop(options);
         Ok(Compiled { form: Form::Spirv(words), files: files.into_inner() })
     }
@@ -243,7 +248,13 @@ const OP_FUNCTION: u32 = 54;
 const COMPUTE: u32 = 5;
 
 /// The module with one entry point alone, called `main`.
-fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, String> {
+///
+/// # Errors
+/// When there is no such entry point, or the module is damaged.
+pub(crate) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, String> {
+    if words.len() < HEADER {
+        return Err("it is shorter than the header of SPIR-V; compile it again".into());
+    }
     let mut entries = vec![];
     for (at, length, opcode) in instructions(words)? {
         // Execution model, function, name.
@@ -274,6 +285,19 @@ fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, String> {
         }
     }
     Ok(kept)
+}
+
+/// Sets the work-group size of a module whose source states none, which glslang takes for one of 1.
+fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
+    const LOCAL_SIZE: u32 = 17;
+    for (at, length, opcode) in instructions(words)? {
+        if opcode == OP_EXECUTION_MODE && length == 6 && words[at + 2] == LOCAL_SIZE && words[at + 3..at + 6] == [1; 3]
+        {
+            words[at + 3..at + 6].copy_from_slice(&size);
+            return Ok(());
+        }
+    }
+    Err("it states a work-group size itself; leave out `local_size`".into())
 }
 
 /// Place, length in words and opcode of each instruction.

@@ -40,6 +40,9 @@ pub(crate) struct Description {
     pub inputs: Option<Inputs>,
 }
 
+/// The name that stands for all push constants that are not stated.
+pub(crate) const OTHERS: &str = "*";
+
 /// A kernel and how it is compiled; as a pass, how it is dispatched too.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -54,6 +57,8 @@ pub(crate) struct Kernel {
     pub define: Named<Formula>,
     /// The version of Vulkan to compile for: 1.2 or 1.3.
     pub vulkan: Option<String>,
+    /// The work-group size of GLSL that leaves it to the host.
+    pub local_size: Vec<u32>,
     /// Blocks that see a buffer of another name.
     pub bind: Named<String>,
     /// Of a pass: specialization constants, in place of those of the description.
@@ -177,7 +182,7 @@ impl Formula {
     ///
     /// # Errors
     /// When its text is none.
-    pub fn expression(&self) -> Result<Expression, String> {
+    pub(crate) fn expression(&self) -> Result<Expression, String> {
         match self {
             Self::Truth(truth) => Ok(Expression::integer(i64::from(*truth))),
             Self::Integer(value) => Ok(Expression::integer(*value)),
@@ -189,7 +194,7 @@ impl Formula {
 
     /// The value of a macro; `None` where it is not to be defined.
     #[must_use]
-    pub fn macro_text(&self) -> Option<String> {
+    pub(crate) fn macro_text(&self) -> Option<String> {
         match self {
             Self::Truth(truth) => truth.then(|| "1".to_string()),
             other => Some(other.to_string()),
@@ -219,7 +224,7 @@ pub(crate) enum Listed {
 impl Listed {
     /// The values.
     #[must_use]
-    pub fn values(&self) -> &[Formula] {
+    pub(crate) fn values(&self) -> &[Formula] {
         match self {
             Self::One(value) => std::slice::from_ref(value),
             Self::Many(values) => values,
@@ -247,7 +252,7 @@ impl Default for Files {
 impl Files {
     /// The names.
     #[must_use]
-    pub fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         match self {
             Self::One(name) => std::slice::from_ref(name),
             Self::Many(names) => names,
@@ -276,12 +281,12 @@ impl<V> Default for Named<V> {
 impl<V> Named<V> {
     /// The value of `name`.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&V> {
+    pub(crate) fn get(&self, name: &str) -> Option<&V> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// Sets the value of `name`.
-    pub fn set(&mut self, name: &str, value: V) {
+    pub(crate) fn set(&mut self, name: &str, value: V) {
         match self.0.iter_mut().find(|(key, _)| key == name) {
             Some((_, old)) => *old = value,
             None => self.0.push((name.to_string(), value)),
@@ -290,18 +295,18 @@ impl<V> Named<V> {
 
     /// The names.
     #[must_use]
-    pub fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
     /// Whether there is none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
@@ -333,14 +338,14 @@ impl Description {
     ///
     /// # Errors
     /// What is wrong, with the line: an unknown field, a value of another type.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
     }
 
     /// The line, from 1, at which `text` has `field`, such as `buffer.A.shape`, or the table that should have it.
     #[must_use]
-    pub fn line(text: &str, field: &str) -> Option<usize> {
+    pub(crate) fn line(text: &str, field: &str) -> Option<usize> {
         let root = toml::de::DeTable::parse(text).ok()?;
         let mut table = root.get_ref();
         let (mut at, mut rest) = (None, field);
@@ -366,7 +371,7 @@ impl Check {
     ///
     /// # Errors
     /// When the figures are of several kinds, of none, or make no sense.
-    pub fn tolerance(&self, field: &str) -> Result<super::job::Tolerance, Fault> {
+    pub(crate) fn tolerance(&self, field: &str) -> Result<super::job::Tolerance, Fault> {
         use super::job::Tolerance;
         const HOW: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, { ulp = 4 } or \"exact\"";
         let figures = match self {

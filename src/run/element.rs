@@ -34,7 +34,7 @@ pub(crate) enum Element {
 
 impl Element {
     /// Every type, in the order that messages list them.
-    pub const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::F32,
         Self::F64,
         Self::F16,
@@ -52,7 +52,7 @@ impl Element {
 
     /// The name in descriptions.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::U8 => "u8",
             Self::U16 => "u16",
@@ -72,7 +72,7 @@ impl Element {
 
     /// Bytes of one element.
     #[must_use]
-    pub fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         match self {
             Self::U8 | Self::I8 | Self::Bytes => 1,
             Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
@@ -83,7 +83,7 @@ impl Element {
 
     /// Whether it has a fraction.
     #[must_use]
-    pub fn is_float(self) -> bool {
+    pub(crate) fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
@@ -92,7 +92,7 @@ impl Element {
     /// # Panics
     /// Where there are fewer bytes than an element has.
     #[must_use]
-    pub fn value(self, bytes: &[u8]) -> f64 {
+    pub(crate) fn value(self, bytes: &[u8]) -> f64 {
         macro_rules! read {
             ($type:ty) => {
                 <$type>::from_le_bytes(bytes[..size_of::<$type>()].try_into().expect("as many bytes"))
@@ -116,7 +116,7 @@ impl Element {
 
     /// Appends `value` to `bytes`: rounded to nearest even for types with a fraction, cut off and held within the type for
     /// integers.
-    pub fn push(self, value: f64, bytes: &mut Vec<u8>) {
+    pub(crate) fn push(self, value: f64, bytes: &mut Vec<u8>) {
         match self {
             Self::U8 | Self::Bytes => bytes.push(value as u8),
             Self::U16 => bytes.extend((value as u16).to_le_bytes()),

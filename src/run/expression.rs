@@ -106,7 +106,7 @@ impl Expression {
     ///
     /// # Errors
     /// What is wrong with it, quoting it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MOST_BYTES {
             return Err(format!("expression '{}' is longer than {MOST_BYTES} bytes; use shorter ones", brief(text)));
         }
@@ -121,19 +121,19 @@ impl Expression {
 
     /// The expression of a number.
     #[must_use]
-    pub fn integer(value: i64) -> Self {
+    pub(crate) fn integer(value: i64) -> Self {
         Self { root: Node::Integer(value), text: value.to_string() }
     }
 
     /// The text that it was read from.
     #[must_use]
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The names that it uses.
     #[must_use]
-    pub fn names(&self) -> BTreeSet<&str> {
+    pub(crate) fn names(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         collect(&self.root, &mut names);
         names
@@ -143,7 +143,7 @@ impl Expression {
     ///
     /// # Errors
     /// When a name is unknown, something is divided by zero, or a value leaves 64 bits.
-    pub fn value(&self, scope: Scope<'_>) -> Result<i64, String> {
+    pub(crate) fn value(&self, scope: Scope<'_>) -> Result<i64, String> {
         integer(&self.root, scope).map_err(|reason| format!("expression '{}' {reason}", brief(&self.text)))
     }
 
@@ -151,7 +151,7 @@ impl Expression {
     ///
     /// # Errors
     /// When a name is unknown, or the value is not finite.
-    pub fn number(&self, scope: Scope<'_>) -> Result<f64, String> {
+    pub(crate) fn number(&self, scope: Scope<'_>) -> Result<f64, String> {
         let quoted = |reason: String| format!("expression '{}' {reason}", brief(&self.text));
         let value = fraction(&self.root, scope).map_err(quoted)?;
         if value.is_finite() { Ok(value) } else { Err(quoted("is no finite number".into())) }

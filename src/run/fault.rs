@@ -16,7 +16,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     /// A fault of `field`.
-    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
 }
@@ -40,7 +40,7 @@ pub(crate) struct Described {
 impl Described {
     /// The error that ends the command, with file and line.
     #[must_use]
-    pub fn error(&self, fault: &Fault) -> Error {
+    pub(crate) fn error(&self, fault: &Fault) -> Error {
         let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };
         let line = Description::line(text, &fault.field).map_or_else(String::new, |line| format!(":{line}"));
         Error::Usage(format!("{}{line}: {fault}", path.display()))
@@ -48,7 +48,7 @@ impl Described {
 
     /// A path of the description, from the folder of this process.
     #[must_use]
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(Path::new(name))
     }
 }

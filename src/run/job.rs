@@ -143,19 +143,13 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// Number of elements; the resolver has seen that it and the bytes fit 64 bits.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.shape.iter().product()
-    }
-
-    /// Whether it has no elements, which the resolver refuses.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Bytes of its data.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.len() * self.element.bytes()
     }
 }

@@ -64,7 +64,15 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
                 let pass = LoadedPass { groups: groups.clone(), ..load(described, kernel, source, at)? };
                 Ok(Program { name: stem(source), passes: vec![pass] })
             };
-            kernel.source.names().iter().map(program).collect()
+            let mut programs = kernel.source.names().iter().map(program).collect::<Result<Vec<_>, _>>()?;
+            // Files of one name in two folders are told apart by their paths.
+            let names: Vec<String> = programs.iter().map(|program| program.name.clone()).collect();
+            for (program, source) in programs.iter_mut().zip(kernel.source.names()) {
+                if names.iter().filter(|name| **name == program.name).count() > 1 {
+                    program.name.clone_from(source);
+                }
+            }
+            Ok(programs)
         }
         (None, passes) => {
             let at = Place { field: "pass", prefix: "pass." };
@@ -135,6 +143,17 @@ fn load(described: &Described, kernel: &Kernel, source: &str, at: Place) -> Resu
             .filter_map(|(name, value)| Some((name.to_string(), value.macro_text()?)))
             .collect(),
         newest,
+        local_size: match kernel.local_size.as_slice() {
+            [] => None,
+            &[x] if x > 0 => Some([x, 1, 1]),
+            &[x, y] if x > 0 && y > 0 => Some([x, y, 1]),
+            &[x, y, z] if x > 0 && y > 0 && z > 0 => Some([x, y, z]),
+            other => {
+                let field =
+                    if at.prefix.is_empty() { "kernel.local_size".into() } else { format!("{}local_size", at.prefix) };
+                return Err(Fault::new(field, format!("is {other:?}; write 1 to 3 extents above zero")));
+            }
+        },
     };
     let fault = |message: String| Fault::new(at.field, message);
     let compiled = text.compile().map_err(fault)?;

@@ -1,7 +1,7 @@
 //! The passes of a job: constants, grid, push constants and bindings of each kernel at a point.
 
 use super::buffers::{Table, addressed, bound, buffers, fits_blocks};
-use super::description::Formula;
+use super::description::{Formula, Named, OTHERS};
 use super::fault::{Described, Fault};
 use super::job::{Address, Binding, BindingKind, Buffer, Job, Module, Pass, Role, SpecConstant};
 use super::loaded::{LoadedPass, Program, bytes};
@@ -164,7 +164,7 @@ impl<'a> Setting<'a> {
     /// The push-constant block, and where addresses go in it.
     fn push(&self, described: &Described, table: &Table, scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
         let (pass, description) = (self.pass, &described.description);
-        let mut block = vec![0; pass.foreign.push_bytes() as usize];
+        let mut block = vec![0; (pass.foreign.push_bytes() as usize).next_multiple_of(4)];
         let (mut addresses, mut missing) = (vec![], vec![]);
         for member in &pass.foreign.push {
             let start = member.offset as usize;
@@ -176,15 +176,23 @@ impl<'a> Setting<'a> {
                 }
                 MemberKind::Scalar(scalar) => scalar,
             };
-            let stated = pass.push.get(&member.name).or_else(|| description.push.get(&member.name));
+            let by_name = |table: &'_ Named<Formula>| table.get(&member.name).cloned();
+            let stated = by_name(&pass.push).or_else(|| by_name(&description.push));
             let value = match stated {
-                Some(value) => value.clone(),
+                Some(value) => value,
                 // An axis of the same name goes without saying.
                 None if description.axes.get(&member.name).is_some() => Formula::Text(member.name.clone()),
-                None => {
-                    missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.clone() });
-                    continue;
-                }
+                None => match pass.push.get(OTHERS).or_else(|| description.push.get(OTHERS)) {
+                    Some(value) => value.clone(),
+                    None => {
+                        missing.push(if member.name.is_empty() {
+                            format!("byte {start}")
+                        } else {
+                            member.name.clone()
+                        });
+                        continue;
+                    }
+                },
             };
             let field = || pass.field(&format!("push.{}", member.name));
             let number = pack(&value, scalar, scope).map_err(|e| Fault::new(field(), e))?;

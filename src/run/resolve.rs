@@ -2,8 +2,9 @@
 
 use super::axes;
 use super::buffers::{Table, buffers};
-use super::description::{Description, Formula, Listed};
+use super::description::{Description, Formula, Listed, OTHERS};
 use super::fault::{Described, Fault};
+use super::init::missing;
 use super::job::{Command, Contender, Job, Module, Point, Reference, Role, Undertaking};
 use super::loaded::{self, Program};
 use super::pass::{Choice, settle};
@@ -15,6 +16,9 @@ use crate::basis::units::{Bytes, Work};
 
 /// Choices of specialization constants of one kernel at most.
 const MOST_CHOICES: usize = 10_000;
+
+/// Points times contenders at most.
+const MOST_JOBS: usize = 100_000;
 
 /// What is to be run of these descriptions, which are of one problem: the first says what it is.
 ///
@@ -41,12 +45,10 @@ impl Description {
         if self.buffer.is_empty() {
             self.buffer = other.buffer.clone();
         }
-        if self.reference.is_none() {
-            // Its files are relative to the folder of the other, which decides.
-            self.reference = None;
-        }
-        self.work = self.work.clone().or_else(|| other.work.clone());
-        self.inputs = None;
+        // The first says what is right, and how inputs are made: its files are in its folder.
+        self.reference = None;
+        self.work = None;
+        self.inputs = other.inputs.clone();
     }
 }
 
@@ -110,6 +112,9 @@ impl Job {
 /// What is to be run of one description.
 fn alone(described: &Described) -> Result<Undertaking, Fault> {
     let description = &described.description;
+    if let Some(lacks) = missing(described)? {
+        return Err(Fault::new("", lacks));
+    }
     let programs = loaded::programs(described)?;
     let right = loaded::reference(described)?;
     let everything: Vec<&Program> = programs.iter().chain(&right).collect();
@@ -126,7 +131,16 @@ fn alone(described: &Described) -> Result<Undertaking, Fault> {
         }
     }
     let mut points = vec![];
-    for values in axes::points(&description.axes)? {
+    let spanned = axes::points(&description.axes)?;
+    if spanned.len().saturating_mul(choices.len()) > MOST_JOBS {
+        let message = format!(
+            "span {} points for {} kernels and choices; {MOST_JOBS} are the most",
+            spanned.len(),
+            choices.len()
+        );
+        return Err(Fault::new("axes", format!("{message}: list fewer values")));
+    }
+    for values in spanned {
         let scope = Values::of(&axes, &values);
         if !holds_at(description, &axes, &scope)? {
             continue;
@@ -256,7 +270,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
             );
         }
     }
-    for name in description.push.names() {
+    for name in description.push.names().into_iter().filter(|name| *name != OTHERS) {
         if !passes().any(|pass| pass.foreign.push.iter().any(|member| member.name == name)) {
             return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
         }
@@ -266,7 +280,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
             return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
         }
         let has = |name: &&str| pass.foreign.push.iter().any(|member| member.name == **name);
-        if let Some(name) = pass.push.names().into_iter().find(|name| !has(name)) {
+        if let Some(name) = pass.push.names().into_iter().find(|name| *name != OTHERS && !has(name)) {
             return unknown("push constant", pass.field(&format!("push.{name}")), name, members(pass));
         }
     }

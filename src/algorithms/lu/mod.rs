@@ -8,6 +8,7 @@
 
 mod blocked;
 mod oracle;
+mod pivot;
 mod refine;
 mod solve;
 mod system;

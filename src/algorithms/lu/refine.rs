@@ -29,7 +29,7 @@ pub(super) fn target(n: u64) -> f64 {
 }
 
 /// The buffers of the program's own, behind those of the problem.
-const OWN: [(&str, DType, Extent); 9] = [
+const OWN: [(&str, DType, Extent); 10] = [
     ("A in f32", DType::F32, Extent::Matrix),
     ("L", DType::F32, Extent::Matrix),
     ("U", DType::F32, Extent::Matrix),
@@ -39,6 +39,7 @@ const OWN: [(&str, DType, Extent); 9] = [
     ("row sums", DType::F64, Extent::Vector),
     ("scale and error", DType::F64, Extent::Words(2)),
     ("arrivals", DType::I32, Extent::Words(1)),
+    ("inverses", DType::F32, Extent::Inverses),
 ];
 
 #[derive(Clone, Copy)]
@@ -46,6 +47,8 @@ enum Extent {
     Matrix,
     Vector,
     Words(u64),
+    /// Of diagonal blocks.
+    Inverses,
 }
 
 /// The buffer of this position in [`OWN`].
@@ -61,6 +64,7 @@ const R: BufferId = own(5);
 const SUMS: BufferId = own(6);
 const STATE: BufferId = own(7);
 const ARRIVALS: BufferId = own(8);
+const INVERSES: BufferId = own(9);
 
 /// The factorisation in f32, over the buffers of this program.
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -83,10 +87,14 @@ enum Turn {
 /// The program of `refined`.
 pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [round, begin, add, residual] = shaders else { unreachable!("the table has four kernels") };
+    if let Some(refusal) = solve::refusal(case, device) {
+        return Program::refused(refusal);
+    }
     let n = order(case.size).unwrap_or_default();
     let factors = factors(case, device);
-    let solving = ["lu/solve-block", "lu/solve-rest"];
-    let solving = solving.map(|name| Shader::find(name, DType::F32).expect("a kernel of the table"));
+    let kernels = ["lu/solve-inverses", "lu/solve-block", "lu/solve-rest"];
+    let [inverses, solving @ ..] = kernels.map(|name| Shader::find(name, DType::F32).expect("a kernel of the table"));
+    let triangles = solve::Triangles { l: L, u: U, v: V, inverses: INVERSES };
     let solve = |turn: Turn| {
         let first = u32::from(turn == Turn::First);
         let known = [("rows", ROWS), ("ended", ENDED), ("state", STATE)];
@@ -94,12 +102,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         let begin = solve::vector_dispatch(begin, &buffers(&[&right[..], &known].concat()), n);
         let add = solve::vector_dispatch(add, &buffers(&[&[("x", X64), ("d", V)], &known[1..]].concat()), n);
         let mut steps = vec![Step::Dispatch(begin.constant("FIRST", first))];
-        steps.extend(solve::substitution(
-            solving,
-            solve::Triangles { l: L, u: U, v: V, status: STATUS64 },
-            case,
-            device,
-        ));
+        steps.extend(solve::substitution(solving, triangles, case, device));
         steps.push(Step::Dispatch(add.constant("FIRST", first)));
         steps.push(check(residual, n, case, device));
         steps
@@ -115,11 +118,13 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         Step::Dispatch(rounding),
     ];
     steps.extend(factors.steps);
+    steps.push(solve::inverted(inverses, triangles, STATUS64, n));
     steps.extend(solve(Turn::First));
     let extent = |extent| match extent {
         Extent::Matrix => n * n,
         Extent::Vector => n,
         Extent::Words(words) => words,
+        Extent::Inverses => solve::inverse_elements(n),
     };
     let own = OWN.map(|(name, dtype, of)| BufferSpec { name, role: Role::Scratch, dtype, len: extent(of) });
     Program {

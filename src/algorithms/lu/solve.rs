@@ -1,13 +1,16 @@
 //! `--solve`: a program that leaves factors P·A = L·U goes on to A·x = b. P·b, then L·y = P·b and U·x = y by substitution, in
 //! place.
 //!
-//! A block of positions is solved for by one work-group. What it contributes to all behind the next block is taken from them
-//! beside the next block, whose own work-group does its part itself: one dispatch after the other for each block.
+//! A block of positions is solved for by one work-group, by the inverses of its small diagonal blocks, which were made before.
+//! What it contributes to all behind the next block is taken from them beside the next block, whose own work-group does its part
+//! itself: one dispatch after the other for each block.
 
 use super::{BUFFERS, L, ROWS, STATUS, U, order};
 use crate::algorithms::{CaseSpec, Solution};
+use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{BufferId, Dispatch, Step, Value};
+use crate::kernel::buffer::{BufferSpec, Role};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// The right-hand side, behind the buffers of the factorisation.
@@ -16,7 +19,7 @@ pub(super) const B: BufferId = BufferId(BUFFERS);
 pub(super) const X: BufferId = BufferId(BUFFERS + 1);
 
 /// The kernels of a substitution, in the order of [`Kernels::of`].
-pub(super) const KERNELS: &[&str] = &["lu/solve-begin", "lu/solve-block", "lu/solve-rest"];
+pub(super) const KERNELS: &[&str] = &["lu/solve-begin", "lu/solve-inverses", "lu/solve-block", "lu/solve-rest"];
 
 pub(super) static SOLUTION: Solution = Solution {
     summary: "A·x = b by the factors, or refined from f32 factors to f64; right if HPL's scaled residual is below 16",
@@ -24,11 +27,21 @@ pub(super) static SOLUTION: Solution = Solution {
     kernels: KERNELS,
     program: |factors, shaders, case, device| {
         let mut program = factors.over(|id| BufferId(if id.0 < BUFFERS { id.0 } else { id.0 + 2 }));
-        let [begin, block, rest] = shaders else { unreachable!("there are three kernels") };
+        // What is promised is promised of factors, which the check of a solution does not look at.
+        program.promise = None;
+        let [begin, inverses, block, rest] = shaders else { unreachable!("there are four kernels") };
         let n = order(case.size).unwrap_or_default();
+        if let Some(refusal) = refusal(case, device) {
+            return Program::refused(refusal);
+        }
         let arguments = [("b", B), ("v", X), ("rows", ROWS)].map(|(name, id)| (name, Value::Buffer(id)));
         program.steps.push(over_vector(begin, &arguments, n));
-        program.steps.extend(substitution([block, rest], Triangles { l: L, u: U, v: X, status: STATUS }, case, device));
+        let own = BufferId(BUFFERS + 2 + program.scratch.len());
+        let (name, dtype, role) = ("inverses", DType::F32, Role::Scratch);
+        program.scratch.push(BufferSpec { name, role, dtype, len: inverse_elements(n) });
+        let triangles = Triangles { l: L, u: U, v: X, inverses: own };
+        program.steps.push(inverted(inverses, triangles, STATUS, n));
+        program.steps.extend(substitution([block, rest], triangles, case, device));
         program
     },
 };
@@ -45,22 +58,43 @@ pub(super) fn vector_dispatch(shader: &'static Shader, arguments: &[(&str, Value
     Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
 }
 
-/// The buffers of a substitution: L, U, the right-hand side that becomes the solution, and the status word, which gets a
-/// zero on the diagonal of U.
+/// The buffers of a substitution: L, U, the right-hand side that becomes the solution, and the inverses of diagonal blocks.
 #[derive(Clone, Copy)]
 pub(super) struct Triangles {
     pub(super) l: BufferId,
     pub(super) u: BufferId,
     pub(super) v: BufferId,
-    pub(super) status: BufferId,
+    pub(super) inverses: BufferId,
 }
 
 /// Positions of a block.
 const BLOCK: u64 = 128;
-/// Invocations of the work-group that solves for a block.
+/// Positions of a diagonal block that is inverted.
+const INNER: u64 = 32;
+/// Invocations of a work-group.
 const GROUP: u32 = 256;
-/// Invocations of the others, and the positions of each of their sub-groups.
-const REST: (u32, u32) = (128, 4);
+/// Lanes that share a row.
+const OCTET: u32 = 8;
+
+/// Why the kernels cannot run with the sub-groups of a device, if so.
+pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
+    let subgroup = case.subgroup_size(device);
+    (subgroup < OCTET).then(|| format!("needs sub-groups of {OCTET} at least, not of {subgroup}"))
+}
+
+/// Elements of the inverses of all diagonal blocks, of L and of U.
+pub(super) fn inverse_elements(n: u64) -> u64 {
+    2 * n.div_ceil(INNER) * INNER * INNER
+}
+
+/// Inverts the diagonal blocks. A zero on the diagonal of U goes to `status`.
+pub(super) fn inverted(shader: &'static Shader, of: Triangles, status: BufferId, n: u64) -> Step {
+    let buffers = [("L", of.l), ("U", of.u), ("inverses", of.inverses), ("status", status)];
+    let buffers = buffers.map(|(name, id)| (name, Value::Buffer(id)));
+    // n is at most 2^16.
+    let dispatch = Dispatch::new(shader, &[&buffers[..], &[("n", Value::U32(n as u32))]].concat());
+    Step::Dispatch(dispatch.groups([n.div_ceil(INNER), 2, 1]).loops(INNER * INNER))
+}
 
 /// L·U·x = v, in place.
 pub(super) fn substitution(
@@ -73,28 +107,25 @@ pub(super) fn substitution(
     let subgroup = case.subgroup_size(device);
     let dispatch = |shader, side: u32, first: u64| {
         let triangle = if side == 0 { of.l } else { of.u };
-        let [triangle, v, status] = [triangle, of.v, of.status].map(Value::Buffer);
+        let [triangle, inverses, v] = [triangle, of.inverses, of.v].map(Value::Buffer);
         // Extents are at most 2^16.
         let [n, first] = [n, first].map(|extent| Value::U32(extent as u32));
-        let arguments = [("T", triangle), ("v", v), ("status", status), ("n", n), ("first", first)];
+        let arguments = [("T", triangle), ("inverses", inverses), ("v", v), ("n", n), ("first", first)];
         Dispatch::new(shader, &arguments)
+            .group_size([GROUP, 1, 1])
             .subgroups_of(subgroup)
             .constant("SUBGROUP", subgroup)
-            .constant("NB", BLOCK as u32)
             .constant("SIDE", side)
     };
     let mut steps = vec![];
     for side in [0, 1] {
         for first in (0..n).step_by(BLOCK as usize) {
-            let loops = 4 * BLOCK;
-            let own = dispatch(block, side, first).group_size([GROUP, 1, 1]).loops(loops);
-            steps.push(Step::Dispatch(own));
+            steps.push(Step::Dispatch(dispatch(block, side, first)));
             let behind = n.saturating_sub(first + BLOCK);
             if first > 0 && behind > 0 {
-                let (group, rows) = REST;
-                let positions = u64::from(group / subgroup * rows);
-                let others = dispatch(rest, side, first).group_size([group, 1, 1]).constant("ROWS", rows);
-                steps.push(Step::Dispatch(others.groups([behind.div_ceil(positions), 1, 1]).loops(BLOCK).beside()));
+                let positions = u64::from(GROUP / OCTET);
+                let others = dispatch(rest, side, first).groups([behind.div_ceil(positions), 1, 1]);
+                steps.push(Step::Dispatch(others.beside()));
             }
         }
     }
@@ -120,9 +151,9 @@ mod tests {
     fn a_solution_costs_two_launches_for_each_block() {
         for (variant, n) in [("naive", 5), ("in-place", 129), ("blocked", 1024), ("blocked-pivot", 1000)] {
             let [result, solution] = [Goal::Result, Goal::Solution].map(|goal| program(variant, n, goal).launches());
-            // Those that leave the rows in their order need not be waited for with b.
+            // Those that leave the rows in their order need not be waited for with b; the inverses are beside it.
             let blocks = 2 * n.div_ceil(BLOCK);
-            assert!((blocks..=blocks + 1).contains(&(solution - result)), "{variant} {n}: {result}, {solution}");
+            assert!((blocks + 1..=blocks + 2).contains(&(solution - result)), "{variant} {n}: {result}, {solution}");
         }
     }
 
@@ -131,9 +162,9 @@ mod tests {
         let program = program("blocked", 1000, Goal::Solution);
         let dispatches: Vec<_> = program.dispatches().collect();
         let rest: Vec<_> = dispatches.iter().filter(|dispatch| dispatch.shader.name == "lu/solve-rest").collect();
-        // Behind the second of eight blocks, …, behind the seventh: 744, 616, …, 104 positions, 16 a group of four sub-groups.
+        // Behind the second of eight blocks, …, behind the seventh: 744, 616, …, 104 positions, 32 a group.
         let groups: Vec<_> = rest[..6].iter().map(|dispatch| dispatch.groups[0]).collect();
-        assert_eq!((rest.len(), groups), (12, vec![47, 39, 31, 23, 15, 7]));
+        assert_eq!((rest.len(), groups), (12, vec![24, 20, 16, 12, 8, 4]));
         assert!(rest.iter().all(|dispatch| dispatch.beside));
     }
 }

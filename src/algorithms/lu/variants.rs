@@ -4,7 +4,7 @@
 //! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
 //! word, clears L and copies A to U, which the document does on the host.
 
-use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, refine};
+use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, pivot, refine};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
@@ -109,13 +109,38 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &[
             "lu/blocked-pad",
             "lu/pivot-rows",
-            "lu/pivot-panel",
             "lu/pivot-store",
             "lu/pivot-finish",
             "lu/blocked-solve",
             "lu/blocked-update",
+            "lu/pivot-panel",
+            "lu/pivot-panel-short",
+            "lu/pivot-apply",
+            "lu/pivot-next",
         ],
-        program: &blocked::with_pivoting,
+        program: &pivot::with_pivoting,
+    },
+    Variant {
+        name: "tournament",
+        aliases: &[],
+        summary: "the same with tournament pivoting: groups of rows put up candidates, and L is solved for",
+        source: "CALU (Grigori, Demmel and Xiang 2011); docs/lu.md",
+        measures: Measures::Problem,
+        kernels: &[
+            "lu/blocked-pad",
+            "lu/pivot-rows",
+            "lu/pivot-store",
+            "lu/pivot-finish",
+            "lu/blocked-solve",
+            "lu/blocked-update",
+            "lu/pivot-panel",
+            "lu/pivot-panel-short",
+            "lu/pivot-apply",
+            "lu/pivot-next",
+            "lu/tournament-round",
+            "lu/tournament-below",
+        ],
+        program: &pivot::with_tournaments,
     },
     Variant {
         name: "blocked-pivot-texel",
@@ -126,13 +151,15 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &[
             "lu/blocked-pad",
             "lu/pivot-rows",
-            "lu/pivot-panel",
             "lu/pivot-store-texel",
             "lu/pivot-finish-texel",
             "lu/blocked-solve-texel",
             "lu/blocked-update-texel",
+            "lu/pivot-panel",
+            "lu/pivot-panel-short",
+            "lu/pivot-apply",
         ],
-        program: &blocked::with_pivoting,
+        program: &pivot::with_pivoting,
     },
     Variant {
         name: "refined",
@@ -213,7 +240,7 @@ mod tests {
         for variant in LU
             .variants
             .iter()
-            .filter(|variant| !["blocked", "refined"].iter().any(|other| variant.name.starts_with(other)))
+            .filter(|variant| !["blocked", "tournament", "refined"].iter().any(|other| variant.name.starts_with(other)))
         {
             assert_eq!(program(variant.name, 1).steps.len(), 4, "{}", variant.name);
         }

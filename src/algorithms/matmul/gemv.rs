@@ -48,6 +48,11 @@ impl Vectors {
             Self { matrix, factors, lines: m, count: n, k, along, across_k, of_line: n, of_vector: 1 }
         })
     }
+
+    /// Whether the rows of X are whole pieces of 16 bytes.
+    fn is_aligned(&self, case: &CaseSpec) -> bool {
+        (if self.along { self.k } else { self.lines }).is_multiple_of(piece(case.dtype))
+    }
 }
 
 /// How the work is cut up.
@@ -87,31 +92,79 @@ impl Cut {
     }
 }
 
+/// The work-groups of a product by vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    vectors: Vectors,
+    cut: Cut,
+    /// Blocks of lines, and parts of K: a work-group for each of both.
+    blocks: u64,
+    parts: u64,
+    /// Steps of a part, and elements of a line in each.
+    steps: u64,
+    of_step: u64,
+    lines_of_block: u64,
+}
+
+impl Schedule {
+    /// That of a case; `None` where C has too many rows and columns.
+    pub(super) fn of(case: &CaseSpec, texels: bool, device: &DeviceInfo) -> Option<Self> {
+        let vectors = Vectors::of(case)?;
+        let Vectors { lines, k, along, .. } = vectors;
+        // Elements that a lane reads of a row at a time.
+        let elements = if texels || vectors.is_aligned(case) { piece(case.dtype) } else { 1 };
+        let cut = Cut::of(&vectors, elements, case.dtype, case.subgroup_size(device), device);
+        let [lanes, width, unroll, own] = [cut.lanes, cut.width, cut.unroll, cut.own].map(u64::from);
+        // Lines of a block; elements along K of a step of a work-group, and the steps that it does at once.
+        let (lines_of_block, of_step, at_once) =
+            if along { (width, lanes * elements, unroll) } else { (width * own * elements, lanes / width * unroll, 1) };
+        let blocks = lines.div_ceil(lines_of_block);
+        let rounds = k.div_ceil(of_step * at_once);
+        let steps = rounds.div_ceil(cut.groups.div_ceil(blocks).min(rounds)) * at_once;
+        let parts = (rounds * at_once).div_ceil(steps);
+        Some(Self { vectors, cut, blocks, parts, steps, of_step, lines_of_block })
+    }
+
+    pub(super) fn vectors(&self) -> u64 {
+        self.vectors.count
+    }
+
+    pub(super) fn groups(&self) -> u64 {
+        self.blocks * self.parts
+    }
+
+    pub(super) fn parts(&self) -> u64 {
+        self.parts
+    }
+
+    /// Invocations of a work-group.
+    pub(super) fn lanes(&self) -> u64 {
+        self.cut.lanes.into()
+    }
+
+    /// Elements of the matrix that a work-group goes through, those beyond its edges included.
+    pub(super) fn elements(&self) -> u64 {
+        self.lines_of_block * self.steps * self.of_step
+    }
+
+    /// Elements of C in a block.
+    pub(super) fn sums(&self) -> u64 {
+        self.lines_of_block * self.vectors.count
+    }
+}
+
 /// The program of `gemv` with the kernels `along` and `across`, which read their operands through texel views if
 /// `texels`.
 pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let Some(vectors) = Vectors::of(case) else {
+    let Some(schedule) = Schedule::of(case, texels, device) else {
         let Dims { m, n, .. } = Dims::from(case.size);
         return Program::refused(format!("is for at most {MOST_VECTORS} rows or columns of C, which has {m}×{n}"));
     };
+    let Schedule { vectors, cut, blocks, parts, steps, .. } = schedule;
     let Vectors { lines, count, k, along, .. } = vectors;
-    let piece = piece(case.dtype);
-    let aligned = |length: u64| length.is_multiple_of(piece);
-    let x_aligned = aligned(if along { k } else { lines });
-    // Elements that a lane reads of a row at a time.
-    let elements = if x_aligned || texels { piece } else { 1 };
+    let (x_aligned, k_aligned) = (vectors.is_aligned(case), k.is_multiple_of(piece(case.dtype)));
     let subgroup = case.subgroup_size(device);
-    let cut = Cut::of(&vectors, elements, case.dtype, subgroup, device);
-    let [lanes, width, unroll, own] = [cut.lanes, cut.width, cut.unroll, cut.own].map(u64::from);
-
-    // Lines of a block; elements along K of a step of a work-group, and the steps that it does at once.
-    let (lines_of_block, of_step, at_once) =
-        if along { (width, lanes * elements, unroll) } else { (width * own * elements, lanes / width * unroll, 1) };
-    let blocks = lines.div_ceil(lines_of_block);
-    let rounds = k.div_ceil(of_step * at_once);
-    let steps = rounds.div_ceil(cut.groups.div_ceil(blocks).min(rounds)) * at_once;
-    let parts = (rounds * at_once).div_ceil(steps);
-    let sums = lines_of_block * count;
+    let (lanes, sums) = (schedule.lanes(), schedule.sums());
     let between = if parts > 1 { blocks * parts * sums } else { 1 };
 
     let (partial, arrivals) = (BufferId(3), BufferId(4));
@@ -140,7 +193,7 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
         .constant("VECTORS", count as u32)
         .constant("ACROSS_K", u32::from(vectors.across_k))
         .constant("X_ALIGNED", u32::from(x_aligned))
-        .constant("K_ALIGNED", u32::from(aligned(k)))
+        .constant("K_ALIGNED", u32::from(k_aligned))
         .constant("PARTS", parts as u32)
         .constant("UNROLL", cut.unroll)
         .loops(steps + finish);

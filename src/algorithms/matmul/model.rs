@@ -7,8 +7,10 @@
 //! often as it is read. A second pass over parts of K comes on top.
 
 use super::Dims;
+use super::gemv::Schedule;
 use super::parts;
-use super::tile::{BlockDivision, Tile, stored};
+use super::tile::{BlockDivision, Tile, piece, stored};
+use super::variants::row_lengths;
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
@@ -69,8 +71,21 @@ pub(super) struct Pace {
     pub(super) fetches: f64,
     /// ns that a work-group waits in each slab, beside its work.
     pub(super) wait: f64,
+    /// Bytes a ns of C that it stores.
+    pub(super) stores: f64,
+    /// What a byte costs more where rows do not start at multiples of 16 bytes.
+    pub(super) unaligned: f64,
     /// ns before its first slab and behind its last.
     pub(super) ends: f64,
+}
+
+/// The rate of what takes no time.
+const INSTANT: f64 = f64::INFINITY;
+
+impl Pace {
+    /// That of a kernel that does nothing but multiply, at no time at all.
+    pub(super) const OF_PRODUCTS: Self =
+        Self { products: 1e9, reads: INSTANT, fetches: INSTANT, wait: 0.0, stores: INSTANT, unaligned: 0.0, ends: 0.0 };
 }
 
 /// The work of a work-group in a slab.
@@ -81,6 +96,10 @@ pub(super) struct Slab {
     /// Bytes read from shared memory, and fetched to it.
     reads: f64,
     fetches: f64,
+    /// Bytes of those that are in rows which do not start at multiples of 16 bytes.
+    unaligned: f64,
+    /// Bytes of C in a block.
+    stores: f64,
     /// Work-groups that a core has registers and shared memory for.
     held: u64,
 }
@@ -102,24 +121,31 @@ impl Slab {
         };
         let in_registers = (1 << 16) / (invocations * u64::from(registers.min(255))).max(1);
         let in_shared = (200 << 10) / division.shared_bytes(tile, case).0.max(1);
+        let aligned = row_lengths(case).map(|length| length.is_multiple_of(piece(case.dtype)));
+        let unaligned = [(aligned[0], rows), (aligned[1], columns)].map(|(fits, edge)| if fits { 0.0 } else { edge });
+        let bytes = case.dtype.bytes() as f64;
         Self {
             products: rows * columns * depth,
             reads: f64::from(readers * edges) * depth * element as f64,
-            fetches: (rows + columns) * depth * case.dtype.bytes() as f64,
+            fetches: (rows + columns) * depth * bytes,
+            unaligned: unaligned.iter().sum::<f64>() * depth * bytes,
+            stores: rows * columns * stored(case.dtype, tile).bytes() as f64,
             held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, Machine::of(device).most_held),
         }
     }
 
     /// That of a kernel without a tile, whose work-groups compute `block`, rows by columns by the k of a step.
-    pub(super) fn plain(block: [u32; 3], invocations: u32, device: &DeviceInfo) -> Self {
+    pub(super) fn plain(block: [u32; 3], invocations: u32, case: &CaseSpec, device: &DeviceInfo) -> Self {
         let products = block.map(f64::from).into_iter().product();
+        let stores = f64::from(block[0]) * f64::from(block[1]) * case.dtype.of_product().bytes() as f64;
         let held = u64::from(1024 / invocations.max(1)).clamp(1, Machine::of(device).most_held);
-        Self { products, reads: 0.0, fetches: 0.0, held }
+        Self { products, reads: 0.0, fetches: 0.0, unaligned: 0.0, stores, held }
     }
 
     /// ns that it takes a core.
     fn work(&self, pace: &Pace) -> f64 {
-        self.products / pace.products + self.reads / pace.reads + self.fetches / pace.fetches
+        let fetches = self.fetches + pace.unaligned * self.unaligned;
+        self.products / pace.products + self.reads / pace.reads + fetches / pace.fetches
     }
 }
 
@@ -138,7 +164,10 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, d
     let busiest = (across * down * u64::from(tile.k_parts)).div_ceil(machine.cores);
     let slabs = parts::slabs(*tile, k) as f64;
     let work = slab.work(pace);
-    let round = |held: u64| slabs * (work * held as f64).max(work + pace.wait) + pace.ends;
+    let c_is_aligned = n.is_multiple_of(piece(stored(case.dtype, tile)));
+    let stores = slab.stores * if c_is_aligned { 1.0 } else { 1.0 + pace.unaligned } / pace.stores;
+    let ends = |held: f64| pace.ends + held * stores;
+    let round = |held: u64| slabs * (work * held as f64).max(work + pace.wait) + ends(held as f64);
     let rest = match busiest % slab.held {
         0 => 0.0,
         some => round(some),
@@ -164,23 +193,30 @@ fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
     bytes / if bytes <= machine.cached { machine.cache } else { machine.memory }
 }
 
-/// A kernel that reads its operands once and waits for nothing else.
+/// How fast a core runs a kernel that reads its operands once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stream {
     /// The share of the bandwidth that it reaches.
     pub(super) share: f64,
-    /// Multiply-adds a ns of a core.
+    /// Elements of the matrix a ns that it loads, multiply-adds, and elements of C that it adds up.
+    pub(super) loads: f64,
     pub(super) products: f64,
-    /// ns before its first load and behind its last.
+    pub(super) sums: f64,
+    /// ns before its first load and behind its last, and for parts of K.
     pub(super) ends: f64,
+    pub(super) parts: f64,
 }
 
 /// The predicted time of such a product.
-pub(super) fn streamed(stream: &Stream, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let machine = Machine::of(device);
-    let dims = Dims::from(case.size);
-    let arithmetic = (dims.m * dims.n) as f64 * dims.k as f64 / (stream.products * machine.cores as f64);
-    Nanos(machine.launch + stream.ends + (once(dims, case.dtype, machine) / stream.share).max(arithmetic))
+    let groups = schedule.groups().div_ceil(machine.cores);
+    let elements = schedule.elements() as f64;
+    let work = elements / stream.loads + elements * schedule.vectors() as f64 / stream.products;
+    let work = work + schedule.sums() as f64 / stream.sums;
+    let parts = if schedule.parts() > 1 { stream.parts } else { 0.0 };
+    let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
+    Nanos(machine.launch + stream.ends + arrival.max(groups as f64 * work) + parts)
 }
 
 #[cfg(test)]
@@ -190,13 +226,13 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 
-    const PACE: Pace = Pace { products: 100.0, reads: 1e9, fetches: 1e9, wait: 500.0, ends: 0.0 };
+    const PACE: Pace = Pace { products: 100.0, wait: 500.0, ends: 0.0, ..Pace::OF_PRODUCTS };
     const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
 
     /// ns that a product of blocks of 100×100 in slabs of 10 takes beside its launches.
     fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
         let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
-        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &gpu()) };
+        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &gpu()) };
         predicted(&TILE.over(k_parts), slab, &PACE, &case, &gpu()).0 - GPU.launch
     }
 
@@ -227,10 +263,11 @@ mod tests {
         // 4 GiB of A at the speed of memory, though each core has little to do.
         let fast = Pace { products: 1e9, wait: 0.0, ..PACE };
         let case = CaseSpec::new(&MATMUL, Size::Three(1 << 15, 1, 1 << 15), DType::F32);
-        let slab = Slab::plain([100, 100, 10], 100, &gpu());
+        let slab = Slab::plain([100, 100, 10], 100, &case, &gpu());
         let least = (1u64 << 32) as f64 / GPU.memory;
         assert!(predicted(&TILE, slab, &fast, &case, &gpu()).0 > least);
-        let stream = Stream { share: 1.0, products: 1e9, ends: 0.0 };
-        assert!(streamed(&stream, &case, &gpu()).0 > least);
+        let stream = Stream { share: 1.0, loads: 1e9, products: 1e9, sums: 1e9, ends: 0.0, parts: 0.0 };
+        let schedule = Schedule::of(&case, false, &gpu()).expect("one column");
+        assert!(streamed(&stream, &schedule, &case, &gpu()).0 > least);
     }
 }

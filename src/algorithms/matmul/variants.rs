@@ -199,7 +199,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             let dims = Dims::from(case.size);
             let lanes = case.subgroup_size(device);
             // A GPU has its registers and no cheap spills.
-            let (rows, quads) = if device.kind == DeviceKind::Cpu { (32, 2) } else { (16, 1) };
+            let (rows, quads) = if device.kind == DeviceKind::Cpu { (texel_rows(dims), 2) } else { (16, 1) };
             let grid = Grid { across: dims.n, down: dims.m, group: [lanes * quads * 4, rows] };
             let dispatch = grid
                 .dispatch_with(shaders[0], dims, device, &[("A4", BufferId(0)), ("B4", BufferId(1))])
@@ -230,6 +230,15 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: &|shaders, case, device| gemv::program(shaders, true, case, device),
     },
 ];
+
+/// Rows of C that a work-group of `texel` computes on a software device: no more than there are, for those beyond are computed too.
+pub(super) fn texel_rows(dims: Dims) -> u32 {
+    match dims.m {
+        0..=8 => 8,
+        9..=16 => 16,
+        _ => 32,
+    }
+}
 
 /// Tiles of `tile-1d`. Its invocations compute one column each.
 static TILE_1D: Choice = Choice {
@@ -271,6 +280,7 @@ pub(super) static TILED: Choice = Choice {
         Tile { bm: 256, bn: 32, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
         Tile { bm: 128, bn: 16, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
         Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 256, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
     ],
     software: &[
         Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16, k_parts: 1 },

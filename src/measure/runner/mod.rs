@@ -23,6 +23,7 @@ use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
 pub(crate) use duel::{Entrant, SIDES};
 use forecast::Forecasts;
+pub(crate) use limits::best_canary;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -179,6 +180,7 @@ impl<'a> Runner<'a> {
         let mut keeper = Timekeeper::new(interrupted);
         let workbench = Workbench::new(device, cache)?;
         keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
+        keeper.watch_host(timing == Timing::Sample && device.info.kind.is_host());
         Ok(Self {
             device: Rc::clone(device),
             workbench,

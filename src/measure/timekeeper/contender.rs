@@ -2,10 +2,11 @@
 
 use super::{Reading, Time, Timed};
 use crate::basis::units::Nanos;
+use crate::device::load::HostLoad;
 use crate::measure::sampling::{self, SamplingDecision};
 use crate::plan::Sampling;
 use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Warning};
-use crate::stats::Summary;
+use crate::stats::{self, Summary};
 use std::time::Duration;
 
 /// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
@@ -44,6 +45,10 @@ pub(crate) struct Contender<T> {
     dropped: u32,
     /// Host time of those.
     lost: Duration,
+    /// What was taken of the host's processors when it began to be warmed up.
+    load: Option<HostLoad>,
+    /// The canary's readings around and between its samples.
+    canaries: Vec<f64>,
     measured: Measured,
 }
 
@@ -75,8 +80,15 @@ impl<T: Timed> Contender<T> {
             done: false,
             dropped: 0,
             lost: Duration::ZERO,
+            load: None,
+            canaries: vec![],
             measured,
         }
+    }
+
+    /// The same, of which it is known what was taken of the host's processors when its warm-up began.
+    pub(super) fn loaded(self, load: Option<HostLoad>) -> Self {
+        Self { load, ..self }
     }
 
     /// Whether it has been sampled enough.
@@ -170,7 +182,7 @@ impl<T: Timed> Contender<T> {
     }
 
     /// Notes what the canary and the clock said: before its samples if it has none yet, after them otherwise.
-    pub(super) fn observe(&mut self, Reading { canary, clock_mhz }: Reading) {
+    pub(super) fn observe(&mut self, Reading { canary, clock_mhz, load }: Reading) {
         fn note<T: Copy>(pair: &mut Option<[T; 2]>, reading: Option<T>) {
             if let Some(reading) = reading {
                 *pair = Some([pair.map_or(reading, |[before, _]| before), reading]);
@@ -180,6 +192,11 @@ impl<T: Timed> Contender<T> {
         note(&mut conditions.canary, canary.map(|(time, _)| time));
         conditions.canary_steps = canary.map(|(_, steps)| steps).or(conditions.canary_steps);
         note(&mut conditions.clock_mhz, clock_mhz);
+        self.canaries.extend(canary.map(|(time, _)| time.0));
+        if let (Some(own), Some([now, begun])) = (self.load, load) {
+            // What is over too soon to tell has the share since the run began.
+            conditions.others = now.others_since(own).or_else(|| now.others_since(begun)).or(conditions.others);
+        }
     }
 
     /// The measurement, and what was timed; `None` if it was interrupted before its first sample.
@@ -191,6 +208,7 @@ impl<T: Timed> Contender<T> {
         for sample in &mut self.samples {
             sample.outlier = self.measured.summary.is_outlier(sample.device);
         }
+        self.measured.conditions.canary_median = stats::median(&self.canaries).map(Nanos);
         self.measured.samples = self.samples;
         self.measured.phases.sampling = self.spent.into();
         Some((self.measured, self.timed))

@@ -14,7 +14,7 @@ use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
 use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
-use crate::record::{Case, Death, Outcome, Warning};
+use crate::record::{Case, Death, Outcome};
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::Validation;
@@ -429,16 +429,8 @@ fn victim(ended: &Ended) -> String {
 /// Marks the cases during which the device was slow. A worker compares with the best that it had seen until then; the
 /// best may have come later, or in the worker of another case.
 fn mark_slow_clocks(cases: &mut [Case]) {
-    let best_of = |case: &Case| {
-        let measured = case.measured()?;
-        let [before, after] = measured.conditions.canary?;
-        let slow = measured.warnings.iter().find_map(|warning| match warning {
-            Warning::SlowClock { ratio } => Some(*ratio),
-            _ => None,
-        });
-        Some(before.0.min(after.0) / slow.unwrap_or(1.0))
-    };
-    let best = cases.iter().filter_map(best_of).reduce(f64::min).map(Nanos);
+    let best = cases.iter().filter_map(|case| case.measured()?.conditions.canary_best).map(|best| best.0);
+    let best = best.reduce(f64::min).map(Nanos);
     for case in cases {
         warn_of_clock(best, &mut case.outcome);
     }
@@ -461,6 +453,7 @@ fn with_dead(found: Result<Option<Found>, Fruitless>, dead: Vec<(Tile, Refusal)>
 mod tests {
     use super::*;
     use crate::export::tests::record;
+    use crate::record::Warning;
 
     /// A case during which the canary took so long, marked by a worker that had seen `best`.
     fn case(canary: f64, best: f64) -> Case {

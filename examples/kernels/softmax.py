@@ -1,0 +1,13 @@
+import math
+import sys
+
+import npy
+
+(rows, columns), x = npy.load(f"{sys.argv[1]}/X.npy")
+y = []
+for row in range(rows):
+    scaled = [value / 8 for value in x[row * columns : (row + 1) * columns]]
+    exponentials = [math.exp(value - max(scaled)) for value in scaled]
+    y += [value / math.fsum(exponentials) for value in exponentials]
+output = sys.argv[3] if len(sys.argv) > 3 else "Y"
+npy.save(f"{sys.argv[2]}/{output}.npy", "<f4", [rows, columns], y)

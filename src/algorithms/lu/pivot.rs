@@ -1,0 +1,642 @@
+//! The schedule of `blocked-pivot`: [`super::blocked`]'s with rows that stay where they are and are found through a list.
+
+use super::blocked::{Area, INNER, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
+use super::oracle::LARGEST_MULTIPLIER;
+use super::widths::PIVOTING;
+use super::{L, ROWS, STATUS, U, order};
+use crate::algorithms::CaseSpec;
+use crate::algorithms::matmul::Tile;
+use crate::basis::dtype::DType;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::kernel::program::{BufferId, Dispatch, Program, fold};
+use crate::kernel::shaders::Shader;
+use std::ops::Range;
+
+/// What the dispatches for one inner block leave each other.
+#[derive(Clone, Copy)]
+struct Chosen {
+    /// Rows of U of its pivots.
+    corner: BufferId,
+    /// Their positions.
+    places: BufferId,
+    /// The candidates of a tournament and their positions, of even and of odd rounds.
+    candidates: Option<[(BufferId, BufferId); 2]>,
+}
+
+/// Which row becomes a pivot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// The largest of its column.
+    Partial,
+    /// In panels of more rows than a work-group holds, whoever is left when groups of rows have had their pivots as candidates.
+    Tournament,
+}
+
+/// The program of `tournament`.
+pub(super) fn with_tournaments(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let n = order(case.size).unwrap_or_default();
+    // A pivot of a tournament is the largest of its column where it was a candidate: what it left behind is bounded by
+    // 2^32 a round.
+    let rounds = 1 + u64::from(n > MOST_AT_ONCE) + u64::from(n > INNER * MOST_AT_ONCE);
+    let most = (INNER * rounds) as f64;
+    factorisation(shaders, case, device, Rule::Tournament).promising(LARGEST_MULTIPLIER, most.exp2())
+}
+
+/// The program of `blocked-pivot`.
+pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    // A quotient may be wrong by 2.5 units in the last place.
+    let most = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
+    factorisation(shaders, case, device, Rule::Partial).promising(LARGEST_MULTIPLIER, most)
+}
+
+/// A dispatch that others wait for.
+struct Stage {
+    dispatch: Dispatch,
+    /// Whether it keeps one work-group busy for so long that the others update a slice of W meanwhile.
+    long: bool,
+}
+
+/// An inner block of columns is factorised from its columns in P; then rows of U are solved for, and the next inner block is
+/// updated on its way to P. What is left of the last outer block's work runs beside the sequential stages of this one, slice by slice.
+///
+/// Where outer blocks have several inner ones, the columns of the next outer block are among those that follow each inner
+/// block, so that at its end only 32 columns of L are left to follow.
+fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, rule: Rule) -> Program {
+    let kernels = Kernels::of(shaders);
+    let width = PIVOTING.for_case(case, device);
+    let mut schedule = Schedule::new(case, device, width, width);
+    let panels = schedule.panels_with_rows();
+    let chosen = schedule.chosen(rule);
+    schedule.pad(kernels.pad);
+    begin_with_pivoting(&mut schedule, [kernels.identity, kernels.update], panels);
+    let blocks = schedule.stride / width;
+    let mut plan = Plan { schedule, kernels, panels, chosen, followed: None };
+    (0..blocks).for_each(|block| plan.outer_block(block));
+    plan.schedule.program()
+}
+
+/// The kernels of a factorisation with pivoting.
+#[derive(Clone, Copy)]
+struct Kernels {
+    pad: &'static Shader,
+    identity: &'static Shader,
+    store: &'static Shader,
+    finish: &'static Shader,
+    solve: &'static Shader,
+    update: &'static Shader,
+    panel: &'static Shader,
+    /// A panel of few rows.
+    short: &'static Shader,
+    apply: &'static Shader,
+    /// What brings strips of columns up to date at once, where there is such a kernel.
+    next: Option<&'static Shader>,
+    /// A round of a tournament, and what is done below its pivots.
+    rounds: Option<[&'static Shader; 2]>,
+}
+
+impl Kernels {
+    /// In the order of the table of variants.
+    fn of(shaders: &[&'static Shader]) -> Self {
+        let [pad, identity, store, finish, solve, update, panel, short, apply, more @ ..] = shaders else {
+            unreachable!("the table has more kernels")
+        };
+        let next = more.first().copied();
+        let rounds = if let [_, round, below] = more { Some([*round, *below]) } else { None };
+        Self { pad, identity, store, finish, solve, update, panel, short, apply, next, rounds }
+    }
+}
+
+/// How the columns of an outer block came to follow the one before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    /// The rows of U behind them are yet to be solved for.
+    Unsolved,
+    /// They have been.
+    Solved,
+}
+
+/// A schedule on its way from one outer block to the next.
+struct Plan<'a> {
+    schedule: Schedule<'a>,
+    kernels: Kernels,
+    panels: [Panel; 2],
+    chosen: Chosen,
+    /// Whether the last outer block had the columns of this one follow each of its inner blocks.
+    followed: Option<Followed>,
+}
+
+/// Where an outer block is.
+#[derive(Clone, Copy)]
+struct Outer {
+    own: Panel,
+    /// The panel of the outer block before, which is that of the next one as well.
+    last: Panel,
+    first: u64,
+    /// Behind its columns.
+    rest: u64,
+    /// Behind those of the next outer block.
+    ahead: u64,
+    /// Whether the columns of the next outer block follow each inner block.
+    follow: bool,
+}
+
+impl Plan<'_> {
+    fn outer_block(&mut self, block: u64) {
+        let (width, stride) = (self.schedule.width, self.schedule.stride);
+        let (first, even) = (block * width, (block % 2) as usize);
+        let (own, last) = (self.panels[even], self.panels[1 - even]);
+        let stages =
+            |plan: &Self, at: u64, panel| plan.schedule.stages(&plan.kernels, panel, plan.chosen, [first + at, at]);
+        let inner: Vec<_> = (0..width).step_by(INNER as usize).map(|at| stages(self, at, own)).collect();
+        let slots = |stages: &[Stage]| stages.iter().filter(|stage| stage.long).count();
+        let rest = first + width;
+        let follow = width > INNER && (self.kernels.next.is_some() || slots(&inner[0]) >= 2);
+        let outer = Outer { own, last, first, rest, ahead: (rest + width).min(stride), follow };
+        // Slices wait for the rows of U of the last outer block, and the columns of the next one for the first of them: one stage
+        // leaves no time for both.
+        let in_time = rest < stride && slots(&stages(self, width, last)) >= 2;
+        let begin = if self.followed.is_some() { rest } else { first + INNER };
+        let late = Late {
+            begin,
+            soon: if follow { outer.ahead } else { rest.max(begin) },
+            end: stride,
+            after_solve: self.followed == Some(Followed::Unsolved),
+            tile: u64::from(update_tile(stride - first, self.schedule.device).bn),
+        };
+        let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
+        for (j, stages) in inner.into_iter().enumerate() {
+            for (part, stage) in stages.into_iter().enumerate() {
+                self.schedule.push(stage.dispatch);
+                if block == 0 || !stage.long {
+                    continue;
+                }
+                if j == 0 && part == 0 {
+                    self.beside_the_first_stage(outer);
+                }
+                self.slices(outer, &late.next().unwrap_or_default());
+            }
+            self.behind(outer, j as u64 * INNER, in_time);
+        }
+        self.followed = follow.then_some(if in_time { Followed::Unsolved } else { Followed::Solved });
+    }
+
+    /// Stores the last outer block, and solves for what it has left of U.
+    fn beside_the_first_stage(&mut self, outer: Outer) {
+        let Outer { last, first, rest, .. } = outer;
+        let (width, end) = (self.schedule.width, self.schedule.stride);
+        let dispatch = self.schedule.store(self.kernels.store, last, first - width);
+        self.schedule.push(dispatch.beside());
+        if self.followed == Some(Followed::Unsolved) && rest < end {
+            let first = first - width;
+            let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end };
+            self.solve_beside(last, upper);
+        }
+    }
+
+    fn solve_beside(&mut self, own: Panel, upper: Solve) {
+        for (at, dispatch) in self.schedule.rows_of_u(self.kernels.solve, own, upper).into_iter().enumerate() {
+            self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
+        }
+    }
+
+    /// Updates slices of W by the last outer block.
+    fn slices(&mut self, outer: Outer, slices: &[Range<u64>]) {
+        let Outer { last, first, .. } = outer;
+        let (width, stride) = (self.schedule.width, self.schedule.stride);
+        let tile = update_tile(stride - first, self.schedule.device);
+        for slice in slices {
+            let area = Area { top: first, bottom: stride, left: slice.start, right: slice.end, plane: 0, depth: width };
+            let dispatch = self.schedule.update(self.kernels.update, last, tile, area, Target::Matrix { corner: 0 });
+            self.schedule.push(dispatch.beside());
+        }
+    }
+
+    /// What follows the inner block at the outer block's column `plane` at once. Where the next outer block leaves no time for it
+    /// (`in_time`), the rows of U are solved for here.
+    fn behind(&mut self, outer: Outer, plane: u64, in_time: bool) {
+        let Outer { own, last, first, rest, ahead, follow } = outer;
+        let (width, stride, device) = (self.schedule.width, self.schedule.stride, self.schedule.device);
+        let (top, left) = (first + plane, first + plane + INNER);
+        let (next, next_plane) = if left < rest { (own, plane + INNER) } else { (last, 0) };
+        // The columns that follow each inner block.
+        let near = if follow { ahead } else { rest };
+        let to = Target::Panel { to: next, plane: next_plane };
+        if left == stride {
+            end_with_pivoting(&mut self.schedule, [self.kernels.store, self.kernels.finish], own, first);
+            return;
+        }
+        if let Some(shader) = self.kernels.next.filter(|_| left < near || width == INNER) {
+            let end = near.max(left + INNER);
+            let dispatch = self.schedule.next(shader, own, [top, plane], (next, next_plane), end);
+            self.schedule.push(dispatch);
+            let wide = Solve { side: Side::Upper, first, width, plane: 0, start: end, end: stride };
+            if left == rest && end < stride && !(follow && in_time) {
+                self.solve_beside(own, wide);
+            }
+            return;
+        }
+        // At the end of an outer block that nobody followed, all that is left follows all of it.
+        let whole = left >= near;
+        let [from, plane, depth, end] = if whole { [first, 0, width, stride] } else { [top, plane, INNER, near] };
+        let upper = Solve { side: Side::Upper, first: from, width: depth, plane, start: left, end };
+        let dispatches = self.schedule.rows_of_u(self.kernels.solve, own, upper);
+        self.schedule.extend(dispatches);
+        let area = Area { top: left, bottom: stride, left, right: left + INNER, plane, depth };
+        let dispatch = self.schedule.update(self.kernels.update, own, panel_tile(device), area, to);
+        self.schedule.push(dispatch);
+        if !whole && left + INNER < end {
+            let area = Area { left: left + INNER, right: end, ..area };
+            let tile = panel_tile(device);
+            let dispatch = self.schedule.update(self.kernels.update, own, tile, area, Target::Matrix { corner: 0 });
+            self.schedule.push(dispatch.beside());
+        }
+    }
+}
+
+/// The columns that the last outer block has yet to update, while this one is factorised.
+#[derive(Clone, Copy)]
+struct Late {
+    begin: u64,
+    /// Those up to here follow the first inner block, and so must be up to date behind its stages.
+    soon: u64,
+    end: u64,
+    /// Whether its rows of U are solved for beside the first stage.
+    after_solve: bool,
+    tile: u64,
+}
+
+impl Late {
+    /// What is updated beside each of so many stages.
+    fn slices(self, stages: usize) -> Vec<Vec<Range<u64>>> {
+        let mut slices = vec![vec![]; stages];
+        let start = usize::from(self.after_solve);
+        if self.begin < self.soon {
+            slices[start].push(self.begin..self.soon);
+        }
+        let from = if start + 1 < stages && self.begin < self.soon { start + 1 } else { start };
+        let rest = self.soon.max(self.begin)..self.end;
+        for (index, slices) in slices[from..].iter_mut().enumerate() {
+            let slice = slice(rest.clone(), index as u64, (stages - from) as u64, self.tile);
+            if !slice.is_empty() {
+                slices.push(slice);
+            }
+        }
+        slices
+    }
+}
+
+/// Lists the rows as they lie, and brings the first inner block to P: by an update by nothing.
+fn begin_with_pivoting(schedule: &mut Schedule<'_>, [identity, update]: [&'static Shader; 2], panels: [Panel; 2]) {
+    let stride = schedule.stride;
+    let rows = panels[1].rows.unwrap_or(ROWS);
+    let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
+    let whole = Area { top: 0, bottom: stride, left: 0, right: INNER, plane: 0, depth: 0 };
+    let first_panel = Target::Panel { to: panels[0], plane: 0 };
+    let dispatch = schedule.update(update, panels[1], panel_tile(schedule.device), whole, first_panel);
+    schedule.push(dispatch);
+}
+
+/// Stores the last panel, which begins at column `first`, and gathers L in the order of its rows.
+fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Shader; 2], own: Panel, first: u64) {
+    let (n, stride) = (schedule.n, schedule.stride);
+    let dispatch = schedule.store(store, own, first);
+    schedule.push(dispatch);
+    let texels = !finish.interface.views.is_empty();
+    let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
+    let [y, z] = fold(n, schedule.device.limits.group_count[1]);
+    let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
+    let groups = if texels { 1 } else { n.div_ceil(64) };
+    schedule.push(dispatch.group_size([64, 1, 1]).groups([groups, y, z]).loops(n.div_ceil(256)));
+}
+
+impl Schedule<'_> {
+    fn chosen(&mut self, rule: Rule) -> Chosen {
+        let corner = self.own("rows of U of an inner block", DType::F32, INNER * INNER);
+        let places = self.own("its pivots", DType::I32, INNER);
+        let candidates = (rule == Rule::Tournament).then(|| {
+            [("even candidates", "their rows"), ("odd candidates", "their rows ")].map(|(values, names)| {
+                (self.own(values, DType::F32, INNER * MOST_CANDIDATES), self.own(names, DType::I32, MOST_CANDIDATES))
+            })
+        });
+        Chosen { corner, places, candidates }
+    }
+
+    /// The dispatches that factorise the inner block at `first`, each waiting for the one before.
+    fn stages(&self, kernels: &Kernels, own: Panel, chosen: Chosen, [first, plane]: [u64; 2]) -> Vec<Stage> {
+        let rows = self.stride - first;
+        if let (Some(rounds), Some(candidates)) = (kernels.rounds, chosen.candidates)
+            && rows > tournament_from(self.device)
+        {
+            return self.tournament(rounds, own, chosen, candidates, [first, plane]);
+        }
+        if rows <= short_to(self.device) {
+            return vec![Stage { dispatch: self.short(kernels.short, own, [first, plane]), long: true }];
+        }
+        let shape = PanelShape::new(rows, self.subgroup, self.device);
+        let mut stages = vec![];
+        for from in (0..INNER).step_by(shape.at_once as usize) {
+            if from > 0 {
+                let dispatch = self.apply(kernels.apply, own, chosen, [first, plane, from, shape.at_once]);
+                stages.push(Stage { dispatch, long: false });
+            }
+            let dispatch = self.pivots(kernels.panel, own, chosen, &shape, [first, plane, from, from + shape.at_once]);
+            stages.push(Stage { dispatch, long: true });
+        }
+        stages
+    }
+
+    /// A tournament for the inner block at `first`, and L below its pivots.
+    fn tournament(
+        &self,
+        [round, below]: [&'static Shader; 2],
+        own: Panel,
+        chosen: Chosen,
+        candidates: [(BufferId, BufferId); 2],
+        [first, plane]: [u64; 2],
+    ) -> Vec<Stage> {
+        let (mut count, mut stages) = (self.stride - first, vec![]);
+        loop {
+            let at = stages.len();
+            let (to, names) = (candidates[at % 2], candidates[(at + 1) % 2]);
+            let from = if at == 0 { own.p } else { names.0 };
+            let [from_line, start] =
+                if at == 0 { [self.stride, plane * self.stride + first] } else { [MOST_CANDIDATES, 0] };
+            let last = at > 0 && count <= MOST_AT_ONCE;
+            let lanes = if last { count / 4 } else { count.div_ceil(4 * INNER) };
+            let lanes = lanes.next_power_of_two().clamp(u64::from(self.subgroup.max(32)), MOST_AT_ONCE / 4);
+            let groups = count.div_ceil(4 * lanes);
+            let buffers = [
+                ("from", from),
+                ("to", if last { chosen.corner } else { to.0 }),
+                ("names", names.1),
+                ("places", if last { chosen.places } else { to.1 }),
+                ("status", STATUS),
+            ];
+            let numbers = [
+                ("n", self.n),
+                ("first", first),
+                ("from_line", from_line),
+                ("start", start),
+                ("count", count),
+                ("to_line", MOST_CANDIDATES),
+            ];
+            let dispatch = Dispatch::new(round, &arguments(&buffers, &numbers))
+                .group_size([lanes as u32, 1, 1])
+                .groups([groups, 1, 1])
+                .subgroups_of(self.subgroup)
+                .constant("SUBGROUP", self.subgroup)
+                .constant("ROUND", u32::from(at > 0))
+                .constant("LAST", u32::from(last))
+                .loops(4 * INNER * INNER);
+            stages.push(Stage { dispatch, long: true });
+            if last {
+                break;
+            }
+            count = groups * INNER;
+        }
+        let buffers =
+            [("P", own.p), ("corner", chosen.corner), ("chosen", chosen.places), ("rows", own.rows.unwrap_or(ROWS))];
+        let numbers = [("stride", self.stride), ("first", first), ("plane", plane)];
+        let dispatch = Dispatch::new(below, &arguments(&buffers, &numbers));
+        let groups = 1 + (self.stride - first - INNER).div_ceil(128);
+        let dispatch = dispatch.group_size([128, 1, 1]).groups([groups, 1, 1]).loops(200);
+        stages.push(Stage { dispatch, long: false });
+        stages
+    }
+
+    /// Two panels that list the rows at their positions.
+    fn panels_with_rows(&mut self) -> [Panel; 2] {
+        let mut panels = self.panels();
+        for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
+            panel.rows = Some(self.own(name, DType::I32, self.stride));
+        }
+        panels
+    }
+
+    /// Factorises columns `from..to` of the inner block at `first`, which is in P from `plane` on.
+    fn pivots(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        chosen: Chosen,
+        shape: &PanelShape,
+        [first, plane, from, to]: [u64; 4],
+    ) -> Dispatch {
+        let rows = own.rows.unwrap_or(ROWS);
+        let buffers =
+            [("P", own.p), ("rows", rows), ("status", STATUS), ("corner", chosen.corner), ("chosen", chosen.places)];
+        let numbers =
+            [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("from", from), ("to", to)];
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([shape.lanes, 1, 1])
+            .subgroups_of(self.subgroup)
+            .constant("ROWS", shape.held)
+            .constant("COLUMNS", shape.columns)
+            .constant("SUBGROUP", self.subgroup)
+            .constant("AHEAD", u32::from(shape.ahead))
+            .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
+    }
+
+    /// Factorises the inner block at `first`, all of it in registers.
+    fn short(&self, shader: &'static Shader, own: Panel, [first, plane]: [u64; 2]) -> Dispatch {
+        let buffers = [("P", own.p), ("rows", own.rows.unwrap_or(ROWS)), ("status", STATUS)];
+        let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane)];
+        let rows = self.stride - first;
+        let lanes = (rows.next_power_of_two() as u32).clamp(self.subgroup.max(64), 256);
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([lanes, 1, 1])
+            .subgroups_of(self.subgroup)
+            .constant("ROWS", rows.div_ceil(u64::from(lanes)) as u32)
+            .constant("SUBGROUP", self.subgroup)
+            .loops(2 * INNER * INNER)
+    }
+
+    /// Brings the columns of an inner block from `to` on up to date with the `depth` before them.
+    fn apply(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        chosen: Chosen,
+        [first, plane, to, depth]: [u64; 4],
+    ) -> Dispatch {
+        let buffers = [("P", own.p), ("corner", chosen.corner), ("chosen", chosen.places)];
+        let numbers = [("stride", self.stride), ("first", first), ("plane", plane), ("to", to)];
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([128, 1, 1])
+            .groups([(self.stride - first).div_ceil(64), 1, 1])
+            .constant("DEPTH", depth as u32)
+            .loops(INNER)
+    }
+
+    /// Brings the columns behind the inner block at `first` up to date with it, up to `end`; the first 32 go to a panel.
+    fn next(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        [first, plane]: [u64; 2],
+        (next, next_plane): (Panel, u64),
+        end: u64,
+    ) -> Dispatch {
+        let (rows, next_rows) = (own.rows.unwrap_or(ROWS), next.rows.unwrap_or(ROWS));
+        let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("NEXT", next.p), ("U", U)];
+        let buffers = [&buffers[..], &[("rows", rows), ("next_rows", next_rows)]].concat();
+        let numbers =
+            [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("next", next_plane)];
+        let left = first + INNER;
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .groups([(self.stride - left).div_ceil(64), (end - left) / INNER, 1])
+            .loops(INNER)
+    }
+
+    /// Brings the outer block at `first` from P to W and U.
+    fn store(&self, shader: &'static Shader, own: Panel, first: u64) -> Dispatch {
+        let texels = !shader.interface.views.is_empty();
+        let p = if texels { "P4" } else { "P" };
+        let buffers = [("W", self.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
+        let numbers = [("n", self.n), ("stride", self.stride), ("first", first)];
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([if texels { 8 } else { 256 }, 1, 1])
+            .groups([(self.stride - first) / INNER, self.width / INNER, 1])
+            .loops(8)
+    }
+}
+
+/// The most candidates of a round of a tournament but the first.
+const MOST_CANDIDATES: u64 = 2048;
+/// The most that one work-group compares.
+const MOST_AT_ONCE: u64 = 1024;
+
+/// The most rows of an inner block that is factorised without a tournament.
+fn tournament_from(device: &DeviceInfo) -> u64 {
+    if device.kind == DeviceKind::Cpu { 256 } else { 2048 }
+}
+
+/// The most rows of a panel whose 32 columns are in registers at once.
+fn short_to(device: &DeviceInfo) -> u64 {
+    // A software device has no registers to speak of.
+    if device.kind == DeviceKind::Cpu { 64 } else { 1024 }
+}
+
+/// How a work-group factorises an inner block.
+#[derive(Clone, Copy, Debug)]
+struct PanelShape {
+    /// Invocations.
+    lanes: u32,
+    /// Rows that each of them holds in registers.
+    held: u32,
+    /// Columns that are in registers at a time.
+    columns: u32,
+    /// Columns that it factorises in a dispatch.
+    at_once: u64,
+    /// Whether registers are left for the columns to come.
+    ahead: bool,
+}
+
+impl PanelShape {
+    /// For a block of so many rows.
+    fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+        let (most, at_once) = match (device.kind, rows) {
+            // No more than 64 rows an invocation.
+            (DeviceKind::Cpu, ..=1024) => (256, 32),
+            (DeviceKind::Cpu, ..=16_384) => (256, 16),
+            (_, ..=2048) => (512, 32),
+            (_, ..=4096) => (512, 16),
+            (_, ..=8192) => (1024, 16),
+            _ => (1024, 8),
+        };
+        let lanes = ((rows / 4).next_power_of_two() as u32).clamp(subgroup.max(64), most);
+        let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
+        // A step works on all of them: more than eight cost more than they save.
+        let columns = (most_values(lanes) / held).clamp(1, 8);
+        let ahead = device.kind != DeviceKind::Cpu && lanes * held * columns <= 16_384;
+        Self { lanes, held, columns, at_once, ahead }
+    }
+}
+
+/// Elements that an invocation of a group of so many can hold in registers.
+fn most_values(lanes: u32) -> u32 {
+    32768 / lanes.max(256)
+}
+
+/// The tile of an update of 32 columns.
+fn panel_tile(device: &DeviceInfo) -> Tile {
+    if device.kind == DeviceKind::Cpu {
+        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1 };
+    }
+    Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::lu::LU;
+    use crate::basis::layout::Layout;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::{gpu, software_device};
+
+    #[test]
+    fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
+        let case = CaseSpec::new(&LU, Size::Uniform(1024), DType::F32);
+        for variant in ["blocked-pivot", "tournament"] {
+            let program = LU.variant(variant).expect("it is in the table").program(&case, &gpu()).expect("it runs");
+            // Rows, first panel, two for each block but the last, whose store and finish come after it.
+            assert_eq!(program.launches(), 2 + 32 * 2 + 1, "{variant}");
+        }
+    }
+
+    #[test]
+    fn what_the_last_block_left_is_updated_once_and_what_is_wanted_soon_first() {
+        for (begin, soon, end, after_solve) in [
+            (32, 128, 224, false),
+            (32, 256, 8192, false),
+            (128, 256, 8192, true),
+            (128, 128, 128, true),
+            (64, 128, 128, false),
+        ] {
+            for stages in 2..20 {
+                let slices = Late { begin, soon, end, after_solve, tile: 64 }.slices(stages);
+                assert_eq!(slices.len(), stages);
+                assert!(!after_solve || slices[0].is_empty(), "before its rows of U are solved for");
+                let all: Vec<_> = slices.iter().flatten().cloned().collect();
+                assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{all:?}");
+                let columns = all.first().map_or(begin, |first| first.start)..all.last().map_or(end, |last| last.end);
+                assert_eq!(columns, begin..end);
+                let first = slices[usize::from(after_solve)].last().map_or(end, |slice| slice.end);
+                assert!(first >= soon, "{slices:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_holds_every_row_of_a_panel_and_no_more_than_its_registers() {
+        for device in [software_device(), gpu()] {
+            for rows in (32..=1 << 16).step_by(32) {
+                let shape = PanelShape::new(rows, device.subgroup.size, &device);
+                let PanelShape { lanes, held, columns, at_once, .. } = shape;
+                assert!(u64::from(lanes * held) >= rows && held <= 64 && held % 4 == 0, "{rows}: {shape:?}");
+                assert!([1, 2, 4, 8].contains(&columns), "{rows}: {shape:?}");
+                assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
+                assert!(held * columns <= most_values(lanes) || columns == 1, "{rows}: {shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tournament_ends_in_one_group_with_candidates_enough_for_each_round() {
+        let case = CaseSpec::new(&LU, Size::Uniform(1 << 15), DType::F32);
+        let device = gpu();
+        let mut schedule = Schedule::new(&case, &device, 32, 32);
+        let panels = schedule.panels_with_rows();
+        let chosen = schedule.chosen(Rule::Tournament);
+        let tournament = LU.variant("tournament").expect("it is in the table");
+        let shaders = tournament.shaders(DType::F32, Layout::Nn).expect("they are there");
+        let kernels = Kernels::of(&shaders);
+        for (rows, groups) in [(2080, vec![17, 1]), (8192, vec![32, 1]), (1 << 15, vec![32, 1])] {
+            let stages = schedule.stages(&kernels, panels[0], chosen, [(1 << 15) - rows, 0]);
+            let counts: Vec<_> =
+                stages.iter().filter(|stage| stage.long).map(|stage| stage.dispatch.groups[0]).collect();
+            assert_eq!(counts, groups, "{rows}");
+        }
+    }
+}

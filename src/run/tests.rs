@@ -1,0 +1,514 @@
+//! Descriptions as people write them: what becomes of right ones, and what is said of wrong ones.
+
+use super::description::Description;
+use super::fault::Described;
+use super::job::{BindingKind, Fill, Reference, Role, Tolerance, Undertaking};
+use super::options::{Fields, describe};
+use super::resolve::resolve;
+use crate::basis::error::Error;
+use clap::Parser;
+use std::path::{Path, PathBuf};
+
+/// Three aliases of one binding, a uniform block, a specialized work-group, push constants of several types.
+const KERNEL: &str = r#"#version 460
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+#include "scale.glsl"
+layout(local_size_x_id = 0, local_size_y = 2) in;
+layout(constant_id = 1) const uint BM = 64;
+layout(constant_id = 2) const bool FAST = false;
+layout(constant_id = 3) const float SLOPE = 0.5;
+layout(constant_id = 4) const int SHIFT = -3;
+layout(set = 0, binding = 0) readonly buffer A { A_TYPE data_a[]; };
+layout(set = 0, binding = 0) readonly buffer A4 { vec4 data_a4[]; };
+layout(set = 1, binding = 3) buffer D { float data_d[]; };
+layout(set = 0, binding = 2) uniform Shape { uint width; vec4 bias; };
+layout(push_constant) uniform P { uint M; int first; float scale; uvec2 size; uint64_t big; float16_t part; };
+shared float partial[BM];
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    partial[i % BM] = SCALE;
+    if (i < M) data_d[i] = float(data_a[i]) * scale + data_a4[0].x + float(size.y + uint(first) + uint(big) + width)
+        + float(part) + (FAST ? 1.0 : SLOPE) + float(SHIFT) + bias.x;
+}
+"#;
+
+const WGSL: &str = "
+override BLOCK: u32 = 64;
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read_write> d: array<f32>;
+@compute @workgroup_size(BLOCK) fn double(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < arrayLength(&d) { d[id.x] = 2.0 * a[id.x]; }
+}
+";
+
+const COPY: &str = "#version 460
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
+void main() { d[gl_GlobalInvocationID.x] = a[gl_GlobalInvocationID.x]; }
+";
+
+const ADDRESS: &str = "#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 64) in;
+layout(buffer_reference, std430) buffer Floats { float at[]; };
+layout(push_constant) uniform P { Floats A; Floats D; uint N; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < N) D.at[i] = A.at[i]; }
+";
+
+const RIGHT: &str = r#"
+[kernel]
+source = "k.comp"
+define = { A_TYPE = "float16_t" }
+[axes]
+M = "512..1024"
+K = [4, "M/2"]
+[spec]
+BM = [64, 128]
+FAST = true
+SLOPE = "1/4"
+0 = 32
+[where]
+legal = "BM * K < 65536"
+[push]
+first = -7
+scale = "1/sqrt(M)"
+"size.x" = "K"
+"size.y" = 2
+big = "2^40"
+part = 0.5
+[buffer.A]
+type = "f16"
+shape = ["M", "K"]
+fill = "uniform(-1, 1)"
+[buffer.D]
+type = "f32"
+shape = ["M"]
+check = { nmse = 1e-6 }
+[buffer.Shape]
+type = "bytes"
+shape = 32
+fill = "zero"
+[dispatch]
+groups = ["cdiv(M, local_x)", "cdiv(BM, local_y)"]
+[work]
+flops = "2*M*K"
+"#;
+
+/// A folder with the kernels.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    write("k.comp", KERNEL);
+    write("scale.glsl", "#define SCALE 2.0\n");
+    write("k.wgsl", WGSL);
+    write("copy.comp", COPY);
+    write("copy2.comp", COPY);
+    write("address.comp", ADDRESS);
+    write("broken.comp", "#version 460\nvoid main() { undeclared = 1; }\n");
+    write("broken.wgsl", "fn main() { let x: f32 = 1u; }\n");
+    write("two.wgsl", &format!("{WGSL}@compute @workgroup_size(1) fn other() {{ d[0] = a[0]; }}\n"));
+    write("nothing.wgsl", "fn helper() {}\n");
+    write(
+        "image.comp",
+        "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0, r32f) uniform image2D I;\n\
+                         void main() { imageStore(I, ivec2(0), vec4(0)); }\n",
+    );
+    write(
+        "array.comp",
+        "#version 460\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer A { float a[]; } many[2];\n\
+                         void main() { many[0].a[0] = 0; }\n",
+    );
+    write("k.spv", "SPIR-V it is not");
+    write("k.txt", "");
+    write("k.slang", "");
+    folder
+}
+
+fn described(folder: &Path, text: &str) -> Result<Described, Error> {
+    let description = Description::parse(text).map_err(Error::Usage)?;
+    let file = Some((folder.join("k.toml"), text.to_string()));
+    Ok(Described { description, folder: folder.to_path_buf(), file })
+}
+
+fn resolved(folder: &Path, text: &str) -> Result<Undertaking, String> {
+    let described = described(folder, text).map_err(|e| e.to_string())?;
+    resolve(&[described]).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_description_becomes_numbers_and_bytes() {
+    let folder = folder();
+    let run = resolved(folder.path(), RIGHT).expect("it is right");
+    assert_eq!((run.name.as_str(), run.axes.as_slice()), ("k", &["M".to_string(), "K".to_string()][..]));
+    assert_eq!(run.modules.len(), 1);
+    assert_eq!(run.modules[0].files.len(), 2, "{:?}", run.modules[0].files);
+    let choices: Vec<_> = run.contenders.iter().map(|contender| contender.choice.clone()).collect();
+    assert_eq!(choices, [64, 128].map(|bm| vec![("BM".to_string(), bm.to_string())]));
+    assert_eq!(
+        run.points.iter().map(|p| p.values.clone()).collect::<Vec<_>>(),
+        [[512, 4], [512, 256], [1024, 4], [1024, 512]]
+    );
+    let point = &run.points[3];
+    assert_eq!(point.work.operations, 2 * 1024 * 512);
+    assert_eq!(point.work.bytes.0, 1024 * 512 * 2 + 1024 * 4 + 32);
+    let [a, d, shape] = &point.buffers[..] else { panic!("{:?}", point.buffers) };
+    assert_eq!(
+        (a.role, a.fill.clone(), a.shape.as_slice()),
+        (Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 }), &[1024, 512][..])
+    );
+    assert_eq!((d.role, d.tolerance, d.fill.clone()), (Role::Output, Tolerance::Nmse(1e-6), None));
+    assert_eq!(shape.bytes(), 32);
+    assert_eq!(point.reference, Reference::None);
+    assert_eq!(point.jobs[1], Err("where.legal does not hold: BM * K < 65536".into()), "128 × 512 is 65536");
+}
+
+#[test]
+fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_them() {
+    let folder = folder();
+    let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
+    let run = resolved(folder.path(), &text).expect("it is right");
+    let job = run.points[1].jobs[1].as_ref().expect("it is legal");
+    let pass = &job.passes[0];
+    let constants: Vec<_> = pass.constants.iter().map(|c| (c.id, c.bits, c.bytes)).collect();
+    let slope = u64::from(0.25f32.to_bits());
+    assert_eq!(constants, [(1, 128, 4), (2, 1, 4), (3, slope, 4), (0, 32, 4)]);
+    assert_eq!(pass.groups, [32, 64, 1]);
+    let push: Vec<u8> = [
+        &1024u32.to_le_bytes()[..],
+        &(-7i32).to_le_bytes(),
+        &0.03125f32.to_le_bytes(),
+        &[0; 4],
+        &512u32.to_le_bytes(),
+        &2u32.to_le_bytes(),
+        &(1u64 << 40).to_le_bytes(),
+        &half::f16::from_f32(0.5).to_le_bytes(),
+        // Vulkan takes multiples of four bytes.
+        &[0; 2],
+    ]
+    .concat();
+    assert_eq!(pass.push, push);
+    let bindings: Vec<_> = pass.bindings.iter().map(|b| (b.set, b.binding, b.kind, b.buffer)).collect();
+    let (storage, uniform) = (BindingKind::Storage, BindingKind::Uniform);
+    assert_eq!(bindings, [(0, 0, storage, 0), (0, 2, uniform, 2), (1, 3, storage, 1)]);
+}
+
+#[test]
+fn overrides_of_wgsl_are_compiled_in_for_each_choice() {
+    let folder = folder();
+    let text = "[kernel]\nsource = 'k.wgsl'\n[axes]\nN = 4096\n[spec]\nBLOCK = [32, 64]\n\
+                [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'normal'\n[buffer.d]\ntype = 'f32'\nshape = 'N'\n\
+                [dispatch]\ngroups = 'cdiv(N, local_x)'\n";
+    let run = resolved(folder.path(), text).expect("it is right");
+    let groups: Vec<_> = run.points[0].jobs.iter().flatten().map(|job| job.passes[0].groups[0]).collect();
+    assert_eq!((groups, run.modules.len()), (vec![128, 64], 2));
+    assert_eq!(run.points[0].buffers[1].role, Role::Output);
+}
+
+#[test]
+fn addresses_passes_scratch_and_references_find_their_buffers() {
+    let folder = folder();
+    let text = "[[pass]]\nsource = 'copy.comp'\nbind = { D = 'T' }\ngroups = 'N/64'\n\
+                [[pass]]\nsource = 'address.comp'\npush = { A = 'T' }\ngroups = 'N/64'\n\
+                [axes]\nN = 128\n[buffer.T]\ntype = 'f32'\nshape = 'N'\nscratch = true\n\
+                [buffer.A]\ntype = 'f32'\nshape = 'N'\nfill = 'iota'\n[buffer.D]\ntype = 'f32'\nshape = 'N'\n\
+                [reference]\nkernel = 'copy.comp'\ngroups = 2\n";
+    let run = resolved(folder.path(), text).expect("it is right");
+    let point = &run.points[0];
+    assert_eq!(point.buffers.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["A", "D"]);
+    let job = point.jobs[0].as_ref().expect("a job");
+    assert_eq!(job.scratch[0].name, "T");
+    assert_eq!(job.passes[0].bindings.iter().map(|b| b.buffer).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
+    let Reference::Kernel(reference) = &point.reference else { panic!("{:?}", point.reference) };
+    assert_eq!(reference.passes[0].bindings.iter().map(|b| b.buffer).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_description_goes_through_json_unchanged() {
+    let folder = folder();
+    let run = resolved(folder.path(), RIGHT).expect("it is right");
+    let text = serde_json::to_string(&run).expect("JSON");
+    assert_eq!(serde_json::from_str::<Undertaking>(&text).expect("the same"), run);
+}
+
+#[derive(Parser)]
+struct Line {
+    kernel: Vec<PathBuf>,
+    #[command(flatten)]
+    fields: Fields,
+}
+
+fn typed(arguments: &[&str]) -> Result<Undertaking, String> {
+    let line = Line::try_parse_from(std::iter::once(&"run").chain(arguments)).map_err(|e| e.to_string())?;
+    let described = describe(&line.kernel, None, &line.fields).map_err(|e| e.to_string())?;
+    resolve(&described).map_err(|e| e.to_string())
+}
+
+#[test]
+fn options_say_what_a_description_says() {
+    let folder = folder();
+    let [copy, k] = ["copy.comp", "k.comp"].map(|name| folder.path().join(name).display().to_string());
+    let run = typed(&[
+        &copy,
+        "-s",
+        "N=64,128",
+        "--buffer",
+        "A=f32[N]:uniform(-1,1)",
+        "--buffer",
+        "D=f32[N]",
+        "--check",
+        "D=exact",
+        "--groups",
+        "N/64",
+        "--flops",
+        "N",
+        "--right",
+        &copy,
+    ]);
+    // The reference says its own grid.
+    assert_eq!(run.expect_err("no grid").split(": ").last(), Some("[\"cdiv(N, local_x)\", 1, 1]"));
+    let description = folder.path().join("copy.toml");
+    let text = "[kernel]\nsource='copy.comp'\n[axes]\nN=64\n[buffer.A]\ntype='f32'\nshape='N'\nfill='zero'\n[buffer.D]\ntype='f32'\n\
+                shape='N'\n[dispatch]\ngroups='N/64'\n";
+    std::fs::write(&description, text).expect("written");
+    let description = description.display().to_string();
+    let run = typed(&[&description, "-s", "N=64,128", "--check", "D=ulp:2"]).expect("it is right");
+    assert_eq!(run.points.len(), 2);
+    assert_eq!(run.points[1].buffers[1].tolerance, Tolerance::Ulp(2));
+    let two =
+        typed(&[&description, &folder.path().join("copy2.comp").display().to_string(), &copy]).expect("two kernels");
+    assert_eq!(two.contenders.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
+    let lacks = typed(&[&k, "-D", "A_TYPE=float"]).expect_err("nothing is described");
+    for part in
+        ["buffer A (set 0, binding 0): --buffer 'A=f32[N]:uniform(-1,1)'", "push constant size.y (u32)", "--init"]
+    {
+        assert!(lacks.contains(part), "{lacks}");
+    }
+}
+
+#[test]
+fn what_init_prints_is_a_description() {
+    let folder = folder();
+    for name in ["copy.comp", "k.wgsl", "address.comp"] {
+        let path = folder.path().join(name);
+        let described = describe(&[path], None, &Fields::default()).expect("a kernel");
+        let text = super::init::init(&described[0]).expect("a description");
+        let text = text.replace("1024..65536", "1024");
+        let run = resolved(Path::new(""), &text);
+        assert!(run.is_ok() || name == "address.comp", "{name}: {run:?}\n{text}");
+        if name == "copy.comp" {
+            insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), ""));
+        }
+    }
+}
+
+/// A right description of `copy.comp`, for changes that make it wrong.
+const PLAIN: &str = "[kernel]
+source = 'copy.comp'
+[axes]
+N = 128
+[buffer.A]
+type = 'f32'
+shape = ['N']
+fill = 'iota'
+[buffer.D]
+type = 'f32'
+shape = ['N']
+[dispatch]
+groups = ['cdiv(N, 64)']
+";
+
+/// What is replaced in which description, and what must be said of it.
+type Mistake = (&'static str, &'static str, &'static str);
+
+/// Changes to `PLAIN`.
+const OF_PLAIN: &[Mistake] = &[
+    ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
+    ("source = 'copy.comp'", "source = 'k.txt'", "its ending says no language of kernels"),
+    ("source = 'copy.comp'", "source = 'k.spv'", "it is not SPIR-V"),
+    ("source = 'copy.comp'", "source = 'k.slang'", "slangc"),
+    ("source = 'copy.comp'", "source = 'broken.comp'", "broken.comp:2: error: 'undeclared'"),
+    ("source = 'copy.comp'", "source = 'broken.wgsl'", "broken.wgsl:1"),
+    ("source = 'copy.comp'", "source = 'nothing.wgsl'", "it has no compute shader"),
+    (
+        "source = 'copy.comp'",
+        "source = 'two.wgsl'",
+        "it has several compute shaders: double, other; name one as `entry`",
+    ),
+    ("source = 'copy.comp'", "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
+    ("source = 'copy.comp'", "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
+    ("source = 'copy.comp'", "source = 'image.comp'", "'I' is an image"),
+    ("source = 'copy.comp'", "source = 'array.comp'", "'many' is an array of buffers"),
+    ("source = 'copy.comp'", "source = []", "kernel.source: is missing"),
+    ("source = 'copy.comp'", "sources = 'copy.comp'", "unknown field `sources`"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nvulkan = '1.1'", "kernel.vulkan: '1.1' is none of the versions"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nbind = { A = 'B' }", "kernel.bind.A: unknown buffer 'B'"),
+    ("[kernel]", "[kernels]", "unknown field `kernels`"),
+    ("[kernel]\nsource = 'copy.comp'", "", "kernel: is missing"),
+    ("[axes]", "[[pass]]\nsource = 'copy.comp'\n[axes]", "pass: stands beside [kernel]"),
+    ("N = 128", "N = 'N'", "axes.N: depends on itself"),
+    ("N = 128", "N = 'M'\nM = 'N + 1'", "N, M need each other's values"),
+    ("N = 128", "N = 'M'", "axes.N: unknown axis 'M'"),
+    ("N = 128", "N = '128..64'", "runs downwards; write 64..128"),
+    ("N = 128", "N = '1..9:0'", "has the step 0"),
+    ("N = 128", "N = '0..9'", "doubles from 0"),
+    ("N = 128", "N = '1..M'", "a range has numbers at its ends"),
+    ("N = 128", "N = '1..1000000:1'", "has more than 10000 values"),
+    ("N = 128", "N = '1..1000:1'\nM = '1..1000:1'", "axes: span more than 10000 points"),
+    ("N = 128", "N = []", "axes.N: has no value"),
+    ("N = 128", "N = 1.5", "'1.5' is no integer"),
+    ("N = 128", "N = 128\n'a b' = 1", "'a b' cannot stand in expressions"),
+    ("N = 128", "N = 'ceil(2)'", "unknown function 'ceil'"),
+    ("N = 128", "N = '1 +'", "ends where a number"),
+    ("N = 128", "N = '2^70'", "beyond 64 bits"),
+    (
+        "type = 'f32'\nshape = ['N']\nfill",
+        "type = 'f23'\nshape = ['N']\nfill",
+        "buffer.A.type: unknown type 'f23'; did you mean",
+    ),
+    (
+        "type = 'f32'\nshape = ['N']\nfill",
+        "type = 'f16'\nshape = ['N']\nfill",
+        "is f16, but copy.comp declares elements of f32",
+    ),
+    ("type = 'f32'\nshape = ['N']\nfill", "shape = ['N']\nfill", "buffer.A.type: is missing"),
+    ("shape = ['N']\nfill", "fill", "buffer.A.shape: is missing"),
+    ("shape = ['N']\nfill", "shape = []\nfill", "has 0 extents"),
+    ("shape = ['N']\nfill", "shape = ['N - 128']\nfill", "has the extent 0 ('N - 128')"),
+    ("shape = ['N']\nfill", "shape = ['N - 256']\nfill", "has the extent -128"),
+    ("shape = ['N']\nfill", "shape = ['M']\nfill", "unknown name 'M'; available: N"),
+    ("shape = ['N']\nfill", "shape = ['N', '2^40']\nfill", "which no device holds"),
+    ("shape = ['N']\nfill", "shape = ['2^62', 64]\nfill", "which no device holds"),
+    ("shape = ['N']\nfill", "shape = ['N / (N - 128)']\nfill", "divides by zero"),
+    ("fill = 'iota'", "", "buffer.A.fill: is missing, and no kernel writes to it"),
+    ("fill = 'iota'", "fill = 'random'", "unknown fill 'random'"),
+    ("fill = 'iota'", "fill = 'uniform(1)'", "has other figures"),
+    ("fill = 'iota'", "fill = '@gone.npy'", "gone.npy"),
+    ("fill = 'iota'", "fill = '@short.npy'", "it has the shape [4], the buffer [128]"),
+    ("fill = 'iota'", "fill = '@bytes.npy'", "elements of type '|u1', the buffer f32"),
+    ("fill = 'iota'", "fill = '@k.bin'", "it has 3 bytes, the buffer 512"),
+    ("fill = 'iota'", "fill = '@copy.comp'", "neither a .npy nor a .bin"),
+    ("fill = 'iota'", "fill = 'iota'\ncheck = 'exact'", "buffer.A.check: is for what kernels write"),
+    ("fill = 'iota'", "scratch = true\nfill = 'iota'", "buffer.A.scratch: is neither filled nor checked"),
+    ("[buffer.A]", "[buffer.B]", "binds A = a at set 0, binding 0"),
+    ("[buffer.A]", "[buffer.C]\ntype = 'u8'\nshape = 1\n[buffer.A]", "buffer.C: unknown block 'C'"),
+    ("[buffer.A]", "[buffer.'0.0']\ntype = 'f32'\nshape = 1\nfill = 'zero'\n[buffer.A]", "is the same buffer as"),
+    ("[buffer.D]", "[buffer.D]\nfill = 'zero'", "buffer: has no output"),
+    ("[dispatch]", "[buffer.D.check]\nrtol = -1\n[dispatch]", "rtol is -1"),
+    ("[dispatch]", "[buffer.D.check]\nrtol = 1e-3\nulp = 4\n[dispatch]", "states tolerances of several kinds"),
+    ("[dispatch]", "[buffer.D.check]\n[dispatch]", "states no tolerance"),
+    (
+        "shape = ['N']\n[dispatch]",
+        "shape = ['N']\ncheck = 'exactly'\n[dispatch]",
+        "unknown check 'exactly'; did you mean 'exact'?",
+    ),
+    ("groups = ['cdiv(N, 64)']", "", "dispatch.groups: is missing"),
+    ("groups = ['cdiv(N, 64)']", "groups = [0]", "dispatch.groups: is 0 along x"),
+    ("groups = ['cdiv(N, 64)']", "groups = [1, 'N - 129']", "is -1 along y"),
+    ("groups = ['cdiv(N, 64)']", "groups = [1, 1, 1, 1]", "has 4 extents"),
+    ("groups = ['cdiv(N, 64)']", "groups = ['2^40']", "use 1 to 2^32 - 1 work-groups"),
+    ("groups = ['cdiv(N, 64)']", "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
+    ("groups = ['cdiv(N, 64)']", "group = [1]", "unknown field `group`"),
+    ("[dispatch]", "[spec]\nBM = 64\n[dispatch]", "spec.BM: no kernel has specialization constants"),
+    ("[dispatch]", "[push]\nM = 64\n[dispatch]", "push.M: no kernel has push constants"),
+    ("[dispatch]", "[where]\nsmall = 'N < 64'\n[dispatch]", "where: leaves no point of the axes"),
+    ("[dispatch]", "[where]\nsmall = 'N <'\n[dispatch]", "where.small: expression 'N <' ends"),
+    ("[dispatch]", "[where]\nsmall = 'local_x < 64'\n[dispatch]", "leaves nothing to run: where.small does not hold"),
+    ("[dispatch]", "[work]\nflops = '-N'\n[dispatch]", "work.flops: is -128"),
+    ("[dispatch]", "[reference]\n[dispatch]", "reference: says nothing"),
+    ("[dispatch]", "[reference]\nfile = 'a.npy'\ncommand = 'x {out}'\n[dispatch]", "states file and command; keep one"),
+    ("[dispatch]", "[reference]\nfile = 'gone.npy'\n[dispatch]", "reference.file: "),
+    ("[dispatch]", "[reference]\nfile = 'short.npy'\n[dispatch]", "it has the shape [4], the buffer [128]"),
+    ("[dispatch]", "[reference]\nfile = { A = 'short.npy' }\n[dispatch]", "unknown output 'A'; available: D"),
+    ("[dispatch]", "[reference]\ncommand = 'python3 ref.py'\n[dispatch]", "has no {out}"),
+    ("[dispatch]", "[reference]\nkernel = 'copy.comp'\n[dispatch]", "reference.groups: is missing"),
+    ("[dispatch]", "[reference]\nbuiltin = 'matmull'\n[dispatch]", "did you mean 'matmul'?"),
+    ("[dispatch]", "[reference]\nbuiltin = 'row-sum'\n[dispatch]", "reference.size: is missing"),
+    (
+        "[dispatch]",
+        "[reference]\nbuiltin = 'matmul'\nsize = 8\n[dispatch]",
+        "reference.roles.A: is A of 128 elements of f32, but",
+    ),
+    ("[dispatch]", "[reference]\nbuiltin = 'matmul'\nsize = 0\n[dispatch]", "has the extent 0"),
+    (
+        "[dispatch]",
+        "[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { X = 'D' }\n[dispatch]",
+        "unknown buffer 'X' of matmul",
+    ),
+    ("[dispatch]", "[reference]\nbuiltin = 'matmul'\nsize = 8\nlayout = 'nx'\n[dispatch]", "unknown layout 'nx'"),
+    ("[dispatch]", "[dispatch", "TOML parse error at line"),
+];
+
+/// Changes to `RIGHT`.
+const OF_RIGHT: &[Mistake] = &[
+    ("define = { A_TYPE = \"float16_t\" }", "", "A_TYPE"),
+    ("define = {", "include = [\"gone\"]\ndefine = { X = 1,", ""),
+    ("BM = [64, 128]", "BN = 64", "spec.BN: unknown specialization constant 'BN'; did you mean 'BM'?"),
+    ("BM = [64, 128]", "BM = []", "spec.BM: is an empty list"),
+    ("BM = [64, 128]", "BM = -1", "spec.BM: is -1 ('-1'), but the kernel takes u32 from 0 to 4294967295"),
+    ("BM = [64, 128]", "BM = 0.5", "has the fraction"),
+    ("FAST = true", "FAST = 2", "the kernel takes bool from 0 to 1"),
+    ("first = -7", "", "push: lacks first of k.comp; write first = … in [push]"),
+    ("first = -7", "first = -7\nsecond = 1", "push.second: unknown push constant 'second'"),
+    ("first = -7", "first = '2^31'", "takes i32 from -2147483648 to 2147483647"),
+    ("scale = \"1/sqrt(M)\"", "scale = \"1/(M - M)\"", "is no finite number"),
+    ("shape = [\"M\"]\ncheck", "shape = [\"BM\"]\ncheck", "names 'BM', a specialization constant: only scratch may"),
+    ("shape = 32", "shape = 16", "makes 16 bytes, but k.comp declares 32 bytes at least"),
+    ("shape = [\"M\", \"K\"]", "shape = 7", ""),
+    ("2*M*K", "2*M*X", "work.flops: expression '2*M*X' has an unknown name 'X'"),
+];
+
+#[test]
+fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    super::array::write(&path("short.npy"), super::element::Element::F32, &[4], &[0; 16]).expect("written");
+    super::array::write(&path("bytes.npy"), super::element::Element::U8, &[128], &[0; 128]).expect("written");
+    std::fs::write(path("k.bin"), [1, 2, 3]).expect("written");
+    assert!(resolved(folder.path(), PLAIN).is_ok());
+    let mistakes =
+        OF_PLAIN.iter().map(|mistake| (PLAIN, mistake)).chain(OF_RIGHT.iter().map(|mistake| (RIGHT, mistake)));
+    let (mut count, mut others) = (0, vec![]);
+    for (right, (from, to, expected)) in mistakes {
+        let wrong = right.replacen(from, to, 1);
+        assert_ne!(wrong, right, "'{from}' is not there");
+        match resolved(folder.path(), &wrong) {
+            Ok(_) if expected.is_empty() => {}
+            Err(said) if !expected.is_empty() && said.contains(expected) => count += 1,
+            other => others.push(format!("{to}\n  expected: {expected}\n  said: {:?}", other.err())),
+        }
+    }
+    assert!(others.is_empty(), "{}", others.join("\n"));
+    assert!(count >= 90, "{count}");
+}
+
+#[test]
+fn a_mistake_is_said_with_file_and_line() {
+    let folder = folder();
+    let wrong = PLAIN.replace("groups = ['cdiv(N, 64)']", "groups = [0]");
+    let said = resolved(folder.path(), &wrong).expect_err("no groups");
+    let expected = format!("{}:13: dispatch.groups: is 0 along x", folder.path().join("k.toml").display());
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
+fn mistakes_of_options_are_said_too() {
+    let folder = folder();
+    let copy = folder.path().join("copy.comp").display().to_string();
+    for (option, value, expected) in [
+        ("-s", "N", "--size 'N' is no NAME=VALUE; write --size M=512..4096"),
+        ("--buffer", "A", "--buffer 'A' is no NAME=VALUE"),
+        ("--buffer", "A=f32", "is no NAME=TYPE[SHAPE]:FILL"),
+        ("--buffer", "A=f32[1]zero", "is no NAME=TYPE[SHAPE]:FILL"),
+        ("--check", "A=close", "--check 'A=close' is none"),
+        ("--check", "A=ulp:-1", "--check 'A=ulp:-1' is none"),
+        ("--right", "matmul", "is no .npy, no .bin, no kernel and no algorithm"),
+        ("--right", "matmul[N", "lacks a ']'"),
+        ("--spec", "BM=", "--spec 'BM=' is no NAME=VALUE"),
+    ] {
+        let said = typed(&[&copy, option, value]).expect_err(value);
+        assert!(said.contains(expected), "{option} {value}: {said}");
+    }
+}

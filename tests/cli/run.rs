@@ -1,0 +1,285 @@
+//! `run`: kernels of the user's, verified, timed, compared and guarded.
+
+use super::{expect_exit, gpukern, stderr, stdout};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Doubles A into D, in groups of a size to choose.
+const DOUBLE: &str = "#version 460
+    layout(local_size_x_id = 0) in;
+    layout(constant_id = 1) const int WORK = 1;
+    layout(binding = 0) readonly buffer A { float a[]; };
+    layout(binding = 1) writeonly buffer D { float d[]; };
+    layout(push_constant) uniform P { uint n; } p;
+    void main() {
+        uint i = gl_GlobalInvocationID.x;
+        if (i >= p.n) return;
+        float sum = 0.0;
+        for (int j = 0; j < WORK; j++) sum += a[i] * 2.0 / float(WORK);
+        d[i] = sum;
+    }";
+
+const DESCRIPTION: &str = "name = 'double'
+    [kernel]
+    source = 'double.comp'
+    [axes]
+    N = 1000
+    [spec]
+    0 = 64
+    [push]
+    n = 'N'
+    [buffer.A]
+    type = 'f32'
+    shape = ['N']
+    fill = 'iota'
+    [buffer.D]
+    type = 'f32'
+    shape = ['N']
+    check = { rtol = 1e-5, atol = 1e-5 }
+    [dispatch]
+    groups = ['cdiv(N, 64)']
+    [work]
+    flops = 'N'
+    bytes = '8*N'
+    ";
+
+/// A folder with the kernel, its description, and these files.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in [("double.comp", DOUBLE), ("double.toml", DESCRIPTION)].iter().chain(files) {
+        fs::write(folder.path().join(name), text).expect("written");
+    }
+    folder
+}
+
+/// `run` in a folder, with few samples.
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = gpukern(&["run", "--max-time=50ms", "--no-peak"]);
+    command.args(arguments).current_dir(folder);
+    command
+}
+
+fn cases(output: &Output) -> Vec<Value> {
+    let record: Value = serde_json::from_str(&stdout(output)).expect("JSON");
+    record["cases"].as_array().expect("cases").clone()
+}
+
+#[test]
+fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_commands() {
+    let reference = "[reference]\nkernel = 'slow.comp'\ngroups = ['cdiv(N, 64)']\nspec = { 0 = 64 }\n";
+    let slow = DOUBLE.replace("const int WORK = 1", "const int WORK = 4");
+    let files = [("slow.comp", slow.as_str()), ("ref.toml", &format!("{DESCRIPTION}{reference}"))];
+    let folder = folder(&files);
+    let path = folder.path();
+    let output = expect_exit(&mut command(path, &["--config=ref.toml", "--json=-"]), 0);
+    let cases = cases(&output);
+    let [case] = &cases[..] else { panic!("{cases:?}") };
+    assert_eq!(case["id"], "double/double/f32/N=1000");
+    assert_eq!(case["outcome"]["status"], "measured");
+    assert_eq!(case["outcome"]["verification"]["tolerance"], 1.0, "{case}");
+    assert_eq!(case["work"]["bytes"], 8000);
+    fs::write(path.join("run.json"), &output.stdout).expect("written");
+    expect_exit(gpukern(&["compare", "run.json", "run.json"]).current_dir(path), 0);
+    expect_exit(gpukern(&["export", "run.json", "--to=markdown"]).current_dir(path), 0);
+    expect_exit(gpukern(&["report", "run.json", "-o", "run.html"]).current_dir(path), 0);
+    let resumed = expect_exit(&mut command(path, &["--config=ref.toml", "--resume=run.json"]), 0);
+    assert!(stderr(&resumed).contains("1 cases are there, 0 are left"), "{}", stderr(&resumed));
+    // Another kernel under the same name is another plan.
+    fs::write(path.join("double.comp"), DOUBLE.replace("2.0", "3.0")).expect("written");
+    let other = expect_exit(&mut command(path, &["--config=ref.toml", "--resume=run.json"]), 2);
+    assert!(stderr(&other).contains("has another plan"), "{}", stderr(&other));
+    let wrong = expect_exit(&mut command(path, &["--config=ref.toml"]), 1);
+    assert!(stderr(&wrong).contains("the reference has"), "{}", stderr(&wrong));
+}
+
+#[test]
+fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    let arguments = ["--config=double.toml", "--print=D[0:3]", "--save=D=d.npy"];
+    let output = expect_exit(&mut command(path, &arguments), 0);
+    let (text, notes) = (stdout(&output), stderr(&output));
+    assert!(text.contains("D[0:3]\n  0 2 4\n"), "{text}");
+    assert!(format!("{text}{notes}").contains("unverified: there is no reference"), "{text}{notes}");
+    let saved = fs::read(path.join("d.npy")).expect("it was saved");
+    assert_eq!(saved[saved.len() - 4..], 1998f32.to_le_bytes());
+    // The file is a reference for the next.
+    let checked = command(path, &["--config=double.toml", "--right=d.npy", "--json=-"]).output().expect("it runs");
+    assert!(cases(&checked)[0]["outcome"]["verification"]["residual"].is_number(), "{}", stderr(&checked));
+    let refused = expect_exit(&mut command(path, &["--config=double.toml", "--print=E"]), 2);
+    assert!(stderr(&refused).contains("unknown output 'E'"), "{}", stderr(&refused));
+}
+
+#[test]
+fn kernels_and_choices_take_turns_and_one_of_two_wins() {
+    let slow = DOUBLE.replace("const int WORK = 1", "const int WORK = 600");
+    let folder = folder(&[("slow.comp", slow.as_str())]);
+    let path = folder.path();
+    let both = ["double.comp", "slow.comp", "--config=double.toml", "--json=-"];
+    let output = expect_exit(&mut command(path, &both), 0);
+    let names: Vec<_> = cases(&output).iter().map(|case| case["variant"].as_str().expect("text").to_string()).collect();
+    assert_eq!(names, ["double", "slow"]);
+    let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=100000"];
+    let output = expect_exit(&mut command(path, &ab), 0);
+    assert!(stdout(&output).contains("faster"), "{}", stdout(&output));
+    let specs = ["--config=double.toml", "--ab", "--spec=WORK=1,600", "--size=N=100000"];
+    let output = expect_exit(&mut command(path, &specs), 1);
+    assert!(stdout(&output).contains("SLOWER"), "{}", stdout(&output));
+    let tune = ["--config=double.toml", "--tune", "--spec=WORK=1,300,600", "--where=WORK < 500", "--size=N=100000"];
+    let output = expect_exit(&mut command(path, &tune), 0);
+    let text = stdout(&output);
+    assert!(text.contains("WORK=1") && text.contains("WORK=300") && !text.contains("WORK=600"), "{text}");
+    assert!(text.contains("best: WORK = 1"), "{text}");
+}
+
+#[test]
+fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
+    let product = "#version 460
+        layout(local_size_x = 8, local_size_y = 8) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) readonly buffer B { float b[]; };
+        layout(binding = 2) writeonly buffer D { float d[]; };
+        layout(push_constant) uniform P { uint m, n, k; };
+        void main() {
+            uint row = gl_GlobalInvocationID.y, column = gl_GlobalInvocationID.x;
+            if (row >= m || column >= n) return;
+            float sum = 0.0;
+            for (uint i = 0; i < k; i++) sum += a[row * k + i] * b[i * n + column];
+            d[row * n + column] = sum;
+        }";
+    let folder = folder(&[("mm.comp", product)]);
+    let arguments = [
+        "mm.comp",
+        "--size=M=65",
+        "--size=N=40",
+        "--size=K=33",
+        "--push=m=M",
+        "--push=n=N",
+        "--push=k=K",
+        "--buffer=A=f32[M,K]:uniform(0,1)",
+        "--buffer=B=f32[K,N]:uniform(0,1)",
+        "--buffer=D=f32[M,N]",
+        "--groups=cdiv(N,8),cdiv(M,8)",
+        "--right=matmul[M,N,K]",
+        "--role=A=A",
+        "--role=B=B",
+        "--role=C=D",
+        "--against=matmul:tiled,auto",
+        "--json=-",
+    ];
+    let output = expect_exit(&mut command(folder.path(), &arguments), 0);
+    let cases = cases(&output);
+    let names: Vec<_> = cases.iter().map(|case| case["variant"].as_str().expect("text")).collect();
+    assert_eq!(names, ["mm", "matmul:tiled", "matmul:auto"]);
+    assert!(
+        cases
+            .iter()
+            .all(|case| case["outcome"]["status"] == "measured"
+                && case["outcome"]["verification"]["residual"].is_number())
+    );
+}
+
+#[test]
+fn a_kernel_that_writes_elsewhere_crashes_or_hangs_ends_as_such() {
+    let behind = DOUBLE.replace("if (i >= p.n) return;", "if (i == p.n) d[i] = 7.0;\n if (i >= p.n) return;");
+    let wild = "#version 460
+        #extension GL_EXT_buffer_reference : require
+        layout(local_size_x = 1) in;
+        layout(buffer_reference, std430) buffer Floats { float at[]; };
+        layout(binding = 1) writeonly buffer D { float d[]; };
+        layout(push_constant) uniform P { Floats a; };
+        void main() { d[0] = 1.0; a.at[1 << 30] = 1.0; }";
+    let endless = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 1) buffer D { float d[]; };
+        void main() { for (int i = 0; i < 60000; i++) d[gl_GlobalInvocationID.x & 63] += 1.0; }";
+    let files = [("behind.comp", behind.as_str()), ("wild.comp", wild), ("endless.comp", endless)];
+    let folder = folder(&files);
+    let path = folder.path();
+    let output = expect_exit(&mut command(path, &["behind.comp", "--config=double.toml", "--size=N=960"]), 0);
+    assert!(stderr(&output).contains("unverified") || stdout(&output).contains("unverified"));
+    // 1000 is no multiple of 64: one invocation more writes one element more.
+    let output = expect_exit(&mut command(path, &["behind.comp", "--config=double.toml"]), 1);
+    assert!(stderr(&output).contains("the kernel wrote 0 bytes after buffer D"), "{}", stderr(&output));
+    let buffers = ["--buffer=A=f32[16]:zero", "--buffer=D=f32[64]"];
+    let wild = ["wild.comp", "--push=a=A", "--groups=1", "--json=-"];
+    let output = expect_exit(command(path, &wild).args(buffers), 3);
+    assert_eq!(cases(&output)[0]["outcome"]["status"], "crashed", "{}", stdout(&output));
+    let endless = ["endless.comp", "--groups=65535,65535,16", "--timeout=1s", "--json=-"];
+    let output = expect_exit(command(path, &endless).arg(buffers[1]), 3);
+    assert_eq!(cases(&output)[0]["outcome"]["status"], "timed-out", "{}", stdout(&output));
+}
+
+#[test]
+fn tables_of_a_configuration_run_kernels_beside_algorithms() {
+    let config = "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = 8\n[[run]]\ndescription = 'double.toml'\n";
+    let folder = folder(&[("all.toml", config)]);
+    let mut bench = gpukern(&["bench", "--config=all.toml", "--max-time=20ms", "--no-peak", "--json=-"]);
+    let output = expect_exit(bench.current_dir(folder.path()), 0);
+    let ids: Vec<_> = cases(&output).iter().map(|case| case["id"].as_str().expect("text").to_string()).collect();
+    assert_eq!(ids, ["matmul/naive/f32/8x8x8", "double/double/f32/N=1000"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let folder = folder(&[]);
+    let mut watch = command(folder.path(), &["--config=double.toml", "--watch"]);
+    let mut child = watch.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the binary starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut next = |word: &str| lines.find(|line| line.contains(word)).unwrap_or_else(|| panic!("no line has {word}"));
+    next("unverified");
+    fs::write(folder.path().join("double.comp"), "#version 460\nno kernel").expect("written");
+    next("double.comp:2");
+    fs::write(folder.path().join("double.comp"), DOUBLE.replace("const int WORK = 1", "const int WORK = 50"))
+        .expect("written");
+    let line = next("unverified");
+    assert!(line.contains("double") && line.contains("…"), "{line}");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT)
+        .expect("sent");
+    assert!(child.wait().expect("it ends").code().is_some());
+}
+
+/// A description of `examples/`, run with axes that are small enough for the software device.
+fn example(description: &str, axes: &[&str]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/kernels");
+    let mut arguments = vec![description, "--json=-"];
+    arguments.extend(axes.iter().flat_map(|axis| ["-s", axis]));
+    let output = expect_exit(&mut command(&root, &arguments), 0);
+    let cases = cases(&output);
+    assert!(!cases.is_empty(), "{description}");
+    for case in &cases {
+        assert_eq!(case["outcome"]["status"], "measured", "{description}: {case}");
+        assert!(case["outcome"]["verification"]["residual"].is_number(), "{description}: {case}");
+    }
+}
+
+#[test]
+fn a_reduction_of_two_passes_is_what_a_program_says() {
+    example("reduction.toml", &["N=1000,70000"]);
+}
+
+#[test]
+fn a_scan_of_three_passes_is_what_a_serial_kernel_says() {
+    example("scan.toml", &["N=1000,60000"]);
+}
+
+#[test]
+fn a_softmax_is_what_a_program_says() {
+    example("softmax.toml", &["COLUMNS=100,1000"]);
+}
+
+#[test]
+fn products_with_quantised_matrices_are_what_a_program_says() {
+    example("q4_0.toml", &["M=16", "K=256"]);
+    example("q8_0.toml", &["M=16", "K=256"]);
+}
+
+#[test]
+fn a_tiled_product_in_wgsl_is_what_the_oracle_says() {
+    example("matmul.toml", &["M=37,64"]);
+}
