@@ -397,18 +397,30 @@ unsafe extern "system" fn enumerate_extensions(
 }
 
 unsafe extern "system" fn get_features(physical: vk::PhysicalDevice, features: *mut vk::PhysicalDeviceFeatures2<'_>) {
-    // SAFETY: as above; every structure of a Vulkan chain begins with its type and the next pointer.
+    // SAFETY: as above.
     unsafe {
         let next = NEXT_FEATURES.get().expect("an instance was made");
         next(physical, features);
-        let mut link = features.cast::<vk::BaseOutStructure<'_>>();
-        while !link.is_null() {
-            if (*link).s_type == vk::StructureType::PHYSICAL_DEVICE_FAULT_FEATURES_EXT {
-                (*link.cast::<vk::PhysicalDeviceFaultFeaturesEXT<'_>>()).device_fault = vk::TRUE;
-            }
-            link = (*link).p_next;
+        if let Some(fault) = fault_features(features.cast()) {
+            (*fault).device_fault = vk::TRUE;
         }
     }
+}
+
+/// The features of faults in a chain.
+unsafe fn fault_features(
+    mut link: *mut vk::BaseOutStructure<'_>,
+) -> Option<*mut vk::PhysicalDeviceFaultFeaturesEXT<'static>> {
+    while !link.is_null() {
+        // SAFETY: every structure of a Vulkan chain begins with its type and the next pointer.
+        unsafe {
+            if (*link).s_type == vk::StructureType::PHYSICAL_DEVICE_FAULT_FEATURES_EXT {
+                return Some(link.cast());
+            }
+            link = (*link).p_next.cast();
+        }
+    }
+    None
 }
 
 unsafe extern "system" fn get_fault(
@@ -456,7 +468,12 @@ unsafe extern "system" fn create_device(
             let _ = NEXT_DEVICE.set(next);
         }
         let create: vk::PFN_vkCreateDevice = transmute(next(vk::Instance::null(), c"vkCreateDevice".as_ptr()));
+        // The driver knows the extension but does not have it.
+        let fault = fault_features((*info).p_next.cast_mut().cast()).filter(|_| tells_faults());
+        let ask = |value| fault.iter().for_each(|features| (**features).device_fault = value);
+        ask(vk::FALSE);
         let result = create(physical, info, allocator, device);
+        ask(vk::TRUE);
         *DEVICE.lock().expect("no panic") = *device;
         result
     }
