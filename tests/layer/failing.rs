@@ -48,8 +48,9 @@ const LINK_INFO: i32 = 0;
 
 static NEXT_INSTANCE: OnceLock<vk::PFN_vkGetInstanceProcAddr> = OnceLock::new();
 static NEXT_DEVICE: OnceLock<vk::PFN_vkGetDeviceProcAddr> = OnceLock::new();
-/// The instance that was made last.
-static INSTANCE: Mutex<vk::Instance> = Mutex::new(vk::Instance::null());
+/// Functions of the next layer: once the instance is made, asking for them by name would find those of this one.
+static NEXT_EXTENSIONS: OnceLock<vk::PFN_vkEnumerateDeviceExtensionProperties> = OnceLock::new();
+static NEXT_FEATURES: OnceLock<vk::PFN_vkGetPhysicalDeviceFeatures2> = OnceLock::new();
 
 /// The loader's first call.
 ///
@@ -350,24 +351,18 @@ unsafe extern "system" fn create_instance(
         let _ = NEXT_INSTANCE.set(next);
         let create: vk::PFN_vkCreateInstance = transmute(next(vk::Instance::null(), c"vkCreateInstance".as_ptr()));
         let result = create(info, allocator, instance);
-        *INSTANCE.lock().expect("no panic") = *instance;
+        if result == vk::Result::SUCCESS {
+            let extensions = next(*instance, c"vkEnumerateDeviceExtensionProperties".as_ptr());
+            let _ = NEXT_EXTENSIONS.set(transmute(extensions));
+            let features = next(*instance, c"vkGetPhysicalDeviceFeatures2".as_ptr());
+            let _ = NEXT_FEATURES.set(transmute(features));
+        }
         result
     }
 }
 
 fn tells_faults() -> bool {
     variable("GPUKERN_TEST_FAULT").is_some()
-}
-
-/// The next layer's function of an instance, of this name and type.
-unsafe fn next_of_instance<F: Copy>(name: &CStr) -> F {
-    let instance = *INSTANCE.lock().expect("no panic");
-    // SAFETY: the next layer has every function of Vulkan 1.1, and the caller names its type.
-    unsafe {
-        let function =
-            NEXT_INSTANCE.get().and_then(|next| next(instance, name.as_ptr())).expect("a function of Vulkan 1.1");
-        std::mem::transmute_copy(&function)
-    }
 }
 
 unsafe extern "system" fn enumerate_extensions(
@@ -378,8 +373,7 @@ unsafe extern "system" fn enumerate_extensions(
 ) -> vk::Result {
     // SAFETY: the arguments are the caller's.
     unsafe {
-        let next: vk::PFN_vkEnumerateDeviceExtensionProperties =
-            next_of_instance(c"vkEnumerateDeviceExtensionProperties");
+        let next = NEXT_EXTENSIONS.get().expect("an instance was made");
         if !layer.is_null() {
             return next(physical, layer, count, properties);
         }
@@ -403,18 +397,30 @@ unsafe extern "system" fn enumerate_extensions(
 }
 
 unsafe extern "system" fn get_features(physical: vk::PhysicalDevice, features: *mut vk::PhysicalDeviceFeatures2<'_>) {
-    // SAFETY: as above; every structure of a Vulkan chain begins with its type and the next pointer.
+    // SAFETY: as above.
     unsafe {
-        let next: vk::PFN_vkGetPhysicalDeviceFeatures2 = next_of_instance(c"vkGetPhysicalDeviceFeatures2");
+        let next = NEXT_FEATURES.get().expect("an instance was made");
         next(physical, features);
-        let mut link = features.cast::<vk::BaseOutStructure<'_>>();
-        while !link.is_null() {
-            if (*link).s_type == vk::StructureType::PHYSICAL_DEVICE_FAULT_FEATURES_EXT {
-                (*link.cast::<vk::PhysicalDeviceFaultFeaturesEXT<'_>>()).device_fault = vk::TRUE;
-            }
-            link = (*link).p_next;
+        if let Some(fault) = fault_features(features.cast()) {
+            (*fault).device_fault = vk::TRUE;
         }
     }
+}
+
+/// The features of faults in a chain.
+unsafe fn fault_features(
+    mut link: *mut vk::BaseOutStructure<'_>,
+) -> Option<*mut vk::PhysicalDeviceFaultFeaturesEXT<'static>> {
+    while !link.is_null() {
+        // SAFETY: every structure of a Vulkan chain begins with its type and the next pointer.
+        unsafe {
+            if (*link).s_type == vk::StructureType::PHYSICAL_DEVICE_FAULT_FEATURES_EXT {
+                return Some(link.cast());
+            }
+            link = (*link).p_next.cast();
+        }
+    }
+    None
 }
 
 unsafe extern "system" fn get_fault(
@@ -462,7 +468,12 @@ unsafe extern "system" fn create_device(
             let _ = NEXT_DEVICE.set(next);
         }
         let create: vk::PFN_vkCreateDevice = transmute(next(vk::Instance::null(), c"vkCreateDevice".as_ptr()));
+        // The driver knows the extension but does not have it.
+        let fault = fault_features((*info).p_next.cast_mut().cast()).filter(|_| tells_faults());
+        let ask = |value| fault.iter().for_each(|features| (**features).device_fault = value);
+        ask(vk::FALSE);
         let result = create(physical, info, allocator, device);
+        ask(vk::TRUE);
         *DEVICE.lock().expect("no panic") = *device;
         result
     }
