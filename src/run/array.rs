@@ -1,4 +1,4 @@
-//! Arrays in files: NumPy's `.npy`, which has a type and a shape, and raw bytes.
+//! Arrays in files: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
 
 use super::element::Element;
 use crate::basis::units::Bytes;
@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Read, Write};
 use std::path::Path;
 
-/// What an array in NumPy's format says of itself.
+/// What an array in `NumPy`'s format says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The name of its type as NumPy writes it: `<f4`.
+    /// The name of its type as `NumPy` writes it: `<f4`.
     dtype: String,
     /// Extents, the slowest first.
     shape: Vec<u64>,
@@ -67,7 +67,7 @@ impl Header {
     }
 }
 
-/// What NumPy calls arrays of such elements, the name that is written first. It has no bfloat16: what others save of it
+/// What `NumPy` calls arrays of such elements, the name that is written first. It has no bfloat16: what others save of it
 /// is two bytes of nothing in particular.
 fn names(element: Element) -> &'static [&'static str] {
     match element {

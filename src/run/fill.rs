@@ -84,10 +84,9 @@ impl Buffer {
                 // Integers wrap, as counting in them does.
                 let narrow = 8 * element.bytes().min(4);
                 let value = if element.is_float() { at as u64 } else { at as u64 & ((1 << narrow) - 1) };
-                match element.name().starts_with('i') && value >> (narrow - 1) == 1 {
-                    true => element.push(value as f64 - 2f64.powi(narrow as i32), &mut bytes),
-                    false => element.push(value as f64, &mut bytes),
-                }
+                let negative = element.name().starts_with('i') && value >> (narrow - 1) == 1;
+                let below = if negative { 2f64.powi(narrow as i32) } else { 0.0 };
+                element.push(value as f64 - below, &mut bytes);
             }),
             Some(Fill::Uniform { low, high }) => (0..len).for_each(|_| {
                 let unit = (random.next_u64() >> 11) as f64 * 2f64.powi(-53);

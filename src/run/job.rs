@@ -107,6 +107,7 @@ pub(crate) struct Address {
 
 /// A buffer at a set and binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "they are Vulkan's words")]
 pub(crate) struct Binding {
     pub set: u32,
     pub binding: u32,
@@ -180,7 +181,7 @@ pub(crate) enum Fill {
     Normal { mean: f64, deviation: f64 },
     /// Evenly distributed from `low` to `high`, both included for integers.
     Uniform { low: f64, high: f64 },
-    /// The elements of an array in NumPy's format, which has the type and the shape of the buffer.
+    /// The elements of an array in `NumPy`'s format, which has the type and the shape of the buffer.
     Npy(PathBuf),
     /// The bytes of a file, as many as the buffer has.
     Raw(PathBuf),
@@ -192,7 +193,7 @@ pub(crate) enum Fill {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Tolerance {
-    /// |x − r| ≤ atol + rtol·|r| for every element, as of NumPy's `isclose`.
+    /// |x − r| ≤ atol + rtol·|r| for every element, as of `NumPy`'s `isclose`.
     Close { rtol: f64, atol: f64 },
     /// Σ(x − r)² / Σr² at most.
     Nmse(f64),

@@ -47,7 +47,9 @@ pub(crate) fn settle(
 ) -> Result<Result<Job, String>, Fault> {
     let settings = program.passes.iter().map(|pass| Setting::new(pass, choice, axes)).collect::<Result<Vec<_>, _>>()?;
     let mut everything = axes.clone();
-    settings.iter().for_each(|setting| setting.enter(&mut everything));
+    for setting in &settings {
+        setting.enter(&mut everything);
+    }
     // A reference is no contender.
     let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
     for (name, formula) in described.description.conditions.iter().filter(|_| judged) {
@@ -177,22 +179,13 @@ impl<'a> Setting<'a> {
                 MemberKind::Scalar(scalar) => scalar,
             };
             let by_name = |table: &'_ Named<Formula>| table.get(&member.name).cloned();
+            // An axis of the same name goes without saying.
+            let axis = || description.axes.get(&member.name).map(|_| Formula::Text(member.name.clone()));
+            let others = || pass.push.get(OTHERS).or_else(|| description.push.get(OTHERS)).cloned();
             let stated = by_name(&pass.push).or_else(|| by_name(&description.push));
-            let value = match stated {
-                Some(value) => value,
-                // An axis of the same name goes without saying.
-                None if description.axes.get(&member.name).is_some() => Formula::Text(member.name.clone()),
-                None => match pass.push.get(OTHERS).or_else(|| description.push.get(OTHERS)) {
-                    Some(value) => value.clone(),
-                    None => {
-                        missing.push(if member.name.is_empty() {
-                            format!("byte {start}")
-                        } else {
-                            member.name.clone()
-                        });
-                        continue;
-                    }
-                },
+            let Some(value) = stated.or_else(axis).or_else(others) else {
+                missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.clone() });
+                continue;
             };
             let field = || pass.field(&format!("push.{}", member.name));
             let number = pack(&value, scalar, scope).map_err(|e| Fault::new(field(), e))?;

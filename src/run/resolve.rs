@@ -48,7 +48,7 @@ impl Description {
         // The first says what is right, and how inputs are made: its files are in its folder.
         self.reference = None;
         self.work = None;
-        self.inputs = other.inputs.clone();
+        self.inputs.clone_from(&other.inputs);
     }
 }
 

@@ -443,7 +443,7 @@ const OF_PLAIN: &[Mistake] = &[
 
 /// Changes to `RIGHT`.
 const OF_RIGHT: &[Mistake] = &[
-    ("define = { A_TYPE = \"float16_t\" }", "", "A_TYPE"),
+    ("define = { A_TYPE = \"float16_t\" }", "", "k.comp:9: error: "),
     ("define = {", "include = [\"gone\"]\ndefine = { X = 1,", ""),
     ("BM = [64, 128]", "BN = 64", "spec.BN: unknown specialization constant 'BN'; did you mean 'BM'?"),
     ("BM = [64, 128]", "BM = []", "spec.BM: is an empty list"),
