@@ -271,10 +271,9 @@ mod tests {
 
     #[test]
     fn a_median_that_is_hardly_known_is_marked_and_one_at_its_time_limit_is_not() {
-        let mut record = record(DeviceKind::Cpu, &[seen(75e3); 2]);
-        for (case, times) in
-            record.cases.iter_mut().zip([[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]])
-        {
+        let mut record = record(DeviceKind::Cpu, &[seen(75e3); 3]);
+        let [known, hardly] = [[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]];
+        for (case, times) in record.cases.iter_mut().zip([known, known, hardly]) {
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             measured.summary = Summary::of(&times.map(Nanos)).expect("samples");
             measured.warnings = vec![Warning::TimeLimit, Warning::UnstableClock];
