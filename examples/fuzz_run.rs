@@ -63,7 +63,7 @@ check = { rtol = 1e-4, atol = 1e-5 }
 [buffer.Shape]
 type = "bytes"
 shape = 32
-fill = "@shape.npy"
+fill = "iota"
 [buffer.T]
 type = "f32"
 shape = "BM * local_x"

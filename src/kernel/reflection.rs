@@ -226,6 +226,11 @@ fn needed(opcode: u32, operands: &[u32]) -> bool {
     match Op::from_u32(opcode) {
         Some(Op::Decorate) => decorates(1),
         Some(Op::MemberDecorate) => decorates(2),
+        // rspirv panics at operations whose operands are more than ids and numbers.
+        Some(Op::SpecConstantOp) => operands.get(2).is_some_and(|operation| {
+            let arithmetic = (Op::ConvertFToU as u32..=Op::Not as u32).contains(operation);
+            *operation == Op::CompositeExtract as u32 || arithmetic && *operation != Op::GenericCastToPtrExplicit as u32
+        }),
         Some(
             Op::EntryPoint
             | Op::ExecutionMode
@@ -246,7 +251,6 @@ fn needed(opcode: u32, operands: &[u32]) -> bool {
             | Op::ConstantComposite
             | Op::SpecConstant
             | Op::SpecConstantComposite
-            | Op::SpecConstantOp
             | Op::SpecConstantTrue
             | Op::SpecConstantFalse
             | Op::Variable,
