@@ -166,7 +166,10 @@ impl OnDevice {
         Some(match (steady, typical >= 2.0) {
             (true, false) => format!("the device ran{clock} throughout, as fast as at its best here"),
             (true, true) => format!("the device ran{clock} throughout, {typical:.0} % below the best seen here"),
-            (false, _) => format!("the device ran{clock}, {high:.0} to {low:.0} % below the best seen here"),
+            (false, _) => {
+                let comma = if clock.is_empty() { "" } else { "," };
+                format!("the device ran{clock}{comma} {high:.0} to {low:.0} % below the best seen here")
+            }
         })
     }
 
