@@ -252,7 +252,7 @@ mod tests {
         conditions[3] = seen(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "the device ran, 0 to 9 % below the best seen here");
+        assert_eq!(sentence, "the device ran 0 to 9 % below the best seen here");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // One reading on the host's processors may be off; what others took, or most readings, tell.
         conditions[7].others = Some(0.4);
