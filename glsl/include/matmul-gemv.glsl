@@ -18,6 +18,14 @@
 #define RAW uint
 #define PIECE 4
 #define component(piece, i) uintBitsToFloat(piece[i])
+#elif defined(DTYPE_F64)
+#define RAW uvec2
+#define PIECE 2
+#define component(piece, i) packDouble2x32((i) == 0 ? piece.xy : piece.zw)
+#elif defined(DTYPE_I32)
+#define RAW uint
+#define PIECE 4
+#define component(piece, i) int(piece[i])
 #elif defined(DTYPE_F16)
 #define RAW uint16_t
 #define PIECE 8
@@ -32,6 +40,13 @@
 #define component(piece, i) bitfieldExtract(int(piece[(i) / 4]), int((i) % 4) * 8, 8)
 #endif
 
+// A piece whose first element is `raw`.
+#if defined(DTYPE_F64)
+#define FIRST_OF_PIECE(raw) uvec4(raw, 0, 0)
+#else
+#define FIRST_OF_PIECE(raw) uvec4(uint(raw), 0, 0, 0)
+#endif
+
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint SUBGROUP = 32;  // invocations of a sub-group
 layout(constant_id = 2) const uint VECTORS = 1;
@@ -44,7 +59,7 @@ layout(constant_id = 7) const uint UNROLL = 4;     // pieces that an invocation 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Operand { RAW at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Pieces { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Result { OUT at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Sums { ACC at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) coherent buffer Sums { ACC at[]; };
 layout(push_constant, scalar) uniform Arguments {
     Operand X;
     Operand Y;
@@ -85,7 +100,7 @@ uvec4 read(samplerBuffer texels, uint at, uint end, uint length, bool aligned) {
 #else
 #define WIDTH(aligned) (1 + (PIECE - 1) * (aligned))
 uvec4 read(Operand x, uint at, bool aligned) {
-    return aligned ? Pieces(x).at[at / PIECE] : uvec4(uint(x.at[at]), 0, 0, 0);
+    return aligned ? Pieces(x).at[at / PIECE] : FIRST_OF_PIECE(x.at[at]);
 }
 #define READ_X(at, end) read(X, at, X_ALIGNED != 0)
 #define READ_Y(at, end) read(Y, at, K_ALIGNED != 0)

@@ -1,5 +1,5 @@
-// Loads and stores of four neighbouring elements of a matrix: one access of 16 bytes where every row of it starts at a
-// multiple of 16 bytes, else four of 4 bytes. Which of the two is a specialization constant, so neither costs a branch.
+// Loads and stores of four neighbouring elements of a matrix, a QUAD: one access where every row of it starts at one, else
+// four. Which of the two is a specialization constant, so neither costs a branch.
 //
 // The rows of an operand as it is stored lie along K (A, and B of layout nt) or across it (B, and A of layout tn).
 //
@@ -9,18 +9,26 @@
 #extension GL_EXT_null_initializer : require
 #include "matmul.glsl"
 
-layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer OperandQuads { vec4 at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultQuads { vec4 at[]; };
+#if defined(DTYPE_F64)
+#define QUAD dvec4
+#elif defined(DTYPE_I32)
+#define QUAD ivec4
+#else
+#define QUAD vec4
+#endif
+
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer OperandQuads { QUAD at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultQuads { QUAD at[]; };
 
 layout(constant_id = 1) const uint A_ALIGNED = 0;  // the length of A's rows is a multiple of 4
 layout(constant_id = 2) const uint B_ALIGNED = 0;  // that of B's
 layout(constant_id = 10) const uint C_ALIGNED = 0;
 
 // x[row][k..k + 4] of a matrix of `rows` rows along K, with k a multiple of 4.
-vec4 quad_along(Operand x, uint row, uint rows, uint k, bool aligned) {
+QUAD quad_along(Operand x, uint row, uint rows, uint k, bool aligned) {
     uint from = min(row, rows - 1) * K;
-    if (aligned) return k < K ? OperandQuads(x).at[from / 4 + k / 4] : vec4(0);
-    vec4 quad;
+    if (aligned) return k < K ? OperandQuads(x).at[from / 4 + k / 4] : QUAD(0);
+    QUAD quad;
     quad.x = k + 0 < K ? x.at[from + k + 0] : 0;
     quad.y = k + 1 < K ? x.at[from + k + 1] : 0;
     quad.z = k + 2 < K ? x.at[from + k + 2] : 0;
@@ -29,15 +37,15 @@ vec4 quad_along(Operand x, uint row, uint rows, uint k, bool aligned) {
 }
 
 // x[k][column..column + 4] of a matrix of `columns` columns, with column a multiple of 4.
-vec4 quad_across(Operand x, uint k, uint column, uint columns, bool aligned) {
-    if (aligned) return k < K ? OperandQuads(x).at[k * (columns / 4) + min(column, columns - 4) / 4] : vec4(0);
+QUAD quad_across(Operand x, uint k, uint column, uint columns, bool aligned) {
+    if (aligned) return k < K ? OperandQuads(x).at[k * (columns / 4) + min(column, columns - 4) / 4] : QUAD(0);
     uvec4 at = k * columns + min(column + uvec4(0, 1, 2, 3), uvec4(columns - 1));
-    return k < K ? vec4(x.at[at.x], x.at[at.y], x.at[at.z], x.at[at.w]) : vec4(0);
+    return k < K ? QUAD(x.at[at.x], x.at[at.y], x.at[at.z], x.at[at.w]) : QUAD(0);
 }
 
 // C[row][column..column + 4] = quad where inside of C, with column a multiple of 4. C begins at element `first`, a multiple
 // of 4.
-void store_quad(uint row, uint column, vec4 quad, uint first) {
+void store_quad(uint row, uint column, QUAD quad, uint first) {
     if (row >= M || column >= N) return;
     uint to = first + row * N + column;
     if (C_ALIGNED != 0) {

@@ -43,8 +43,8 @@ const uint STRIDE_B = BN / 4 + 1;
 const uint STRIDE_B = BN / 4;
 #endif
 
-shared vec4 tile_a[BK * STRIDE_A];  // a row for each k
-shared vec4 tile_b[BK * STRIDE_B];
+shared QUAD tile_a[BK * STRIDE_A];  // a row for each k
+shared QUAD tile_b[BK * STRIDE_B];
 
 // Reads this invocation's quads of a slab, from k on, of an operand x into next: those of `edge` rows along K from row
 // `first` of `extent` on, or of `edge` columns; and writes them to a tile. The invocation is number `lane` of the
@@ -114,8 +114,8 @@ void main() {
     uint quad_y = lane / LANES_PER_WARP / WARPS_ACROSS * (WM / 4) + lane_row;
     uint quad_x = lane / LANES_PER_WARP % WARPS_ACROSS * (WN / 4) + lane_column;
 
-    vec4 sums[TM * TN / 4] = {};
-    vec4 next_a[QUADS_OF_A], next_b[QUADS_OF_B];
+    QUAD sums[TM * TN / 4] = {};
+    QUAD next_a[QUADS_OF_A], next_b[QUADS_OF_B];
 
     uint end = END_K;
     FETCH(next_a, next_b, FIRST_K, first_row, first_column, lane)
@@ -127,7 +127,7 @@ void main() {
         FETCH(next_a, next_b, NEXT_K(k + BK, end), first_row, first_column, lane)
 
         [[unroll]] for (uint i = 0; i < BK; ++i) {
-            vec4 a[TM / 4], b[TN / 4];
+            QUAD a[TM / 4], b[TN / 4];
             [[unroll]] for (uint r = 0; r < TM / 4; ++r) a[r] = tile_a[i * STRIDE_A + r * DOWN + quad_y];
             [[unroll]] for (uint c = 0; c < TN / 4; ++c) b[c] = tile_b[i * STRIDE_B + c * ACROSS + quad_x];
             // To and fro: each product has a factor in common with the one before, which then need not be read from the

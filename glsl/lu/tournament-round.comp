@@ -31,7 +31,7 @@ layout(push_constant, scalar) uniform Arguments {
 
 vec4 x[COLUMNS];
 #define X(r, d) x[d][r]
-#include "lu-pivots.glsl"
+#include "lu-candidates.glsl"
 
 // A barrier after which the group sees what it wrote to buffers.
 void barrier_of_memory() {

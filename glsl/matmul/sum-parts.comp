@@ -6,11 +6,13 @@
 // depends on the constants and arguments alone, and many loads are on their way at once.
 #version 460
 #extension GL_EXT_control_flow_attributes : require
-#pragma dtypes f32 f16 bf16 i8
+#pragma dtypes f32 f64 f16 bf16 i32 i8
 #include "dtype.glsl"
 #include "fold.glsl"
 
-#if defined(DTYPE_I8)
+#if defined(DTYPE_F64)
+#define QUAD dvec4
+#elif defined(DTYPE_I32) || defined(DTYPE_I8)
 #define QUAD ivec4
 #else
 #define QUAD vec4

@@ -1,6 +1,6 @@
 //! What oracles share: the bound of many roundings, and the element that errs most.
 
-use super::{Check, CheckMethod};
+use super::{Check, CheckMethod, WrongElement, WrongElements};
 
 /// `γ_m` = m·u/(1 − m·u) of unit roundoff u: the bound of m roundings (Higham, *Accuracy and Stability of Numerical
 /// Algorithms*, 2nd ed., lemma 3.1); infinite where it bounds nothing.
@@ -13,6 +13,7 @@ pub(super) fn gamma(m: f64, u: f64) -> f64 {
 pub(super) struct Worst {
     residual: f64,
     place: String,
+    wrong: WrongElements,
 }
 
 impl Worst {
@@ -20,14 +21,23 @@ impl Worst {
     pub(super) fn see(&mut self, residual: f64, place: impl FnOnce() -> String) {
         let residual = if residual.is_finite() { residual } else { f64::INFINITY };
         if residual > self.residual {
-            *self = Self { residual, place: place() };
+            (self.residual, self.place) = (residual, place());
+        }
+    }
+
+    /// Takes the residual of an element into account, which is wrong above `tolerance`.
+    pub(super) fn see_element(&mut self, residual: f64, tolerance: f64, element: impl Fn() -> WrongElement) {
+        self.see(residual, || element().to_string());
+        // Not a number is above all.
+        if residual.is_nan() || residual > tolerance {
+            self.wrong.add(element);
         }
     }
 
     /// The check of an answer whose elements have been seen one by one.
     pub(super) fn check(self, tolerance: f64) -> Check {
         let method = CheckMethod::Elementwise;
-        Check { residual: self.residual, tolerance, method, worst: self.place, metrics: vec![] }
+        Check { residual: self.residual, tolerance, method, worst: self.place, metrics: vec![], wrong: self.wrong }
     }
 }
 

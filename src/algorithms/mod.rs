@@ -6,6 +6,7 @@ pub(crate) mod dims;
 pub(crate) mod eigen;
 mod error_bound;
 mod feasible;
+pub(crate) mod guests;
 pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
@@ -50,6 +51,13 @@ pub static ALGORITHMS: &[&Algorithm] = &[
     &probes::LAUNCH,
 ];
 
+/// What makes the problem that a case poses, or says why its size makes no sense.
+pub(crate) type Pose = &'static (dyn Fn(&CaseSpec) -> Result<Box<dyn Problem>, String> + Sync);
+
+/// What makes the program that solves a case on a device from the compiled kernels. Pure; the result is checked against the
+/// device's limits afterwards.
+pub(crate) type Build = &'static (dyn Fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program + Sync);
+
 /// A computation with several implementations.
 pub struct Algorithm {
     /// Canonical name, as tables, records and case ids have it.
@@ -77,8 +85,8 @@ pub struct Algorithm {
     pub candidates: Option<fn(&CaseSpec, &DeviceInfo) -> Vec<Candidate>>,
     /// How its programs go on to the solution of a system of equations, where they can: `--solve`.
     pub solution: Option<&'static Solution>,
-    /// The problem that a case poses, or why its size makes no sense.
-    pub problem: fn(&CaseSpec) -> Result<Box<dyn Problem>, String>,
+    /// The problem that a case poses.
+    pub problem: Pose,
 }
 
 /// How programs that leave a result, such as the factors of a matrix, go on to solve a system of equations by it.
@@ -165,8 +173,8 @@ pub struct Variant {
     pub measures: Measures,
     /// The kernels it runs; `program` gets them compiled for the case's element type, in this order.
     pub kernels: &'static [&'static str],
-    /// The steps that solve a case on a device. Pure; the result is checked against the device's limits afterwards.
-    pub program: fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program,
+    /// The steps that solve a case on a device.
+    pub program: Build,
 }
 
 /// What the time of a variant measures.
@@ -312,10 +320,39 @@ pub trait Problem {
     fn inputs(&self) -> Vec<HostArray>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
     fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle>;
+    /// [`Self::inputs`], where they come from files or other programs.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn fetch(&self) -> Result<Vec<HostArray>, String> {
+        Ok(self.inputs())
+    }
+    /// [`Self::oracle`], where files or other programs know the answer.
+    ///
+    /// # Errors
+    /// Why they do not.
+    fn judge(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok(self.oracle(inputs))
+    }
+    /// The program whose outputs on the same device are the right answer, in place of an oracle on the host.
+    fn reference(&self, _: &DeviceInfo) -> Option<Reference> {
+        None
+    }
     /// What is doubtful about a case that can run all the same.
     fn warnings(&self) -> Vec<String> {
         vec![]
     }
+}
+
+/// What makes an oracle of the outputs of a reference, in their order.
+pub(crate) type Judge = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, String>>;
+
+/// A program that is right, and what makes an oracle of its outputs.
+pub struct Reference {
+    /// The program, or why the device cannot run it.
+    pub program: Result<Program, String>,
+    /// What its outputs say.
+    pub judge: Judge,
 }
 
 /// The right answer of a problem.
@@ -325,6 +362,10 @@ pub trait Oracle {
     /// # Errors
     /// Why the outputs are no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String>;
+    /// Why nobody knows whether the outputs are right, where nobody does; then [`Self::check`] passes.
+    fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
+        None
+    }
 }
 
 /// How far an answer is from the right one.
@@ -340,6 +381,60 @@ pub struct Check {
     pub worst: String,
     /// Other figures of the answer that a reader wants beside its time: rounds, growth factor, ….
     pub metrics: Vec<Metric>,
+    /// The elements that are wrong, where single ones can be told.
+    pub wrong: WrongElements,
+}
+
+/// The elements of an answer that are wrong, the first ones of many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WrongElements {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them, 1,024 at most.
+    pub first: Vec<WrongElement>,
+}
+
+/// A wrong element. Values are texts, for JSON has no NaN.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WrongElement {
+    /// Where it is: `C[3][1]`.
+    pub element: String,
+    pub got: String,
+    pub expected: String,
+}
+
+impl std::fmt::Display for WrongElement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is {}, expected {}", self.element, self.got, self.expected)
+    }
+}
+
+impl WrongElement {
+    /// The element at `element`.
+    pub(crate) fn new(element: String, got: impl ToString, expected: impl ToString) -> Self {
+        Self { element, got: got.to_string(), expected: expected.to_string() }
+    }
+}
+
+impl WrongElements {
+    /// Elements that are kept.
+    const MOST: usize = 1024;
+
+    /// Adds one.
+    pub(crate) fn add(&mut self, element: impl FnOnce() -> WrongElement) {
+        self.count += 1;
+        if self.first.len() < Self::MOST {
+            self.first.push(element());
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 impl Check {
@@ -376,6 +471,14 @@ pub enum CheckMethod {
 /// # Errors
 /// A message with the nearest name when no algorithm has this one.
 pub fn find(name: &str) -> Result<&'static Algorithm, String> {
+    guests::find(name).map_or_else(|| builtin(name), Ok)
+}
+
+/// Finds an algorithm of the table by name.
+///
+/// # Errors
+/// A message with the nearest name when none has this one.
+pub(crate) fn builtin(name: &str) -> Result<&'static Algorithm, String> {
     ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name).ok_or_else(|| {
         let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
         error::unknown("algorithm", name, "", &names)

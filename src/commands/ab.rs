@@ -2,13 +2,14 @@
 
 use super::child::Child;
 use super::document::JSON;
+use super::failures::Failures;
 use super::{Answer, announce, beside, command_line, document, interrupt, judging};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
-use crate::commands::cli::{AbArgs, Judging};
+use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::progress;
 use crate::compare::Verdict;
 use crate::compare::paired::{AB_SCHEMA, Contestant, Finding, Round, Schedule, Trial, Turns};
@@ -70,40 +71,31 @@ pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let game = Match::new(args)?;
     document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
-    let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
-    let started = jiff::Timestamp::now().to_string();
-    let (turns, Played { sides, rounds, finding, trouble }) = match &game.contest {
-        Contest::Entrants(entrants) => (Turns::Batches, game.batches(entrants, setup)?),
-        Contest::Drivers(manifests) => (Turns::Processes, game.processes(manifests, setup)?),
+    game.play(args.json.as_deref(), args.keep_failures.as_deref(), setup)
+}
+
+/// Which of the two contenders of a run of one case is faster.
+pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Result<Answer, Error> {
+    let [group] = &run.groups[..] else {
+        let many = run.groups.len();
+        return Err(Error::Usage(format!("--ab judges one case, the axes span {many}; give each axis one value")));
     };
-    if let Some((side, reason)) = sides.iter().find_map(|side| match &side.case.outcome {
-        Outcome::Skipped { reason } => Some((side, reason)),
-        _ => None,
-    }) {
-        return Err(Error::Usage(format!("'{}' {reason}; choose what both can run", printable(&side.label))));
-    }
-    let [a, b] = sides;
-    let mut trial = Trial {
-        schema: AB_SCHEMA,
-        version: env!("CARGO_PKG_VERSION"),
-        started,
-        command: command_line(),
-        validation: setup.validation == Validation::On,
-        turns,
-        min_effect: game.min_effect,
-        a,
-        b,
-        rounds,
-        finding,
-        exit: 0,
+    let [a, b] = group.variants[..] else {
+        return Err(Error::Usage(format!(
+            "--ab judges two contenders, these are {}; name two kernels, or one with a list of two in [spec]",
+            group.variants.len()
+        )));
     };
-    let mut notes = String::new();
-    let exit = beside(exit(&trial), trouble.map_or(Ok(()), Err), &mut notes);
-    trial.exit = exit as u8;
-    let text = report::ab::text(&trial);
-    let mut answer = Answer::new(text, notes, exit);
-    answer.deliver_json(target, &trial);
-    Ok(answer)
+    let max_time = args.max_time.as_deref().map_or(Ok(MOST_TIME), options::duration);
+    let game = Match {
+        labels: [a, b].map(|variant| variant.name.to_string()),
+        contest: Contest::Entrants(Box::new([a, b].map(|variant| Entrant { variant, substitute: None }))),
+        selection: Selection::default(),
+        min_effect: judging::settings(&args.judging)?.min_effect,
+        max_time: max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?,
+        run,
+    };
+    game.play(args.json.as_deref(), None, setup)
 }
 
 fn exit(trial: &Trial) -> Exit {
@@ -161,6 +153,62 @@ impl<'a> Match<'a> {
             }
         };
         Ok(Self { labels, contest, run, selection, min_effect, max_time })
+    }
+
+    /// Keeps the sides that failed.
+    fn keep(&self, failures: &Failures, trial: &Trial) -> Result<String, Error> {
+        let group = &self.run.groups[0];
+        let of_driver = || Entrant { variant: group.variants[0], substitute: None };
+        let drivers = [of_driver(), of_driver()];
+        let entrants = match &self.contest {
+            Contest::Entrants(entrants) => entrants,
+            Contest::Drivers(_) => &drivers,
+        };
+        let [a, b] = trial.sides().map(|(_, side)| side);
+        let sides = [("A", &a.case, &a.device, &entrants[0]), ("B", &b.case, &b.device, &entrants[1])];
+        failures.keep_sides(sides, group, &trial.command.join(" "), trial.validation)
+    }
+
+    /// Plays it, and says who won.
+    fn play(&self, json: Option<&Path>, keep_failures: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
+        let target = json.map(|path| JSON.open(path)).transpose()?;
+        let failures = keep_failures.map(Failures::open).transpose()?;
+        let started = jiff::Timestamp::now().to_string();
+        let (turns, Played { sides, rounds, finding, trouble }) = match &self.contest {
+            Contest::Entrants(entrants) => (Turns::Batches, self.batches(entrants, setup)?),
+            Contest::Drivers(manifests) => (Turns::Processes, self.processes(manifests, setup)?),
+        };
+        if let Some((side, reason)) = sides.iter().find_map(|side| match &side.case.outcome {
+            Outcome::Skipped { reason } => Some((side, reason)),
+            _ => None,
+        }) {
+            return Err(Error::Usage(format!("'{}' {reason}; choose what both can run", printable(&side.label))));
+        }
+        let [a, b] = sides;
+        let mut trial = Trial {
+            schema: AB_SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            started,
+            command: command_line(),
+            validation: setup.validation == Validation::On,
+            turns,
+            min_effect: self.min_effect,
+            a,
+            b,
+            rounds,
+            finding,
+            exit: 0,
+        };
+        let mut notes = String::new();
+        let exit = beside(exit(&trial), trouble.map_or(Ok(()), Err), &mut notes);
+        trial.exit = exit as u8;
+        let text = report::ab::text(&trial);
+        let mut answer = Answer::new(text, notes, exit);
+        answer.deliver_json(target, &trial);
+        if let Some(failures) = failures {
+            answer.kept(self.keep(&failures, &trial));
+        }
+        Ok(answer)
     }
 
     /// Plays rounds of batches of samples in this process.

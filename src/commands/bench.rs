@@ -9,13 +9,17 @@ use crate::basis::printable::printable;
 use crate::commands::cli::{BenchArgs, TableForm};
 use crate::device::capability::DeviceKind;
 use crate::measure::runner::Timing;
-use crate::measure::session::{Job, LimitPolicy, MeasuredPlan, Setup};
-use crate::plan::Plan;
+use crate::measure::session::{Isolation, Job, LimitPolicy, MeasuredPlan, Setup};
+use crate::plan::{Plan, Shard};
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
+use crate::report::noise::Noise;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+/// Most processes that one command starts.
+const MOST_PROCESSES: u32 = 1000;
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if args.attached {
@@ -23,15 +27,35 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
-    let plan = if args.baseline.is_some() { plan.with_host()? } else { plan }.only(&args.only)?;
+    let plan = if args.baseline.is_some() { plan.with_host()? } else { plan };
+    let shard: Option<Shard> =
+        args.shard.as_deref().map(str::parse).transpose().map_err(|e| Error::Usage(format!("--shard: {e}")))?;
+    let options = plan.options();
+    let plan = match shard {
+        Some(shard) => plan.part(shard)?,
+        None => plan,
+    };
+    let plan = plan.only(&args.only)?;
     if args.explain {
-        return super::explain::run(&plan, setup);
+        return super::explain::run(&plan, args.json.as_deref(), setup);
     }
-    if let Some(processes) = args.noise {
-        return super::noise::run(args, processes, setup);
+    if args.parallel {
+        return super::parallel::run(args, &plan, setup);
     }
+    carry_out(&plan, (options, shard), args, setup)
+}
+
+/// Measures a plan, of these options and a part of it where it is one, as the options of `bench` say.
+pub(super) fn carry_out(
+    plan: &Plan,
+    (options, shard): (String, Option<Shard>),
+    args: &BenchArgs,
+    setup: &Setup,
+) -> Result<Answer, Error> {
+    let processes = processes(args, setup)?;
     let path = args.json.as_deref().or(args.resume.as_deref());
     document::check_apart(&[("the record", path)], &args.inputs())?;
+    let origin = super::origin::here(args.label.as_deref())?;
     let mut notes = String::new();
     let request = Request::new(args, &mut notes)?;
     let target = path.map(|path| JSON.open(path)).transpose()?;
@@ -41,19 +65,27 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         journal::check_none(path)?;
     }
     let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
-    let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let limits = if args.no_peak || args.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let job = Job::new(Timing::Sample, limits, &tuned, command_line());
-    let (measured, journal) = measure_keeping(&plan, setup, &job, kept.as_deref(), earlier)?;
-    let MeasuredPlan { record, validated, without_limits } = measured;
-    notes.push_str(&report::bench::notes(&record));
+    let job = Job::new(Timing::Sample, limits, &tuned, command_line())
+        .from(origin)
+        .of(options, shard)
+        .in_processes(processes);
+    let (measured, journal) = measure_keeping(plan, setup, &job, kept.as_deref(), earlier)?;
+    let MeasuredPlan { record, validated, cut_short } = measured;
+    let shown = record.across_processes();
+    notes.push_str(&report::bench::notes(&shown));
     let exit = match beside(exit(&record), validated, &mut notes) {
-        Exit::Success if without_limits => Exit::Interrupted,
+        Exit::Success if cut_short => Exit::Interrupted,
         exit => exit,
     };
 
     // The record is written before anything else can go wrong.
-    let mut answer = Answer::new(tables(&record, &plan, args.table), notes, exit);
+    let output = match args.noise {
+        Some(_) => report::noise::text(&Noise::of(&record)),
+        None => tables(&shown, plan, args.table),
+    };
+    let mut answer = Answer::new(output, notes, exit);
     let delivery = answer.deliver_json(target, &record);
     match (journal, delivery) {
         (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
@@ -61,10 +93,10 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         (None, _) => {}
     }
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&record, &plan, &tuned));
+        answer.kept(failures.keep(&shown, plan, &tuned));
     }
     if let Some(request) = request {
-        match request.judge(record, &plan, args, setup) {
+        match request.judge(record, plan, args, setup) {
             Ok(judged) => {
                 answer.exit = worse(answer.exit, judged.exit);
                 // Standard output is for the record alone when that goes there.
@@ -81,8 +113,27 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     Ok(answer)
 }
 
+/// The number of processes that are to measure each case.
+fn processes(args: &BenchArgs, setup: &Setup) -> Result<usize, Error> {
+    let (name, processes, least) = match (args.noise, args.processes) {
+        (Some(noise), _) => ("noise", noise, 2),
+        (None, processes) => ("processes", processes.unwrap_or(1), 1),
+    };
+    if !(least..=MOST_PROCESSES).contains(&processes) {
+        let remedy = if processes < least { "it takes two processes to differ; " } else { "" };
+        let (remedy, least) = if name == "noise" { (remedy, 2) } else { ("", 1) };
+        return Err(Error::Usage(format!(
+            "--{name}={processes}: {remedy}write a number from {least} to {MOST_PROCESSES}"
+        )));
+    }
+    if processes > 1 && setup.isolation == Isolation::InProcess {
+        return Err(Error::Usage(format!("--{name}={processes} takes other processes, and --in-process forbids them")));
+    }
+    Ok(processes as usize)
+}
+
 /// The tables of a record.
-fn tables(record: &Record, plan: &Plan, form: TableForm) -> String {
+pub(super) fn tables(record: &Record, plan: &Plan, form: TableForm) -> String {
     let mut table = match form {
         TableForm::Compact => report::bench::compact(record),
         TableForm::Long => report::bench::long(record),

@@ -25,10 +25,20 @@ pub(super) struct Child {
 impl Child {
     /// A `bench` with `arguments`, Vulkan loaded as here, its record on standard output.
     pub(super) fn bench(name: String, arguments: &[OsString], setup: &Setup) -> Result<Self, Error> {
+        Self::measuring("bench", name, arguments, setup)
+    }
+
+    /// The same of another command that measures cases.
+    pub(super) fn measuring(
+        subcommand: &str,
+        name: String,
+        arguments: &[OsString],
+        setup: &Setup,
+    ) -> Result<Self, Error> {
         let program = std::env::current_exe()
             .map_err(|e| Error::Failure(format!("cannot find this program to start it again: {e}")))?;
         let mut command = Command::new(program);
-        command.arg("bench").args(arguments).args(["--no-peak", "--json=-", "--attached"]);
+        command.arg(subcommand).args(arguments).args(["--no-peak", "--json=-", "--attached"]);
         command.args(setup.arguments());
         Ok(Self { command, name })
     }

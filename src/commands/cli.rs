@@ -1,6 +1,7 @@
 //! The command line. The comments below are its help.
 
 use crate::plan::options::Selection;
+use crate::run::options::Fields;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -115,10 +116,53 @@ pub enum Command {
         gpukern ab matmul -V tiled -s 512 --a-driver old_icd.json --b-driver new_icd.json"
     )]
     Ab(Box<AbArgs>),
+    /// Measure kernels of yours as `bench` measures ours: verified, with warm clocks, held against the limits. See docs/run.md.
+    #[command(after_help = "Exit codes: those of `bench`; of `ab` with --ab.\n\n\
+        Examples:\n  \
+        gpukern run k.comp                                   what is missing to run it\n  \
+        gpukern run k.comp --init > k.toml                   a description to be completed\n  \
+        gpukern run --config k.toml                          verified and timed\n  \
+        gpukern run --config k.toml --against tiled,auto     beside built-in variants\n  \
+        gpukern run --config k.toml --tune                   the best of the lists in [spec]\n  \
+        gpukern run old.comp new.comp --config k.toml --ab   which of two is faster\n  \
+        gpukern run --config k.toml --watch                  a line each time that it is saved")]
+    Run(Box<RunArgs>),
     /// Write a record in a format that dashboards and tools read.
     Export(ExportArgs),
     /// Draw records as one HTML page with charts and tables, several side by side.
     Report(ReportArgs),
+    /// Join records of shards, or of several devices, in one.
+    #[command(
+        after_help = "Refused with the reason: other versions, options, commits or methods, and cases that are there twice. \
+        Shards of alike devices on several hosts become one device.\n\n\
+        Examples:\n  \
+        gpukern bench matmul --shard 1/2 --json 1.json   on one machine\n  \
+        gpukern bench matmul --shard 2/2 --json 2.json   on another\n  \
+        gpukern merge 1.json 2.json -o matmul.json"
+    )]
+    Merge(MergeArgs),
+    /// How times changed over a folder of records: a trend for each case, where it stepped, what else changed there.
+    #[command(
+        after_help = "The folder is the whole store: records in it and below it, however they are named, merged by copying. \
+        Steps are found by ranks, so a disturbed run is none, with at most 1 % false cases. See docs/fleet/README.md.\n\n\
+        Examples:\n  \
+        gpukern history runs                                  trends and steps\n  \
+        gpukern history runs -o history.html                  the same with a chart for each case\n  \
+        gpukern history runs --order committed --apart driver a series for each driver, by the date of commits\n  \
+        gpukern history runs --to otava -o otava              for Apache Otava"
+    )]
+    History(HistoryArgs),
+    /// Print the completion script of a shell.
+    #[command(after_help = "Examples:\n  \
+        gpukern completions bash > ~/.local/share/bash-completion/completions/gpukern\n  \
+        gpukern completions zsh > ~/.zfunc/_gpukern          with fpath+=(~/.zfunc) before compinit\n  \
+        gpukern completions fish > ~/.config/fish/completions/gpukern.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    #[command(after_help = "Examples:\n  \
+        gpukern man | man -l -                               read it\n  \
+        gpukern man --output ~/.local/share/man/man1         install gpukern.1, gpukern-bench.1 and the others")]
+    Man(ManArgs),
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]
     Worker,
@@ -143,6 +187,21 @@ pub struct ListArgs {
     pub algorithm: Option<String>,
 }
 
+/// Options of `completions`.
+#[derive(Debug, clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, clap::Args)]
+pub struct ManArgs {
+    /// Write a page for the program and one for each command to this folder, in place of the one to standard output.
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -159,23 +218,37 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Measure one of so many parts of the cases, about equal in time, the same for everybody; `merge` joins the records.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+
+    /// Measure all devices at once, each in a process of its own, and say when they disturb each other. Without shares of
+    /// limits.
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "explain", "keep_failures"])]
+    pub parallel: bool,
+
     /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
     /// options again, with this one in place of --json. What is there is not measured again.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "noise"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 
     /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
-    /// the device, the driver's last words, the command.
+    /// wrong elements, the device, the driver's last words, the command.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
+
+    /// Call the record so, in histories and reports: `mesa-main`, `nightly`.
+    #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env_values = true)]
+    pub label: Option<String>,
 
     /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
     /// `--device host` measures that alone, without Vulkan.
     #[arg(long, value_name = "WHAT")]
     pub baseline: Option<BaselineChoice>,
 
-    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases.
-    #[arg(long, conflicts_with_all = ["json", "resume", "noise", "baseline", "baseline_run", "keep_failures"])]
+    /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases; with
+    /// `--json` these, in place of a record.
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.
@@ -208,11 +281,136 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", requires = "baseline_run")]
     pub rounds: Option<PathBuf>,
 
-    /// Run it in so many processes, one after the other, and tell how far they lie apart and which changes a comparison
-    /// here can see [default: 8 processes].
-    #[arg(long, value_name = "PROCESSES", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["baseline_run", "baseline"])]
+    /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
+    /// tables show the median of the processes' medians, ± between processes, and `compare` takes them as so many.
+    #[arg(long, value_name = "N")]
+    pub processes: Option<u32>,
+
+    /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
+    /// [default: 8 processes].
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    #[arg(conflicts_with_all = ["baseline_run", "processes"])]
     pub noise: Option<u32>,
+
+    /// How they are compared.
+    #[command(flatten)]
+    pub judging: Judging,
+
+    /// Only the case with this id: how further rounds name theirs.
+    #[arg(long, value_name = "ID", hide = true)]
+    pub only: Vec<String>,
+
+    /// End when standard input does: how a process of several ends with the one that started it.
+    #[arg(long, hide = true)]
+    pub attached: bool,
+
+    /// The command line of `run`, where the cases are of kernels of the user's.
+    #[arg(skip)]
+    pub run: Option<Vec<OsString>>,
+}
+
+/// Options of `run`.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub struct RunArgs {
+    /// Kernels that solve the same problem: .comp or .glsl, .spv, .wgsl, .slang, .hlsl [default: those of --config].
+    pub kernel: Vec<PathBuf>,
+
+    /// What they take and compute: a TOML file; options given here win over its fields. See docs/run.md.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// What they take and compute, field by field.
+    #[command(flatten)]
+    pub(crate) fields: Fields,
+
+    /// Print a description of the kernel, as far as it can be known from it, to be completed.
+    #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
+    pub init: bool,
+
+    /// Variants of the built-in algorithm that is the reference, beside them in the same turns; `auto` for the best by the
+    /// model.
+    #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
+    pub against: Vec<String>,
+
+    /// Time every choice of the lists in [spec] that [where] lets pass, and say which is best.
+    #[arg(long, conflicts_with_all = ["ab", "watch"])]
+    pub tune: bool,
+
+    /// Which of two is faster? Two kernels, or two choices of [spec], in turns, and one verdict.
+    #[arg(long, conflicts_with_all = ["watch", "against", "baseline_run", "resume"])]
+    pub ab: bool,
+
+    /// Measure again whenever a source, what it includes or the description changes: a line each time.
+    #[arg(long, conflicts_with_all = ["json", "resume", "baseline_run", "against", "print", "save"])]
+    pub watch: bool,
+
+    /// Show elements of a buffer: D, or D[0:4,0:4].
+    #[arg(long, value_name = "BUFFER")]
+    pub print: Vec<String>,
+
+    /// Write a buffer as .npy: D=out.npy.
+    #[arg(long, value_name = "BUFFER=FILE")]
+    pub save: Vec<String>,
+
+    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE,..",
+        value_delimiter = ',',
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true
+    )]
+    pub device: Vec<String>,
+
+    /// Seed of the input data [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
+    #[arg(long, value_name = "PERCENT")]
+    pub precision: Option<String>,
+
+    /// Stop sampling a case after this time, even if less precise [default: 2s].
+    #[arg(long, value_name = "TIME")]
+    pub max_time: Option<String>,
+
+    /// What times a sample: `device` or `host` [default: device].
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<String>,
+
+    /// Caches before each run: `hot` or `cold` [default: hot].
+    #[arg(long, value_name = "STATE")]
+    pub cache: Option<String>,
+
+    /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// Complete the record of a run that was interrupted or killed.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub resume: Option<PathBuf>,
+
+    /// Do not hold cases against the limits of the device.
+    #[arg(long)]
+    pub no_peak: bool,
+
+    /// The table: sizes by kernels, a line for each case, or both.
+    #[arg(long, value_name = "FORM", default_value = "both")]
+    pub table: TableForm,
+
+    /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends.
+    #[arg(long, value_name = "RUN.json")]
+    pub baseline_run: Vec<PathBuf>,
+
+    /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
+    #[arg(long, value_name = "TIME", requires = "baseline_run")]
+    pub budget: Option<String>,
+
+    /// Keep the records of further rounds in this folder; it must be empty or new.
+    #[arg(long, value_name = "DIR", requires = "baseline_run")]
+    pub rounds: Option<PathBuf>,
 
     /// How they are compared.
     #[command(flatten)]
@@ -227,14 +425,70 @@ pub struct BenchArgs {
     pub attached: bool,
 }
 
+impl RunArgs {
+    /// The options of `bench` that say how the same is measured.
+    #[must_use]
+    pub fn measuring(&self, run: Vec<OsString>) -> BenchArgs {
+        let text = Option::<String>::clone;
+        BenchArgs {
+            selection: Selection {
+                device: self.device.clone(),
+                seed: self.seed,
+                precision: text(&self.precision),
+                max_time: text(&self.max_time),
+                clock: text(&self.clock),
+                cache: text(&self.cache),
+                ..Selection::default()
+            },
+            config: self.config.clone(),
+            json: self.json.clone(),
+            resume: self.resume.clone(),
+            keep_failures: None,
+            baseline: None,
+            explain: false,
+            no_peak: self.no_peak,
+            tuned: None,
+            no_tuned: true,
+            table: self.table,
+            baseline_run: self.baseline_run.clone(),
+            budget: self.budget.clone(),
+            rounds: self.rounds.clone(),
+            noise: None,
+            processes: None,
+            label: None,
+            shard: None,
+            parallel: false,
+            judging: self.judging.clone(),
+            only: self.only.clone(),
+            attached: self.attached,
+            run: Some(run),
+        }
+    }
+}
+
 impl BenchArgs {
     /// The options of another process that is to measure the same: what to measure, with which tiles.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut arguments: Vec<_> = self.selection.arguments().into_iter().map(OsString::from).collect();
+        if let Some(run) = &self.run {
+            return run.clone();
+        }
+        self.arguments_for(&self.selection)
+    }
+
+    /// The same on one device.
+    #[must_use]
+    pub fn arguments_on(&self, device: usize) -> Vec<OsString> {
+        self.arguments_for(&Selection { device: vec![device.to_string()], ..self.selection.clone() })
+    }
+
+    fn arguments_for(&self, selection: &Selection) -> Vec<OsString> {
+        let mut arguments: Vec<_> = selection.arguments().into_iter().map(OsString::from).collect();
         arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
         arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
         arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
+        arguments.extend(self.shard.iter().map(|shard| format!("--shard={shard}").into()));
+        arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
         arguments
     }
 
@@ -421,7 +675,7 @@ pub struct VerifyArgs {
     pub expect: Option<PathBuf>,
 
     /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
-    /// the device, the driver's last words, the command.
+    /// wrong elements, the device, the driver's last words, the command.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
@@ -460,6 +714,48 @@ pub struct ReportArgs {
     /// Write the charts as SVG files into this folder, too.
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+}
+
+/// Options of `merge`.
+#[derive(Debug, clap::Args)]
+pub struct MergeArgs {
+    /// Records that `bench --json` wrote.
+    #[arg(required = true, value_name = "RUN.json")]
+    pub run: Vec<PathBuf>,
+
+    /// Write the joined record to this file [default: standard output].
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `history`.
+#[derive(Debug, clap::Args)]
+pub struct HistoryArgs {
+    /// The folder, such as runs with records in runs/DEVICE/DRIVER/.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+
+    /// Order of the runs: `started`, `committed` (the date of their commits), or a file with a commit a line, the oldest
+    /// first.
+    #[arg(long, value_name = "ORDER|FILE", default_value = "started")]
+    pub order: String,
+
+    /// Keep series apart by these beside the device: driver, host, branch, label.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',')]
+    pub apart: Vec<String>,
+
+    /// The smallest step that is told [default: 1%].
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<String>,
+
+    /// Write a page with a chart for each case to this file, or to standard output (`-`) in place of the table; with --to,
+    /// files to this folder.
+    #[arg(long, short, value_name = "PATH|-")]
+    pub output: Option<PathBuf>,
+
+    /// Write for another tool: otava (a CSV file for each case and otava.yaml).
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<String>,
 }
 
 impl From<VerifyArgs> for Selection {
@@ -587,6 +883,10 @@ pub struct AbArgs {
     /// Write what was measured as JSON to this file, or to standard output (`-`) in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
+
+    /// Keep what runs a side again that crashed, hung or was wrong in a folder of this one, as `bench` does.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
 }
 
 impl AbArgs {

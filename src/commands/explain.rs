@@ -1,5 +1,6 @@
 //! `bench --explain`: what `auto` chooses from, with predicted and measured times.
 
+use super::document::JSON;
 use super::{Answer, announce, beside, interrupt};
 use crate::algorithms::Candidate;
 use crate::basis::error::{Error, Exit};
@@ -11,21 +12,26 @@ use crate::plan::{CaseGroup, Plan, VariantChoice};
 use crate::report::explain as report;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Candidates that are shown: those that should be the fastest, and the best of every variant.
+/// Candidates that are shown: those that should be the fastest, and the best of every variant that is not hopeless.
 const SHOWN: usize = 12;
+/// Ratio of predicted times from which a variant is.
+const HOPELESS: f64 = 4.0;
 
 /// Times the candidates of `auto` for every problem of a plan.
-pub(super) fn run(plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
     let automatic = |group: &&CaseGroup| group.pick == VariantChoice::Auto;
     if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
+    let target = json.map(|path| JSON.open(path)).transpose()?;
     let session = Session::open(setup)?;
     announce(&session);
     let interrupted = interrupt::listen()?;
     let mut answer = Answer::new(String::new(), String::new(), Exit::Success);
+    let mut explained = vec![];
     for run in &plan.runs {
         for device in session.select_usable(&run.devices)? {
             let groups: Vec<_> = run.groups_on(device.kind).filter(automatic).collect();
@@ -33,9 +39,15 @@ pub(super) fn run(plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
             progress.device(device);
             let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupted)?;
             for group in groups {
+                if interrupted.load(Ordering::Relaxed) {
+                    break;
+                }
                 let candidates = shown(group, device);
-                match executor.explain(group, &candidates) {
-                    Ok(times) => answer.output.push_str(&report::text(device, group, &candidates, &times)),
+                match executor.explain(group, &candidates, &run.sampling) {
+                    Ok(times) => {
+                        answer.output.push_str(&report::text(device, group, &candidates, &times));
+                        explained.push(report::Explanation::new(device, group, &candidates, times));
+                    }
                     Err(reason) => {
                         let _ = writeln!(answer.notes, "skipped   {} {}: {reason}", group.spec.size, group.spec.dtype);
                     }
@@ -45,6 +57,7 @@ pub(super) fn run(plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
             progress.finish();
         }
     }
+    answer.deliver_json(target, &explained);
     if interrupted.load(Ordering::Relaxed) {
         answer.exit = Exit::Interrupted;
     }
@@ -55,8 +68,10 @@ pub(super) fn run(plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
 /// The candidates to time, what should be fastest first.
 fn shown(group: &CaseGroup, device: &DeviceInfo) -> Vec<Candidate> {
     let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.spec, device));
-    let first_of_variant =
-        |index: usize, own: &Candidate| !candidates[..index].iter().any(|c| c.variant == own.variant);
+    let most = HOPELESS * candidates.first().map_or(0.0, |first| first.predicted.0);
+    let first_of_variant = |index: usize, own: &Candidate| {
+        own.predicted.0 < most && !candidates[..index].iter().any(|c| c.variant == own.variant)
+    };
     let chosen = candidates.iter().enumerate().filter(|(index, own)| *index < SHOWN || first_of_variant(*index, own));
     chosen.map(|(_, candidate)| *candidate).collect()
 }

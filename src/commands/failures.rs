@@ -1,10 +1,13 @@
-//! `--keep-failures`: a folder for each case that crashed, hung or was wrong, with all that runs it again elsewhere.
+//! `--keep-failures`: a folder for each case that crashed, hung or was wrong, with all that runs it again elsewhere, and the
+//! elements that are wrong.
 
-use crate::algorithms::{Goal, Problem};
+use crate::algorithms::{Goal, Problem, WrongElements};
 use crate::basis::error::Error;
 use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
+use crate::kernel::shaders::Shader;
+use crate::measure::runner::Entrant;
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Plan};
 use crate::record::{Case, Outcome, Record};
@@ -34,14 +37,56 @@ impl Failures {
         for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
             let Some(device) = record.devices.iter().find(|device| device.index == case.device) else { continue };
             let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
-            let folder = self.0.join(name(case));
-            write(&folder, record, case, device, group, &chosen).map_err(|e| {
-                Error::Failure(format!("cannot keep the failure of {} in '{}': {e}", case.id, folder.display()))
-            })?;
+            let command = command(case, device);
+            let validation = record.method.validation;
+            self.add(&name(case), &Failure { case, device, group, chosen, substitute: None, command, validation })?;
             kept += 1;
         }
-        Ok(if kept > 0 { format!("{kept} failures kept in {}\n", self.0.display()) } else { String::new() })
+        Ok(self.told(kept))
     }
+
+    /// Keeps the sides of `ab` that failed, on the problem of `group`: each with its name, its device and, where it ran
+    /// here, its entrant. `command` is the one that was typed.
+    pub(super) fn keep_sides(
+        &self,
+        sides: [(&str, &Case, &DeviceInfo, &Entrant); 2],
+        group: &CaseGroup,
+        command: &str,
+        validation: bool,
+    ) -> Result<String, Error> {
+        let mut kept = 0;
+        for (side, case, device, entrant) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
+            let chosen = tuned::with_tile(group, entrant.variant, device, &Tuned::none());
+            let (substitute, command) = (entrant.substitute.as_ref(), command.to_string());
+            let failure = Failure { case, device, group, chosen, substitute, command, validation };
+            self.add(&format!("{side}_{}", name(case)), &failure)?;
+            kept += 1;
+        }
+        Ok(self.told(kept))
+    }
+
+    fn add(&self, name: &str, failure: &Failure<'_>) -> Result<(), Error> {
+        let folder = self.0.join(name);
+        failure.write(&folder).map_err(|e| {
+            Error::Failure(format!("cannot keep the failure of {} in '{}': {e}", failure.case.id, folder.display()))
+        })
+    }
+
+    fn told(&self, kept: usize) -> String {
+        if kept > 0 { format!("{kept} failures kept in {}\n", self.0.display()) } else { String::new() }
+    }
+}
+
+/// A case that failed, and what runs it again.
+struct Failure<'a> {
+    case: &'a Case,
+    device: &'a DeviceInfo,
+    group: &'a CaseGroup,
+    chosen: Chosen,
+    /// A kernel, and the SPIR-V that ran in its place.
+    substitute: Option<&'a (&'static Shader, Vec<u8>)>,
+    command: String,
+    validation: bool,
 }
 
 fn is_failure(outcome: &Outcome) -> bool {
@@ -63,29 +108,45 @@ fn find<'a>(case: &Case, device: &DeviceInfo, plan: &'a Plan, tuned: &Tuned) -> 
     of_groups.find(|(group, chosen)| group.id(chosen.variant).to_string() == case.id)
 }
 
-/// Writes what is known of a case into `folder`.
-fn write(
-    folder: &Path,
-    record: &Record,
-    case: &Case,
-    device: &DeviceInfo,
-    group: &CaseGroup,
-    chosen: &Chosen,
-) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
-    let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
-    let program = program.map_err(io::Error::other)?;
-    let document = json!({
-        "gpukern": record.version,
-        "validation": record.method.validation,
-        "command": command(case, device),
-        "case": case,
-        "device": device,
-        "dispatches": dispatches(folder, &program)?,
-        "buffers": buffers(folder, problem.as_ref())?,
-    });
-    std::fs::write(folder.join("failure.json"), serde_json::to_string_pretty(&document)? + "\n")
+impl Failure<'_> {
+    /// Writes what is known of the case into `folder`.
+    fn write(&self, folder: &Path) -> io::Result<()> {
+        let Self { case, device, group, chosen, substitute, command, validation } = self;
+        std::fs::create_dir_all(folder)?;
+        let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
+        let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
+        let program = program.map_err(io::Error::other)?;
+        let wrong = match &case.outcome {
+            Outcome::Rejected(verification) => wrong_elements(folder, &verification.wrong)?,
+            _ => Value::Null,
+        };
+        let document = json!({
+            "gpukern": env!("CARGO_PKG_VERSION"),
+            "validation": validation,
+            "command": command,
+            "case": case,
+            "device": device,
+            "dispatches": dispatches(folder, &program, *substitute)?,
+            "buffers": buffers(folder, problem.as_ref())?,
+            "wrong_elements": wrong,
+        });
+        std::fs::write(folder.join("failure.json"), serde_json::to_string_pretty(&document)? + "\n")
+    }
+}
+
+/// The elements that are wrong, as comma-separated values; how many there are, and in the file. Null where the check tells
+/// no single ones.
+fn wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Value> {
+    const FILE: &str = "wrong.csv";
+    if wrong.is_empty() {
+        return Ok(Value::Null);
+    }
+    let mut file = csv::Writer::from_path(folder.join(FILE))?;
+    for element in &wrong.first {
+        file.serialize(element)?;
+    }
+    file.flush()?;
+    Ok(json!({ "file": FILE, "in_the_file": wrong.first.len(), "all": wrong.count }))
 }
 
 /// The command that runs the case alone.
@@ -110,11 +171,17 @@ fn command(case: &Case, device: &DeviceInfo) -> String {
 }
 
 /// The kernels of a program with their constants and grids; the SPIR-V of each is a file.
-fn dispatches(folder: &Path, program: &Program) -> io::Result<Vec<Value>> {
+fn dispatches(
+    folder: &Path,
+    program: &Program,
+    substitute: Option<&(&'static Shader, Vec<u8>)>,
+) -> io::Result<Vec<Value>> {
     let mut dispatches = vec![];
     for dispatch in program.dispatches() {
         let file = format!("{}.spv", dispatch.shader.label().replace('/', "-"));
-        std::fs::write(folder.join(&file), &dispatch.shader.spirv)?;
+        let in_its_place = substitute.filter(|(shader, _)| shader.label() == dispatch.shader.label());
+        let spirv = in_its_place.map_or(&dispatch.shader.spirv[..], |(_, spirv)| spirv);
+        std::fs::write(folder.join(&file), spirv)?;
         dispatches.push(json!({
             "kernel": dispatch.shader.label(),
             "spirv": file,

@@ -2,7 +2,6 @@
 //! ends the process.
 
 use crate::basis::error::{Error, Exit};
-use crate::measure::timekeeper;
 use signal_hook::consts;
 use signal_hook::flag;
 use std::io;
@@ -47,7 +46,7 @@ fn register(ended: &'static AtomicBool, second: SecondTime) -> io::Result<()> {
         if !hangup_is_ignored() {
             flag::register(consts::SIGHUP, ended)?;
         }
-        flag::register(consts::SIGCONT, &timekeeper::CONTINUED)?;
+        flag::register(consts::SIGCONT, &crate::measure::timekeeper::CONTINUED)?;
     }
     Ok(())
 }

@@ -26,6 +26,8 @@ pub(super) struct Journal {
     process: usize,
     /// Whether a line could not be written, and that was said.
     complained: bool,
+    /// Whether nothing is added any more.
+    closed: bool,
 }
 
 /// The path of the journal of the record at `path`.
@@ -82,19 +84,20 @@ fn check_free(journal: &Path) -> Result<(), Error> {
 }
 
 impl Journal {
-    /// Begins the journal of the record at `path`: `outline` is the record without cases, `taken` are those of a run that
-    /// this one resumes.
+    /// Begins the journal of the record at `path`, which is `record` so far: the last of its processes is this one. The one
+    /// that was there is replaced.
     ///
     /// # Errors
     /// When there can be none, such as on a full disk.
-    pub(super) fn begin(path: &Path, outline: &Record, taken: &[Case], process: usize) -> Result<Self, String> {
+    fn begin(path: &Path, record: &Record) -> Result<Self, String> {
         let path = path_of(path);
+        let process = record.processes.len().saturating_sub(1);
         let begin = || -> io::Result<(File, u64)> {
-            let mut text = line(outline)?;
-            for case in taken {
+            let mut text = line(&Record { cases: vec![], ..record.clone() })?;
+            for case in &record.cases {
                 text.extend(line(case)?);
             }
-            // In one step: there is always one journal with all that is taken over.
+            // In one step: there is always one journal with all that is known.
             Destination::open(&path)?.write(&text)?;
             let file = File::options().append(true).open(&path)?;
             // Where files cannot be locked, nobody is told that this one is in use.
@@ -104,12 +107,12 @@ impl Journal {
         let (file, length) = begin().map_err(|e| {
             format!("no journal can be kept in '{}', so a run that is killed is lost: {e}", path.display())
         })?;
-        Ok(Self { path, file, length, process, complained: false })
+        Ok(Self { path, file, length, process, complained: false, closed: false })
     }
 
     /// Adds a case that ended. Where it cannot be written, such as on a full disk, the journal stays as it was.
     fn add(&mut self, case: &Case) {
-        if case.outcome == Outcome::Interrupted {
+        if self.closed || case.outcome == Outcome::Interrupted {
             return;
         }
         let case = Case { process: self.process, ..case.clone() };
@@ -157,10 +160,35 @@ fn line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
 /// The observer of a run: progress for a person, and the journal for whoever kills it.
 pub(super) struct Watch {
     pub(super) progress: Progress,
+    /// The path of the record, where there is to be a journal.
+    pub(super) path: Option<PathBuf>,
     pub(super) journal: Option<Journal>,
 }
 
+impl Watch {
+    /// A watch over so many cases, whose record is to be at `path`.
+    pub(super) fn new(cases: usize, path: Option<&Path>) -> Self {
+        Self { progress: Progress::new(cases), path: path.map(Path::to_path_buf), journal: None }
+    }
+}
+
 impl Observer for Watch {
+    fn process(&mut self, record: &Record) {
+        let Some(path) = &self.path else { return };
+        match Journal::begin(path, record) {
+            Ok(journal) => self.journal = Some(journal),
+            // Without the entry of this process nothing of it could be read.
+            Err(reason) => {
+                self.path = None;
+                if let Some(journal) = &mut self.journal {
+                    journal.complained = true;
+                    journal.closed = true;
+                }
+                self.progress.line(&reason);
+            }
+        }
+    }
+
     fn device(&mut self, info: &DeviceInfo) {
         self.progress.device(info);
     }

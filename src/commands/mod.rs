@@ -10,15 +10,20 @@ mod document;
 mod explain;
 mod export;
 mod failures;
+mod history;
 mod interrupt;
 mod journal;
 mod judging;
 mod list;
-mod noise;
+mod merge;
+mod origin;
+mod parallel;
 mod peak;
 pub(crate) mod progress;
 mod report;
 mod rounds;
+mod run;
+mod shell;
 mod tune;
 mod verify;
 
@@ -33,7 +38,6 @@ use crate::record::reader::{self, LoadedRecord};
 use crate::vulkan::Validation;
 use document::Target;
 use journal::{Journal, Watch};
-use progress::Progress;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -129,8 +133,13 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
         Command::Verify(args) => verify::run(args, &setup),
         Command::Compare(args) => compare::run(&args),
         Command::Ab(args) => ab::run(&args, &setup),
+        Command::Run(args) => run::run(&args, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::History(args) => history::run(&args),
+        Command::Completions(args) => Ok(shell::completions(&args)),
+        Command::Man(args) => shell::man(&args),
         Command::Worker => worker(&setup),
     }
 }
@@ -191,12 +200,10 @@ fn measure_keeping(
     let mut agenda = Agenda::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
         agenda.resume(earlier, job)?;
-        progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases()));
+        progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases(job)));
     }
-    let begin = |path| Journal::begin(path, &agenda.outline(job), agenda.taken(), agenda.process());
-    let journal = path.and_then(|path| begin(path).map_err(|reason| progress::line(&reason)).ok());
     let interrupted = interrupt::listen()?;
-    let mut watch = Watch { progress: Progress::new(agenda.cases()), journal };
+    let mut watch = Watch::new(agenda.cases(job), path);
     let measured = agenda.measure(job, interrupted, &mut watch);
     watch.progress.finish();
     match measured {

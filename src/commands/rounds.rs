@@ -1,7 +1,7 @@
 //! `bench --baseline-run`: a comparison, and further rounds of the cases that it leaves undecided.
 //!
 //! Each round is a process of its own, because the medians of two processes differ by more than their samples show.
-//! The record that `--json` writes stays that of the first process; those of the rounds are kept with `--rounds`.
+//! The record that `--json` writes stays that of the first one (of several, with `--processes`); those of the rounds are kept with `--rounds`.
 
 use super::child::Child;
 use super::document::JSON;
@@ -125,7 +125,7 @@ impl Request {
 
     fn compare(&self, candidate: &[Record]) -> Comparison {
         // Without a budget the one look is all there is.
-        let looks = if self.budget.is_zero() { Looks::Once } else { Looks::EachProcess };
+        let looks = if self.budget.is_zero() { Looks::Once } else { Looks::EachRecord };
         compare::compare_at(looks, &self.baseline, candidate, &self.settings)
     }
 
@@ -134,7 +134,9 @@ impl Request {
         let mut arguments = args.arguments();
         arguments.extend(args.baseline.map(|_| format!("--baseline={HOST}").into()));
         arguments.extend(ids.iter().map(|id| format!("--only={id}").into()));
-        let Some(record) = Child::bench(format!("round {round}"), &arguments, setup)?.record()? else {
+        let subcommand = if args.run.is_some() { "run" } else { "bench" };
+        let child = Child::measuring(subcommand, format!("round {round}"), &arguments, setup)?;
+        let Some(record) = child.record()? else {
             return Ok(None);
         };
         if let Some(folder) = &self.keep {
@@ -157,7 +159,10 @@ impl Request {
         let hopeless =
             comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided && !case.wants_more()).count();
         if hopeless > 0 {
-            let _ = writeln!(text, "{hopeless} have too few samples in the baseline for any verdict: measure it again");
+            let _ = writeln!(
+                text,
+                "{hopeless} have too few samples or processes in the baseline for any verdict: measure it again"
+            );
         } else if open > 0 {
             text.push_str(
                 "a longer --budget, or more records of the baseline (--baseline-run each), may decide the rest\n",
@@ -179,14 +184,15 @@ fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&
     (!ids.is_empty()).then_some(ids)
 }
 
-/// Host time that the cases `ids` took in `record`.
+/// Host time that the cases `ids` took in `record`, in one process.
 fn time_of(record: &Record, ids: &[&str]) -> Duration {
     let time = |case: &Case| {
         let phases = case.measured()?.phases;
         Some(phases.verification + phases.warm_up + phases.sampling)
     };
-    let cases = record.cases.iter().filter(|case| ids.contains(&case.id.as_str()));
-    let total: Nanos = cases.filter_map(time).sum();
+    let mut sightings = record.sightings();
+    sightings.retain(|sightings| ids.contains(&sightings[0].id.as_str()));
+    let total: Nanos = sightings.iter().filter_map(|sightings| sightings.iter().copied().find_map(time)).sum();
     Duration::try_from_secs_f64(total.seconds()).unwrap_or_default()
 }
 

@@ -15,12 +15,12 @@ pub(crate) use document::ComparisonDocument;
 
 use crate::algorithms::input::generator;
 use crate::basis::units::{Nanos, Work};
-use crate::record::{Record, Share};
+use crate::record::{Case, Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 use rayon::prelude::*;
 use serde::Serialize;
-use side::{Matching, Sightings};
+use side::{Matching, Seen, Sightings};
 
 /// Name and version of the JSON document of a comparison.
 pub(crate) const SCHEMA: &str = "gpukern-compare/1";
@@ -59,18 +59,18 @@ impl Default for Settings {
 pub(crate) enum Looks {
     /// Once.
     Once,
-    /// After each process of the candidate, more of which follow while it is undecided.
-    EachProcess,
+    /// After each record of the candidate, more of which follow while it is undecided.
+    EachRecord,
 }
 
 impl Looks {
-    /// The factor of a case's p after `processes` of the candidate. Who looks until something shows finds
+    /// The factor of a case's p after so many `records` of the candidate. Who looks until something shows finds
     /// something: the p of look k counts k(k + 1)-fold, and because 1/2 + 1/6 + 1/12 + … = 1, all looks together
     /// are wrong no more often than one.
-    fn penalty(self, processes: usize) -> f64 {
+    fn penalty(self, records: usize) -> f64 {
         match self {
             Self::Once => 1.0,
-            Self::EachProcess => spent(processes),
+            Self::EachRecord => spent(records),
         }
     }
 }
@@ -125,6 +125,18 @@ pub struct Sighting {
     pub samples: usize,
 }
 
+/// What keeps a case undecided however its samples lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Few processes on a side: how processes differ is assumed, or on the host's processors nobody's guess.
+    FewProcesses {
+        /// Whether those of the baseline are: no more of the candidate can help.
+        baseline: bool,
+    },
+    /// The device was not as fast on both sides.
+    AnotherSpeed,
+}
+
 /// A case that was measured on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -153,9 +165,9 @@ pub struct Compared {
     pub verdict: Verdict,
     /// What explains it, or keeps it from being one.
     pub why: Vec<String>,
-    /// Whether it is undecided because of what is assumed where processes are few.
+    /// What keeps it undecided, where that is neither the samples nor their spread.
     #[serde(skip)]
-    pub few_processes: bool,
+    pub obstacle: Option<Obstacle>,
     /// Operations of a chain, to show the time of one.
     pub chain: Option<u64>,
     /// Nominal work, for gates.
@@ -206,17 +218,21 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// The cases that were measured on both sides, in the order of the baseline.
     pub cases: Vec<Compared>,
+    /// The commands that would decide what an obstacle keeps undecided; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decide: Option<String>,
     /// The others.
     pub unmatched: Vec<Unmatched>,
 }
 
 impl Compared {
     /// Whether it is undecided and further processes of the candidate may change that: not where the baseline alone has
-    /// too few samples.
+    /// too few samples, or too few processes on the host's processors.
     #[must_use]
     pub fn wants_more(&self) -> bool {
         let Sighting { median, samples, .. } = self.baseline;
-        self.verdict == Verdict::Undecided && samples >= LEAST_SAMPLES && median.0 > 0.0
+        let hopeless = self.obstacle == Some(Obstacle::FewProcesses { baseline: true });
+        self.verdict == Verdict::Undecided && samples >= LEAST_SAMPLES && median.0 > 0.0 && !hopeless
     }
 }
 
@@ -232,6 +248,15 @@ impl Comparison {
 #[must_use]
 pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     differences::find(baseline, candidate)
+}
+
+/// What changed between the same case of two sides that may explain another time: clock, canary, kernels. The last of
+/// each side is looked at for what does not vary.
+#[must_use]
+pub(crate) fn reasons(baseline: &[(&Record, &Case)], candidate: &[(&Record, &Case)]) -> Vec<String> {
+    let [baseline, candidate] =
+        [baseline, candidate].map(|side| side.iter().map(|(record, case)| Seen { record, case }).collect::<Vec<_>>());
+    why::reasons(&baseline, &candidate, false)
 }
 
 /// Compares the records of two sides, each of at least one process.
@@ -262,7 +287,7 @@ pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record]
         .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
         .collect();
     let penalised = |(pair, ratio): (&pair::Pair<'_>, &Option<bootstrap::Ratio>)| {
-        Some((ratio.as_ref()?.p * looks.penalty(pair.candidate.len())).min(1.0))
+        Some((ratio.as_ref()?.p * looks.penalty(pair.looks())).min(1.0))
     };
     let p: Vec<f64> = pairs.iter().zip(&ratios).filter_map(penalised).collect();
     let mut adjusted = benjamini_hochberg(&p).into_iter();
@@ -270,14 +295,39 @@ pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record]
         let judged = ratio.map(|ratio| (ratio, adjusted.next().unwrap_or(1.0)));
         pair.compared(judged, settings, driver_changed)
     });
+    let cases: Vec<_> = cases.collect();
+    let obstacles = cases.iter().any(|case| case.obstacle.is_some());
     Comparison {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         min_effect: settings.min_effect,
         differences,
-        cases: cases.collect(),
+        cases,
+        decide: obstacles.then(|| commands(candidate, driver_changed)),
         unmatched,
     }
+}
+
+/// The commands that measure both sides so that they can be told apart: the candidate's own, in turn with the baseline's.
+fn commands(candidate: &[Record], driver_changed: bool) -> String {
+    let mut words: Vec<&str> = vec![];
+    let mut skip = false;
+    for word in candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default()) {
+        let file = ["--json", "--baseline-run", "--rounds"];
+        if !skip && !file.iter().any(|option| word == option || word.starts_with(&format!("{option}="))) {
+            words.push(word);
+        }
+        skip = file.contains(&word.as_str());
+    }
+    let bench = if words.first() == Some(&"bench") { words.join(" ") } else { "bench ...".into() };
+    let processes = bootstrap::TELLING_RUNS;
+    let turns = (1..=processes).map(|turn| turn.to_string()).collect::<Vec<_>>().join(" ");
+    let drivers =
+        if driver_changed { "\n# or, for two drivers: gpukern ab ... --a-driver A.json --b-driver B.json" } else { "" };
+    format!(
+        "for i in {turns}; do\n  OLD-gpukern {bench} --json old-$i.json; NEW-gpukern {bench} --json new-$i.json\ndone\n\
+         gpukern compare --baseline old-*.json --candidate new-*.json{drivers}"
+    )
 }
 
 /// The verdict on a ratio with adjusted probability `p`.
@@ -286,9 +336,9 @@ pub(crate) fn judge(ratio: &bootstrap::Ratio, p: f64, min_effect: f64) -> Verdic
     let [low, high] = ratio.interval;
     let most = 1.0 + min_effect;
     let significant = p <= FALSE_DISCOVERIES;
-    if low > 1.0 && significant && ratio.value > most {
+    if low > 1.0 && significant && ratio.least > most {
         Verdict::Slower
-    } else if high < 1.0 && significant && ratio.value < 1.0 / most {
+    } else if high < 1.0 && significant && ratio.least < 1.0 / most {
         Verdict::Faster
     } else if low >= 1.0 / most && high <= most {
         Verdict::Same

@@ -1,12 +1,17 @@
 //! A case on both sides: its ratio, verdict and reasons.
 
 use super::side::{FAILED, INTERRUPTED, MEASURED, REJECTED, Seen, state};
-use super::{Compared, FEW_PROCESSES, LEAST_SAMPLES, Settings, Sighting, Unmatched, Verdict, judge, why};
+use super::{Compared, FEW_PROCESSES, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, judge, why};
 use crate::basis::units::Nanos;
-use crate::record::Measured;
+use crate::record::{Measured, SLOW};
 use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
 use crate::stats::noise;
 use std::collections::BTreeSet;
+
+/// Ratio by which a canary on the host's processors changes from process to process by itself.
+const STEADY: f64 = 1.02;
+/// How much more of the host's processors other programs may take beside one side than beside the other.
+const OTHERS_APART: f64 = 0.1;
 
 /// A case with samples on both sides.
 pub(super) struct Pair<'a> {
@@ -43,9 +48,12 @@ pub(super) fn runs(side: &[Seen<'_>]) -> Vec<ProcessSamples> {
 impl Pair<'_> {
     /// The processes that are on both sides.
     pub(super) fn shared(&self) -> bool {
-        let of = |side: &[Seen<'_>]| side.iter().map(|seen| seen.record.started.clone()).collect::<BTreeSet<_>>();
-        let commands = self.baseline.iter().zip(&self.candidate).all(|(a, b)| a.process() == b.process());
-        commands && of(&self.baseline) == of(&self.candidate)
+        self.baseline.iter().map(Seen::process).eq(self.candidate.iter().map(Seen::process))
+    }
+
+    /// How often the candidate was looked at before this: after each of its records.
+    pub(super) fn looks(&self) -> usize {
+        self.candidate.iter().map(|seen| std::ptr::from_ref(seen.record)).collect::<BTreeSet<_>>().len()
     }
 
     /// Whether both sides are the very same samples.
@@ -109,7 +117,38 @@ impl Pair<'_> {
         };
         let side = |runs, seen| Side { runs, noise: noise(runs, seen) };
         let [baseline, candidate] = [side(&baseline, &self.baseline), side(&candidate, &self.candidate)];
-        Some(bootstrap::ratio(baseline, candidate, generator))
+        Some(bootstrap::ratio(baseline, candidate, self.slowness(), generator))
+    }
+
+    /// How much longer the canary took beside the candidate, as a logarithm; 0 where nobody knows. On the host's processors
+    /// it moves a little by itself, as the cases do, and that is in their spread.
+    fn slowness(&self) -> f64 {
+        let Some([before, after]) = why::canaries(&self.baseline, &self.candidate) else { return 0.0 };
+        let slowness = (after / before).ln();
+        if self.shared() || (self.on_host() && slowness.abs() < STEADY.ln()) { 0.0 } else { slowness }
+    }
+
+    /// Whether the device, on the host's processors, was another one beside the other side, by its canary or by what other
+    /// programs took.
+    fn another_speed(&self) -> bool {
+        let others = why::others(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
+        !self.shared() && self.on_host() && (self.slowness().abs() > SLOW.ln() || others > OTHERS_APART)
+    }
+
+    /// What keeps a `verdict` from being given, and the reason in words. Times from one or two processes on the host's
+    /// processors tell a change from a busy moment no more than the canary does, unless somebody says how far processes lie
+    /// apart there.
+    fn obstacle(&self, verdict: Verdict, settings: &Settings) -> Option<(Obstacle, String)> {
+        let few = |side: &[Seen<'_>]| side.len() < TELLING_RUNS;
+        let changed = matches!(verdict, Verdict::Slower | Verdict::Faster);
+        let guessed = changed && settings.noise.is_none() && self.on_host() && !self.shared();
+        if self.another_speed() {
+            return Some((Obstacle::AnotherSpeed, "the device was not as fast on both sides".into()));
+        }
+        (guessed && (few(&self.baseline) || few(&self.candidate))).then(|| {
+            let obstacle = Obstacle::FewProcesses { baseline: few(&self.baseline) };
+            (obstacle, format!("{FEW_PROCESSES}, {TELLING_RUNS} a side are needed on the host's processors"))
+        })
     }
 
     pub(super) fn compared(
@@ -119,16 +158,22 @@ impl Pair<'_> {
         driver: bool,
     ) -> Compared {
         let verdict = judged.map_or(Verdict::Undecided, |(ratio, p)| judge(&ratio, p, settings.min_effect));
-        let mut why = vec![];
-        let mut assumption = None;
+        let obstacle = self.obstacle(verdict, settings);
+        let verdict = if obstacle.is_some() { Verdict::Undecided } else { verdict };
+        let (mut obstacle, reason) = obstacle.unzip();
+        let mut why: Vec<String> = vec![];
         if self.identical() {
             why.push("the same samples on both sides".into());
         } else if verdict == Verdict::Undecided {
             why.extend(self.too_few());
-            assumption = self.assumption(judged.map(|(ratio, _)| ratio), settings);
+            if reason.is_none() {
+                let assumption = self.assumption(judged.map(|(ratio, _)| ratio), settings);
+                let baseline = self.baseline.len() < TELLING_RUNS && self.on_host() && settings.noise.is_none();
+                obstacle = assumption.is_some().then_some(Obstacle::FewProcesses { baseline });
+                why.extend(assumption);
+            }
         }
-        let few_processes = assumption.is_some();
-        why.extend(assumption);
+        why.extend(reason);
         if verdict != Verdict::Same {
             why.extend(why::reasons(&self.baseline, &self.candidate, driver));
         }
@@ -146,7 +191,7 @@ impl Pair<'_> {
             p: judged.map(|(_, p)| p),
             verdict,
             why,
-            few_processes,
+            obstacle,
             chain: last.case.chain,
             work: last.case.work,
             share: last.case.share,

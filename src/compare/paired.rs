@@ -42,12 +42,12 @@ impl Schedule {
             return None;
         }
         let ratios: Vec<_> = rounds.iter().map(|[a, b]| b.0 / a.0).collect();
-        let Ratio { value, interval, p } = bootstrap::paired(&ratios, &mut generator(1, 0))?;
+        let ratio @ Ratio { value, interval, p, .. } = bootstrap::paired(&ratios, &mut generator(1, 0))?;
         // Who looks until something shows finds something: see `spent`. Beginning at its second factor spends half of
         // what may be spent, because p is approximate where rounds are few: simulated, one look too many in a hundred
         // trials became 1.4.
         let p = (p * spent(self.looks + 1)).min(1.0);
-        let verdict = judge(&Ratio { value, interval, p }, p, min_effect);
+        let verdict = judge(&ratio, p, min_effect);
         Some(Finding { verdict, ratio: value, interval, p, looks: self.looks })
     }
 }

@@ -78,8 +78,8 @@ impl Seen<'_> {
     }
 
     /// What tells its process from every other.
-    pub(super) fn process(&self) -> (&str, &[String]) {
-        (&self.record.started, &self.record.command)
+    pub(super) fn process(&self) -> (&str, &[String], usize) {
+        (&self.record.started, &self.record.command, self.case.process)
     }
 }
 

@@ -91,6 +91,13 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
     assert_eq!(found.cases[0].verdict, Verdict::Undecided);
     assert!(found.cases[0].why[0].contains("±20 % assumed"), "{:?}", found.cases[0].why);
+    assert!(
+        found.decide.is_some_and(|text| text.contains("for i in 1 2 3") && text.contains("bench lu --json old-$i"))
+    );
+    // Twice the time is as much as another program may have done.
+    let found = compare(std::slice::from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
+    assert_eq!((found.cases[0].verdict, found.cases[0].wants_more()), (Verdict::Undecided, false));
+    assert_eq!(found.cases[0].why[0], "few processes, 3 a side are needed on the host's processors");
     let sure = Settings { noise: Some(0.01), ..Settings::default() };
     assert_eq!(verdicts(std::slice::from_ref(&a), &[b], &sure), [Verdict::Slower; 2]);
     // Three processes a side tell how they differ.
@@ -112,10 +119,13 @@ fn a_process_whose_halves_disagree_decides_nothing() {
 
 #[test]
 fn a_verdict_needs_more_of_a_case_among_many() {
-    let ratio = bootstrap::Ratio { value: 1.03, interval: [1.005, 1.055], p: 0.005 };
+    let ratio = bootstrap::Ratio { value: 1.03, least: 1.03, interval: [1.005, 1.055], p: 0.005 };
     assert_eq!(judge(&ratio, 0.005, 0.02), Verdict::Slower);
     assert_eq!(judge(&ratio, 0.1, 0.02), Verdict::Undecided);
-    assert_eq!(judge(&bootstrap::Ratio { value: 1.01, interval: [1.005, 1.015], p: 0.0 }, 0.0, 0.02), Verdict::Same);
+    assert_eq!(
+        judge(&bootstrap::Ratio { value: 1.01, least: 1.01, interval: [1.005, 1.015], p: 0.0 }, 0.0, 0.02),
+        Verdict::Same
+    );
 }
 
 #[test]
@@ -190,7 +200,7 @@ fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
         record.cases[0].kernels = vec![CompiledKernel { name: "lu/naive.f32".into(), hash: hash.into(), statistics }];
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
         measured.conditions =
-            Conditions { canary: Some([Nanos(1e5); 2]), canary_steps: None, clock_mhz: Some([clock; 2]) };
+            Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]), ..Conditions::default() };
     };
     dress(&mut a, "11", 32.0, 1980.0);
     dress(&mut b, "22", 48.0, 1755.0);
@@ -205,7 +215,8 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
         let side = |name, time, canary, canary_steps| {
             let mut record = record(name, &times(time, 0.005, 50, 1));
             let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("measured") };
-            measured.conditions = Conditions { canary: Some([Nanos(canary); 2]), canary_steps, clock_mhz: None };
+            measured.conditions =
+                Conditions { canary: Some([Nanos(canary); 2]), canary_steps, ..Conditions::default() };
             record
         };
         let [a, b] = [side("a", 1e6, 1e5, steps[0]), side("b", 1.2e6, 4e5, steps[1])];
@@ -274,8 +285,32 @@ fn a_case_that_is_looked_at_again_needs_more_each_time() {
     assert!((0.999..1.0).contains(&all), "{all}");
     let [a, b] = [record("a", &times(1e6, 0.01, 50, 1)), record("b", &times(1.03e6, 0.01, 50, 2))];
     let p = |looks| compare_at(looks, std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
-    let [once, growing] = [Looks::Once, Looks::EachProcess].map(|looks| p(looks).cases[0].p.expect("a ratio"));
+    let [once, growing] = [Looks::Once, Looks::EachRecord].map(|looks| p(looks).cases[0].p.expect("a ratio"));
     assert!((growing / once - 2.0).abs() < 1e-9, "{once} {growing}");
+}
+
+#[test]
+fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
+    let side = |started: &str, centre: f64| {
+        let mut whole = record(started, &times(centre, 0.01, 30, 1));
+        let cases = whole.cases.clone();
+        for process in 1..3 {
+            whole.cases.extend(cases.iter().cloned().map(|mut case| {
+                set(&mut case, &times(centre * (1.0 + 1e-3 * process as f64), 0.01, 30, process as u64 + 1));
+                Case { process, ..case }
+            }));
+        }
+        whole
+    };
+    let sides = [[side("a", 1e6)], [side("b", 1.2e6)]];
+    let found = compare(&sides[0], &sides[1], &Settings::default());
+    assert!(found.cases.iter().all(|case| (case.baseline.processes, case.candidate.processes) == (3, 3)));
+    assert!(found.cases.iter().all(|case| case.verdict == Verdict::Slower && case.obstacle.is_none()));
+    let p = |looks| compare_at(looks, &sides[0], &sides[1], &Settings::default()).cases[0].p.expect("a ratio");
+    assert!((p(Looks::EachRecord) / p(Looks::Once) - 2.0).abs() < 1e-9);
+    // A record beside itself is the same, and beside a part of itself it is not said to be.
+    let same = compare(&sides[0], &sides[0], &Settings::default());
+    assert!(same.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0].contains("the same samples")));
 }
 
 #[test]
@@ -285,4 +320,96 @@ fn only_cases_that_the_candidate_can_decide_want_more() {
         compare(&[a], &[b], &Settings::default()).cases[0].wants_more()
     };
     assert!(wants(12, 12) && wants(12, 3) && !wants(5, 12));
+}
+
+/// A side of `count` processes on a device of this kind, each with these conditions.
+fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: crate::record::Conditions) -> Vec<Record> {
+    let process = |i: usize| {
+        let seed = name.bytes().fold(i as u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
+        let mut record = record(&format!("{name}{i}"), &times(centre, 0.005, 50, seed));
+        record.devices[0].kind = kind;
+        for case in &mut record.cases {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("the fixture is measured") };
+            measured.conditions = conditions;
+        }
+        record
+    };
+    (0..count).map(process).collect()
+}
+
+/// Conditions in which the canary took so many microseconds, and others so much of the host's processors.
+fn seen(canary: f64, others: Option<f64>) -> crate::record::Conditions {
+    crate::record::Conditions { canary: Some([Nanos(canary * 1e3); 2]), others, ..Default::default() }
+}
+
+#[test]
+fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_processes_saw_it() {
+    let settings = Settings::default();
+    let of = |centre: f64, count: usize, conditions| {
+        let [a, b] = [("a", 1e6, seen(600.0, Some(0.02))), ("b", centre, conditions)]
+            .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
+        let case = compare(&a, &b, &settings).cases.remove(0);
+        (case.verdict, case.obstacle, case.why.join("; "))
+    };
+    for count in [1, 3, 5] {
+        for loaded in [seen(1000.0, Some(0.02)), seen(600.0, Some(0.5)), seen(1000.0, None)] {
+            let (verdict, obstacle, why) = of(1.9e6, count, loaded);
+            assert_eq!((verdict, obstacle), (Verdict::Undecided, Some(Obstacle::AnotherSpeed)), "{count} {loaded:?}");
+            assert!(why.starts_with("the device was not as fast on both sides"), "{why}");
+        }
+    }
+    assert_eq!(of(1.05e6, 3, seen(603.0, Some(0.04))).0, Verdict::Slower, "as quiet as the other side");
+    // Someone who says how far processes lie apart is believed, but not against the canary.
+    let sure = Settings { noise: Some(0.01), ..Settings::default() };
+    let of = |conditions| {
+        let [a, b] =
+            [side(DeviceKind::Cpu, "a", 1e6, 1, seen(600.0, None)), side(DeviceKind::Cpu, "b", 1.9e6, 1, conditions)];
+        verdicts(&a, &b, &sure)[0]
+    };
+    assert_eq!([seen(600.0, None), seen(1000.0, None)].map(of), [Verdict::Slower, Verdict::Undecided]);
+}
+
+#[test]
+fn on_a_gpu_a_change_has_to_exceed_what_the_canary_changed_by() {
+    for count in [1, 3] {
+        let of = |change: f64, canary: f64| {
+            let a = side(DeviceKind::DiscreteGpu, "a", 1e6, count, seen(75.0, None));
+            let b = side(DeviceKind::DiscreteGpu, "b", 1e6 * change, count, seen(75.0 * canary, None));
+            verdicts(&a, &b, &Settings::default())[0]
+        };
+        assert_eq!(of(1.05, 1.0), Verdict::Slower);
+        assert_eq!(of(1.05, 1.05), Verdict::Undecided, "the clock explains it");
+        assert_eq!(of(1.05, 1.04), Verdict::Undecided, "what is left does not matter");
+        assert_eq!(of(1.12, 1.05), Verdict::Slower, "it does not explain as much");
+        assert_eq!(of(1.05, 0.95), Verdict::Slower, "a faster clock makes it worse");
+        assert_eq!(of(0.95, 0.95), Verdict::Undecided);
+        assert_eq!(of(1.0, 1.05), Verdict::Undecided, "the clock may hide a change");
+    }
+}
+
+/// Share of false verdicts where one side or both were loaded: times and canary longer by what another program took.
+#[test]
+fn no_pair_of_quiet_and_loaded_sides_on_the_host_gives_a_false_verdict() {
+    let load = |name: &'static str, trial: u64, loaded: bool, count: usize| -> Vec<Record> {
+        let luck = times(1.0, 1.0, 2 * count, 77 * trial + u64::from(name.as_bytes()[0]));
+        let process = |i: usize| {
+            let taken = if loaded { 0.2 + 0.2 * luck[i] } else { 0.02 };
+            // A program of two threads on two processors loses what others take of them, give or take.
+            let [slow, canary] = [1.0 / (1.0 - taken), 1.0 + taken * luck[count + i]];
+            let name = format!("{name}{trial}-{i}-");
+            side(DeviceKind::Cpu, &name, 1e6 * slow, 1, seen(600.0 * canary, Some(taken))).remove(0)
+        };
+        (0..count).map(process).collect()
+    };
+    for (before, after) in [(false, false), (false, true), (true, false), (true, true)] {
+        for count in [1, 3] {
+            let trial = |trial| {
+                let [a, b] = [load("a", trial, before, count), load("b", trial, after, count)];
+                verdicts(&a, &b, &Settings::default())[0]
+            };
+            let wrong = |verdict: &Verdict| matches!(verdict, Verdict::Slower | Verdict::Faster);
+            let found = (0..200).map(trial).filter(wrong).count();
+            assert!(found <= 2, "{before} {after}, {count} a side: {found} of 200");
+        }
+    }
 }

@@ -16,12 +16,15 @@ pub(super) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: boo
     if driver {
         reasons.push("another driver".to_string());
     }
-    if let Some([before, after]) = changed(baseline, candidate, clock) {
+    if let Some([before, after]) = medians(baseline, candidate, clock).filter(worth_a_word) {
         reasons.push(format!("clock {} → {} MHz", significant(before), significant(after)));
     }
-    let lengths: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
-    if let (Some([before, after]), 0..=1) = (changed(baseline, candidate, canary), lengths.len()) {
+    if let Some([before, after]) = canaries(baseline, candidate).filter(worth_a_word) {
         reasons.push(format!("the canary kernel took {}× the time", significant(after / before)));
+    }
+    if let Some([before, after]) = others(baseline, candidate).filter(|[before, after]| (after - before).abs() > 0.05) {
+        let [before, after] = [before, after].map(|share| 100.0 * share);
+        reasons.push(format!("other programs took {before:.0} % → {after:.0} % of the processors"));
     }
     let [before, after] = [baseline, candidate].map(|side| side.last().map(|seen| (seen.case, seen.device())));
     let (Some((old, old_device)), Some((new, new_device))) = (before, after) else { return reasons };
@@ -57,15 +60,29 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
     changes
 }
 
-/// The medians of a figure on both sides, where they differ.
-fn changed(
+/// The medians of a figure on both sides.
+fn medians(
     baseline: &[Seen<'_>],
     candidate: &[Seen<'_>],
     figure: impl Fn(&Seen<'_>) -> Option<f64>,
 ) -> Option<[f64; 2]> {
     let median = |side: &[Seen<'_>]| stats::median(&side.iter().filter_map(&figure).collect::<Vec<_>>());
-    let [before, after] = [median(baseline)?, median(candidate)?];
-    (before > 0.0 && after > 0.0 && (after / before).ln().abs() > WORTH_A_WORD).then_some([before, after])
+    Some([median(baseline)?, median(candidate)?])
+}
+
+fn worth_a_word(&[before, after]: &[f64; 2]) -> bool {
+    before > 0.0 && after > 0.0 && (after / before).ln().abs() > WORTH_A_WORD
+}
+
+/// The canary's times on both sides; `None` where they are not those of the same canary.
+pub(super) fn canaries(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<[f64; 2]> {
+    let lengths: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
+    medians(baseline, candidate, canary).filter(|[before, after]| lengths.len() == 1 && *before > 0.0 && *after > 0.0)
+}
+
+/// The shares of the host's processors that other programs took on both sides.
+pub(super) fn others(baseline: &[Seen<'_>], candidate: &[Seen<'_>]) -> Option<[f64; 2]> {
+    medians(baseline, candidate, |seen| seen.case.measured()?.conditions.others)
 }
 
 fn clock(seen: &Seen<'_>) -> Option<f64> {
@@ -74,12 +91,12 @@ fn clock(seen: &Seen<'_>) -> Option<f64> {
 }
 
 fn canary(seen: &Seen<'_>) -> Option<f64> {
-    let [before, after] = seen.case.measured()?.conditions.canary?;
-    Some(f64::midpoint(before.0, after.0))
+    seen.case.measured()?.conditions.canary().map(|time| time.0)
 }
 
 fn canary_steps(seen: &Seen<'_>) -> Option<u32> {
-    Some(seen.case.measured()?.conditions.canary_steps.unwrap_or(2048))
+    let conditions = &seen.case.measured()?.conditions;
+    conditions.canary.map(|_| conditions.canary_steps.unwrap_or(2048))
 }
 
 /// The warnings of the records on each side.

@@ -102,6 +102,9 @@ pub struct Driver {
     pub info: String,
     /// `driverVersion` as the vendor encodes it.
     pub version: u32,
+    /// Its build: `pipelineCacheUUID`, which Mesa and others change with each one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
 }
 
 /// A memory heap.
@@ -155,6 +158,27 @@ pub struct DeviceLimits {
     pub buffer: Bytes,
     /// Loop iterations of one invocation, summed over its loops, after which the driver silently stops it.
     pub loop_iterations: Option<u64>,
+    /// Descriptors of buffers; absent in records of versions that did not ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptors: Option<DescriptorLimits>,
+}
+
+/// Limits of the descriptors of buffers that a kernel binds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DescriptorLimits {
+    /// Descriptor sets.
+    pub sets: u32,
+    /// Storage buffers of one kernel.
+    pub storage_buffers: u32,
+    /// Uniform buffers of one kernel.
+    pub uniform_buffers: u32,
+    /// Range of one uniform-buffer descriptor.
+    pub uniform_range: Bytes,
+    /// What the offset of a storage buffer must be a multiple of.
+    pub storage_alignment: Bytes,
+    /// What the offset of a uniform buffer must be a multiple of.
+    pub uniform_alignment: Bytes,
 }
 
 /// Timestamp support of the queue that measurements use.
@@ -492,7 +516,7 @@ pub(crate) mod tests {
             index: 0,
             name: "software".into(),
             kind: DeviceKind::Cpu,
-            driver: Driver { name: "test".into(), info: String::new(), version: 1 },
+            driver: Driver { name: "test".into(), info: String::new(), version: 1, build: None },
             api_version: "1.3.0".into(),
             vendor_id: 0,
             device_id: 0,
@@ -519,6 +543,14 @@ pub(crate) mod tests {
                 texel_buffer_elements: 1 << 27,
                 buffer: Bytes(2 << 30),
                 loop_iterations: Some(65_535),
+                descriptors: Some(DescriptorLimits {
+                    sets: 8,
+                    storage_buffers: 32,
+                    uniform_buffers: 15,
+                    uniform_range: Bytes(64 << 10),
+                    storage_alignment: Bytes(16),
+                    uniform_alignment: Bytes(16),
+                }),
             },
             timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
             features: Feature::ALL.iter().copied().filter(|feature| !MATRICES.contains(feature)).collect(),

@@ -13,7 +13,7 @@ pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut writer = csv::Writer::from_writer(vec![]);
     for named in named(record) {
         let mut row = Row::new(named, record);
-        row.texts_mut().into_iter().for_each(guard);
+        row.texts_mut().for_each(guard);
         writer.serialize(row).map_err(|e| Error::Failure(e.to_string()))?;
     }
     let bytes = writer.into_inner().map_err(|e| Error::Failure(e.to_string()))?;

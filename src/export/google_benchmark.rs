@@ -23,7 +23,6 @@ struct GoogleBenchmark {
 #[derive(Serialize)]
 struct Context {
     date: String,
-    /// Google Benchmark writes the name of the host here; a record does not have it.
     host_name: String,
     executable: String,
     library_version: String,
@@ -167,15 +166,17 @@ fn context(record: &Record) -> Context {
     let devices = record.devices.iter().map(|device| {
         (format!("device {}", device.index), format!("{} ({}, {})", device.name, device.kind, device.driver.info))
     });
+    let origin = record.origin.texts().into_iter();
+    let origin = origin.filter_map(|(name, text)| Some((name.to_string(), text.clone()?)));
     Context {
         date: record.started.clone(),
-        host_name: String::new(),
+        host_name: record.origin.host.clone().unwrap_or_default(),
         executable: record.command.join(" "),
         library_version: format!("gpukern {}", record.version),
         library_build_type: "release",
         json_schema_version: 1,
         cpu_time: "host time from submission to completion, divided by the repetitions within it",
-        custom: unmeasured.chain(devices).collect(),
+        custom: unmeasured.chain(devices).chain(origin).collect(),
     }
 }
 

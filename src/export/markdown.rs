@@ -2,6 +2,7 @@
 
 use super::{Named, bandwidth, named, rate, reason, status};
 use crate::basis::units::significant;
+use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Measured, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,13 +11,17 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);
+    let conditions = RunConditions::of(record);
     let mut out = String::new();
     for device in &record.devices {
         let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
         let timed: Vec<_> = cases.iter().filter_map(|named| named.case.measured().map(|m| (*named, m))).collect();
         let kind = format!("{}, {}", device.kind, device.driver.info);
         let _ = writeln!(out, "**{}** ({})\n", plain(&device.name), plain(&kind));
-        table(&mut out, &timed);
+        if let Some(sentence) = conditions.sentence(device.index) {
+            let _ = writeln!(out, "{}\n", plain(&sentence));
+        }
+        table(&mut out, &timed, &conditions);
         for named in &cases {
             if let Some(reason) = reason(&named.case.outcome) {
                 let _ = writeln!(out, "- {} {}: {}", status(&named.case.outcome), code(&named.name), plain(&reason));
@@ -25,26 +30,30 @@ pub(crate) fn text(record: &Record) -> String {
         if timed.len() < cases.len() {
             out.push('\n');
         }
-        let warnings: BTreeSet<_> = timed.iter().flat_map(|(_, m)| m.signs()).collect();
-        for (sign, explanation) in &warnings {
-            let _ = writeln!(out, "- {} {}", plain(sign), plain(explanation));
+        let marks: BTreeSet<_> = timed.iter().flat_map(|(named, _)| conditions.marks(named.case)).collect();
+        for Mark { sign, meaning } in &marks {
+            let _ = writeln!(out, "- {} {}", plain(sign), plain(meaning));
         }
-        if !warnings.is_empty() {
+        if !marks.is_empty() {
             out.push('\n');
         }
     }
     let validation = if record.method.validation { ", under the validation layers" } else { "" };
-    let _ = writeln!(out, "gpukern {}, {}{validation}", plain(&record.version), plain(&record.started));
+    let origin = &record.origin;
+    let known =
+        [origin.label.clone(), origin.commit_text().map(|commit| format!("commit {commit}")), origin.host_text()];
+    let known: String = known.into_iter().flatten().map(|text| format!(", {}", plain(&text))).collect();
+    let _ = writeln!(out, "gpukern {}, {}{validation}{known}", plain(&record.version), plain(&record.started));
     out
 }
 
-fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
+fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) {
     if timed.is_empty() {
         out.push_str("No case was measured.\n\n");
         return;
     }
     let shares = timed.iter().any(|(named, _)| named.case.share.is_some());
-    let signs = timed.iter().any(|(_, m)| m.signs().next().is_some());
+    let signs = timed.iter().any(|(named, _)| !conditions.marks(named.case).is_empty());
     let mut heading = String::from("| case | median | ± | GFLOP/s | GB/s |");
     let mut line = String::from("| :--- | ---: | ---: | ---: | ---: |");
     for (wanted, title, alignment) in [(shares, " of limit |", " ---: |"), (signs, " |", " :--- |")] {
@@ -73,7 +82,7 @@ fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)]) {
             let _ = write!(out, " {share} |");
         }
         if signs {
-            let signs: Vec<_> = m.signs().map(|(sign, _)| plain(sign)).collect();
+            let signs: Vec<_> = conditions.marks(case).iter().map(|mark| plain(mark.sign)).collect();
             let _ = write!(out, " {} |", signs.join(" "));
         }
         out.push('\n');

@@ -13,6 +13,7 @@ pub(crate) mod json_lines;
 pub(crate) mod junit;
 pub(crate) mod markdown;
 pub(crate) mod nvbench;
+pub(crate) mod otava;
 mod row;
 
 use crate::basis::error::{Error, unknown};
@@ -84,6 +85,7 @@ impl Format {
     /// # Errors
     /// When the format has a place for measured cases only and there are none.
     pub fn export(self, record: &Record) -> Result<String, Error> {
+        let record = &*record.across_processes();
         match self {
             Self::GithubSmaller => github_action::times(record),
             Self::GithubBigger => github_action::rates(record),
@@ -245,7 +247,8 @@ pub(crate) mod tests {
     pub(crate) fn record() -> Record {
         let mut record = plain();
         record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();
-        record.cases[1].share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4 });
+        record.cases[1].share =
+            Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval: None });
         let mut add = |variant: &str, outcome| {
             let id = format!("matmul/{variant}/f32/64x64x64");
             let case = Case { id, variant: variant.into(), outcome, ..record.cases[0].clone() };
@@ -287,6 +290,7 @@ pub(crate) mod tests {
         }
         record.command = vec![HOSTILE.into()];
         record.started = HOSTILE.into();
+        record.origin.texts_mut().into_iter().for_each(|text| *text = Some(HOSTILE.into()));
         record.version = HOSTILE.into();
         for (at, case) in record.cases.iter_mut().enumerate() {
             // The first as it is, like a formula; the others apart from it.

@@ -24,6 +24,10 @@ pub(super) struct Row {
     pub(super) driver: String,
     pub(super) started: String,
     pub(super) version: String,
+    pub(super) commit: Option<String>,
+    pub(super) branch: Option<String>,
+    pub(super) label: Option<String>,
+    pub(super) host: Option<String>,
     pub(super) status: &'static str,
     /// Why there is no time, or no rate.
     pub(super) reason: Option<String>,
@@ -80,6 +84,10 @@ impl Row {
             driver: named.driver().into(),
             started: record.started.clone(),
             version: record.version.clone(),
+            commit: record.origin.commit.clone(),
+            branch: record.origin.branch.clone(),
+            label: record.origin.label.clone(),
+            host: record.origin.host.clone(),
             status: status(&case.outcome),
             reason: reason(&case.outcome).or_else(|| rateless.then(|| NO_RATE.into())),
             median_ns: time(|s| Some(s.median)),
@@ -108,9 +116,10 @@ impl Row {
     }
 
     /// The fields that hold text from elsewhere.
-    pub(super) fn texts_mut(&mut self) -> [&mut String; 9] {
-        let Self { name, algorithm, variant, size, device, driver, started, version, reason, .. } = self;
-        let reason = reason.get_or_insert_default();
-        [name, algorithm, variant, size, device, driver, started, version, reason]
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let Self { name, algorithm, variant, size, device, driver, started, version, .. } = self;
+        let Self { reason, commit, branch, label, host, .. } = self;
+        let optional = [reason, commit, branch, label, host].into_iter().flatten();
+        [name, algorithm, variant, size, device, driver, started, version].into_iter().chain(optional)
     }
 }

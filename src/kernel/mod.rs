@@ -1,7 +1,9 @@
 //! Kernels and the programs that are made of them, as data. Imports `basis` and `device`.
 
+pub(crate) mod binding;
 pub(crate) mod buffer;
 pub(crate) mod compiled;
+pub(crate) mod foreign;
 pub(crate) mod mismatch;
 pub(crate) mod program;
 pub(crate) mod reflection;

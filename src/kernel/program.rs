@@ -5,6 +5,7 @@ use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
+use crate::kernel::binding::Bindings;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::mismatch::{Mismatch, in_words};
 use crate::kernel::reflection::{ArgumentKind, Word};
@@ -114,6 +115,8 @@ pub struct Dispatch {
     pub matrix: Option<MatrixShape>,
     /// Whether it runs beside the step before it: see [`Self::beside`].
     pub beside: bool,
+    /// What a kernel that is none of ours takes.
+    pub bindings: Bindings,
 }
 
 /// The value of one argument.
@@ -187,7 +190,26 @@ impl Dispatch {
             indirect: None,
             matrix: None,
             beside: false,
+            bindings: Bindings::default(),
         })
+    }
+
+    /// A dispatch of a kernel that is none of ours, with what it is bound to.
+    #[must_use]
+    pub fn bound(shader: &'static Shader, bindings: Bindings) -> Self {
+        Self {
+            shader,
+            constants: vec![],
+            subgroup_size: None,
+            groups: [1; 3],
+            values: vec![],
+            views: vec![],
+            loop_iterations: 0,
+            indirect: None,
+            matrix: None,
+            beside: false,
+            bindings,
+        }
     }
 
     /// [`Self::try_new`] for a kernel of the registry.
@@ -303,7 +325,7 @@ impl Dispatch {
 
     fn buffers(&self) -> impl Iterator<Item = BufferId> {
         let addressed = self.values.iter().copied().filter_map(Value::buffer);
-        addressed.chain(self.views.iter().copied()).chain(self.indirect)
+        addressed.chain(self.views.iter().copied()).chain(self.indirect).chain(self.bindings.buffers())
     }
 
     fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
@@ -315,6 +337,7 @@ impl Dispatch {
         for id in self.views.iter_mut().chain(&mut self.indirect) {
             *id = place(*id);
         }
+        self.bindings.move_to(place);
     }
 
     fn set(&mut self, id: u32, value: u32) {
@@ -326,6 +349,9 @@ impl Dispatch {
     /// The bytes of the push-constant block once the buffers have `addresses`.
     #[must_use]
     pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
+        if !self.bindings.block.is_empty() {
+            return self.bindings.block(addresses);
+        }
         let mut block = vec![0; self.shader.argument_bytes() as usize];
         for (argument, value) in self.shader.interface.arguments.iter().zip(&self.values) {
             let start = argument.offset as usize;
@@ -373,7 +399,10 @@ impl Dispatch {
                 limits.shared_memory
             ));
         }
-        let block = u64::from(self.shader.argument_bytes());
+        if let Some(reason) = self.bindings.unsupported(limits) {
+            return Some(reason);
+        }
+        let block = u64::from(self.shader.argument_bytes()).max(self.bindings.block.len() as u64);
         if block > limits.push_constants.0 {
             return Some(format!("needs {block} bytes of push constants; the device has {}", limits.push_constants.0));
         }
@@ -403,7 +432,9 @@ impl Dispatch {
     #[must_use]
     pub fn hash(&self, spirv: &[u8]) -> String {
         let words = self.constants.iter().flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()]);
-        fingerprint(&[spirv, &words.flatten().collect::<Vec<u8>>()])
+        let others = self.bindings.constants.iter();
+        let others = others.flat_map(|constant| [constant.id.to_le_bytes().to_vec(), constant.data()].concat());
+        fingerprint(&[spirv, &words.flatten().chain(others).collect::<Vec<u8>>()])
     }
 }
 

@@ -141,14 +141,14 @@ impl Interface {
 
 /// The declarations that say how to run a module: all before the first function that is needed here, so that neither
 /// damage nor novelties elsewhere are in the way.
-struct Declarations {
-    version: [u8; 2],
+pub(super) struct Declarations {
+    pub(super) version: [u8; 2],
     /// Header and instructions.
-    kept: Vec<u32>,
-    capabilities: Vec<Cow<'static, str>>,
+    pub(super) kept: Vec<u32>,
+    pub(super) capabilities: Vec<Cow<'static, str>>,
     /// The ids of the work-group size from `OpExecutionModeId … LocalSizeId x y z`, by which SPIR-V 1.6 states it
     /// (section 3.6) and which rspirv 0.13 takes for an instruction of a function.
-    size_ids: Option<[u32; 3]>,
+    pub(super) size_ids: Option<[u32; 3]>,
 }
 
 /// The first word of a module.
@@ -157,7 +157,7 @@ pub(crate) const MAGIC: u32 = 0x0723_0203;
 pub(crate) const HEADER: usize = 5;
 
 impl Declarations {
-    fn read(binary: &[u8]) -> Result<Self, String> {
+    pub(super) fn read(binary: &[u8]) -> Result<Self, String> {
         const EXECUTION_MODE_ID: u32 = 331;
         const LOCAL_SIZE_ID: u32 = 38;
         if binary.len() < 4 * HEADER || !binary.len().is_multiple_of(4) {
@@ -210,8 +210,18 @@ impl Declarations {
 
 /// Whether the reflector looks at an instruction.
 fn needed(opcode: u32, operands: &[u32]) -> bool {
-    const DECORATIONS: [Decoration; 5] =
-        [Decoration::SpecId, Decoration::BuiltIn, Decoration::Binding, Decoration::DescriptorSet, Decoration::Offset];
+    const DECORATIONS: [Decoration; 10] = [
+        Decoration::SpecId,
+        Decoration::BuiltIn,
+        Decoration::Binding,
+        Decoration::DescriptorSet,
+        Decoration::Offset,
+        Decoration::ArrayStride,
+        Decoration::MatrixStride,
+        Decoration::BufferBlock,
+        Decoration::NonWritable,
+        Decoration::NonReadable,
+    ];
     let decorates = |at: usize| operands.get(at).is_some_and(|&found| DECORATIONS.iter().any(|&d| d as u32 == found));
     match Op::from_u32(opcode) {
         Some(Op::Decorate) => decorates(1),
@@ -246,7 +256,7 @@ fn needed(opcode: u32, operands: &[u32]) -> bool {
 }
 
 /// Checks that the module is one compute shader, `main`.
-fn entry_point(module: &Module) -> Result<(), String> {
+pub(super) fn entry_point(module: &Module) -> Result<(), String> {
     let entries: Vec<_> = module.entry_points.iter().map(|entry| entry.operands.as_slice()).collect();
     match entries[..] {
         [[Operand::ExecutionModel(ExecutionModel::GLCompute), _, Operand::LiteralString(name), ..]]
@@ -264,14 +274,14 @@ fn entry_point(module: &Module) -> Result<(), String> {
     }
 }
 
-struct Reflector<'a> {
-    module: &'a Module,
+pub(super) struct Reflector<'a> {
+    pub(super) module: &'a Module,
     /// The ids of the work-group size, where nothing else states it.
-    size_ids: Option<[u32; 3]>,
+    pub(super) size_ids: Option<[u32; 3]>,
 }
 
 impl<'a> Reflector<'a> {
-    fn definition(&self, id: u32) -> Result<&'a Instruction, String> {
+    pub(super) fn definition(&self, id: u32) -> Result<&'a Instruction, String> {
         self.module
             .types_global_values
             .iter()
@@ -280,7 +290,7 @@ impl<'a> Reflector<'a> {
     }
 
     /// The operands after the decoration itself, for a decoration of `id` (or of its `member`).
-    fn decoration(&self, id: u32, member: Option<u32>, wanted: Decoration) -> Option<&'a [Operand]> {
+    pub(super) fn decoration(&self, id: u32, member: Option<u32>, wanted: Decoration) -> Option<&'a [Operand]> {
         self.module.annotations.iter().find_map(|instruction| {
             let operands = instruction.operands.as_slice();
             match (instruction.class.opcode, member, operands) {
@@ -299,14 +309,14 @@ impl<'a> Reflector<'a> {
         })
     }
 
-    fn spec_id(&self, id: u32) -> Option<u32> {
+    pub(super) fn spec_id(&self, id: u32) -> Option<u32> {
         match self.decoration(id, None, Decoration::SpecId)? {
             [Operand::LiteralBit32(spec)] => Some(*spec),
             _ => None,
         }
     }
 
-    fn name(&self, id: u32, member: Option<u32>) -> String {
+    pub(super) fn name(&self, id: u32, member: Option<u32>) -> String {
         let found = self.module.debug_names.iter().find_map(|instruction| {
             match (instruction.class.opcode, member, instruction.operands.as_slice()) {
                 (Op::Name, None, [Operand::IdRef(target), Operand::LiteralString(name)]) if *target == id => Some(name),
@@ -323,7 +333,7 @@ impl<'a> Reflector<'a> {
 
     /// The work-group size: the composite decorated `BuiltIn WorkgroupSize` where there is one (it overrides the
     /// execution mode: SPIR-V section 3.6), else the `LocalSize` mode.
-    fn local_size(&self) -> Result<[Word; 3], String> {
+    pub(super) fn local_size(&self) -> Result<[Word; 3], String> {
         let composite = self.module.types_global_values.iter().find(|instruction| {
             instruction.result_id.is_some_and(|id| {
                 matches!(
@@ -348,7 +358,7 @@ impl<'a> Reflector<'a> {
     }
 
     /// A constant or specialization constant as a `Word`.
-    fn word(&self, id: u32) -> Result<Word, String> {
+    pub(super) fn word(&self, id: u32) -> Result<Word, String> {
         let definition = self.definition(id)?;
         let value = || literal(definition.operands.first().ok_or_else(|| format!("%{id} has no value"))?);
         match (definition.class.opcode, self.spec_id(id)) {
@@ -359,7 +369,7 @@ impl<'a> Reflector<'a> {
     }
 
     /// The specialization constants, but for nameless ones that set an extent of `local_size`.
-    fn constants(&self, local_size: [Word; 3]) -> Vec<SpecConstant> {
+    pub(super) fn constants(&self, local_size: [Word; 3]) -> Vec<SpecConstant> {
         let extent = |wanted| local_size.iter().any(|word| matches!(word, Word::Constant { id, .. } if *id == wanted));
         let constants = self.module.types_global_values.iter().filter_map(|instruction| {
             let result = instruction.result_id?;
@@ -444,21 +454,21 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    fn variables(&self, class: StorageClass) -> impl Iterator<Item = &'a Instruction> {
+    pub(super) fn variables(&self, class: StorageClass) -> impl Iterator<Item = &'a Instruction> {
         self.module.types_global_values.iter().filter(move |instruction| {
             instruction.class.opcode == Op::Variable
                 && instruction.operands.first() == Some(&Operand::StorageClass(class))
         })
     }
 
-    fn pointee(&self, variable: &Instruction) -> Result<u32, String> {
+    pub(super) fn pointee(&self, variable: &Instruction) -> Result<u32, String> {
         let pointer = self.definition(variable.result_type.ok_or("a variable has no type")?)?;
         ids(pointer).next().ok_or_else(|| "a pointer points to no type".into())
     }
 
     /// Bytes of shared memory as a sum in reverse Polish notation, since array lengths may depend on
     /// specialization constants.
-    fn shared(&self) -> Result<Vec<SizeOp>, String> {
+    pub(super) fn shared(&self) -> Result<Vec<SizeOp>, String> {
         let mut program = vec![SizeOp::Push(Word::Literal(0))];
         for variable in self.variables(StorageClass::Workgroup) {
             self.type_bytes(self.pointee(variable)?, DEEPEST, &mut program)?;
@@ -545,7 +555,7 @@ impl<'a> Reflector<'a> {
 }
 
 /// Levels to which types and constant expressions may be nested.
-const DEEPEST: usize = 64;
+pub(super) const DEEPEST: usize = 64;
 /// Operations that a size may take: a file that doubles an expression at each of its levels would fill the memory.
 const MOST_OPERATIONS: usize = 1 << 12;
 
@@ -566,14 +576,14 @@ fn argument_kind(definition: &Instruction, name: &str) -> Result<ArgumentKind, S
 }
 
 /// The ids among an instruction's operands.
-fn ids(instruction: &Instruction) -> impl Iterator<Item = u32> {
+pub(super) fn ids(instruction: &Instruction) -> impl Iterator<Item = u32> {
     instruction.operands.iter().filter_map(|operand| match operand {
         Operand::IdRef(id) => Some(*id),
         _ => None,
     })
 }
 
-fn literal(operand: &Operand) -> Result<u32, String> {
+pub(super) fn literal(operand: &Operand) -> Result<u32, String> {
     match operand {
         Operand::LiteralBit32(value) => Ok(*value),
         other => Err(format!("{other:?} is not a number of 32 bits")),

@@ -7,7 +7,7 @@ use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, Runner};
-use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
+use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling, VariantChoice};
 use crate::record::{Case, Outcome};
 use crate::tuning::search::{Found, Fruitless};
 use crate::tuning::tuned::{self, Chosen, Tuned};
@@ -47,7 +47,12 @@ pub(crate) trait Executor {
     ///
     /// # Errors
     /// Why the problem cannot be loaded.
-    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String>;
+    fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String>;
 
     /// Times what the host does with the device beside running kernels.
     fn host_side(&mut self) -> HostSide;
@@ -106,8 +111,13 @@ impl Executor for Runner<'_> {
         Runner::duel(self, group, entrants, sampling, decided)
     }
 
-    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
-        Runner::explain(self, group, candidates)
+    fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String> {
+        Runner::explain(self, group, candidates, sampling)
     }
 
     fn host_side(&mut self) -> HostSide {
@@ -125,6 +135,24 @@ pub(crate) fn skipped(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> V
             Some((group.id(chosen.variant), reason))
         })
         .collect()
+}
+
+/// `run` without the cases that are `gone`, by id.
+pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
+    let mut run = run.clone();
+    for group in &mut run.groups {
+        let is_gone = |group: &CaseGroup, variant| gone(&group.id(variant).to_string());
+        let automatic = CaseGroup { variants: vec![], ..group.clone() };
+        let automatic = tuned::choose(&automatic, device, tuned);
+        if automatic.iter().any(|chosen| is_gone(group, chosen.variant)) {
+            group.pick = VariantChoice::Named;
+        }
+        let mut variants = std::mem::take(&mut group.variants);
+        variants.retain(|variant| !is_gone(group, variant));
+        group.variants = variants;
+    }
+    run.groups.retain(|group| group.cases() > 0);
+    run
 }
 
 /// The case of `chosen` in `group` that `device` did not measure.

@@ -33,7 +33,7 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
         index,
         name: processor(),
         kind: DeviceKind::Host,
-        driver: Driver { name: "host".into(), info: format!("{} threads", threads()), version: 0 },
+        driver: Driver { name: "host".into(), info: format!("{} threads", threads()), version: 0, build: None },
         api_version: String::new(),
         vendor_id: 0,
         device_id: 0,
@@ -58,6 +58,7 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
             texel_buffer_elements: 0,
             buffer: Bytes(0),
             loop_iterations: None,
+            descriptors: None,
         },
         timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
         features: BTreeSet::new(),
@@ -115,13 +116,14 @@ fn verify(
     match checked {
         Err(reason) => Err(Outcome::Rejected(Verification::without_answer(reason))),
         Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
-        Ok(check) => Ok(Verified { verification: Verification::from(check), time, phases }),
+        Ok(check) => Ok(Verified { verification: Verification::from(check).into(), time, phases }),
     }
 }
 
 /// Warms a baseline up and samples it.
 fn sample(baseline: OnHost<'_>, verified: Verified, sampling: &Sampling, interrupted: &AtomicBool) -> Outcome {
     let mut keeper = Timekeeper::new(interrupted);
+    keeper.watch_host(true);
     // The host has no clock that a pause would lower.
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MOST_WARM_UP);

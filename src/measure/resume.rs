@@ -5,7 +5,7 @@ use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
-use crate::plan::{CaseGroup, PlannedRun, VariantChoice};
+use crate::plan::{CaseGroup, PlannedRun};
 use crate::record::{Case, Method, Outcome, Process, Record, Warning};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use std::collections::BTreeSet;
@@ -44,57 +44,53 @@ impl Earlier {
         Ok(Self { devices: record.devices, cases, processes })
     }
 
-    /// Moves the cases that `run` has on `device` from it to `taken`.
+    /// Adds the cases that `run` has on `device` to `taken`.
     ///
     /// # Errors
     /// When they were measured on another device, or are of other programs.
     pub(super) fn take(
         &self,
-        run: &mut PlannedRun,
+        run: &PlannedRun,
         device: &DeviceInfo,
         tuned: &Tuned,
         taken: &mut Vec<Case>,
     ) -> Result<(), Error> {
-        for group in &mut run.groups {
-            let own = CaseGroup { variants: vec![], ..group.clone() };
-            let automatic = tuned::choose(&own, device, tuned).into_iter().next();
+        for group in &run.groups {
             for chosen in tuned::choose(group, device, tuned) {
-                let id = group.id(chosen.variant).to_string();
-                let Some(case) = self.case(&id, device)? else { continue };
-                check_program(case, &chosen, group, device)?;
-                group.variants.retain(|variant| variant.name != chosen.variant.name);
-                if automatic.as_ref().is_some_and(|automatic| automatic.variant.name == chosen.variant.name) {
-                    group.pick = VariantChoice::Named;
-                }
-                if !taken.iter().any(|known| (known.device, &known.id) == (case.device, &case.id)) {
-                    taken.push(case.clone());
+                for case in self.cases(&group.id(chosen.variant).to_string(), device)? {
+                    check_program(case, &chosen, group, device)?;
+                    let same = |known: &Case| {
+                        (known.device, known.process, &known.id) == (case.device, case.process, &case.id)
+                    };
+                    if !taken.iter().any(same) {
+                        taken.push(case.clone());
+                    }
                 }
             }
         }
-        run.groups.retain(|group| group.cases() > 0);
         Ok(())
     }
 
-    /// Whether the host's case of `group` is there; it is moved to `taken`.
+    /// Adds the host's cases of `group` to `taken`.
     ///
     /// # Errors
     /// When it was measured on another host.
-    pub(super) fn take_host(&self, group: &CaseGroup, index: usize, taken: &mut Vec<Case>) -> Result<bool, Error> {
-        let Some(baseline) = crate::host::baseline(group.algorithm, &group.spec) else { return Ok(false) };
-        let case = self.case(&group.id_of(baseline.name).to_string(), &host::device(index))?;
-        taken.extend(case.cloned());
-        Ok(case.is_some())
+    pub(super) fn take_host(&self, group: &CaseGroup, index: usize, taken: &mut Vec<Case>) -> Result<(), Error> {
+        let Some(baseline) = crate::host::baseline(group.algorithm, &group.spec) else { return Ok(()) };
+        taken.extend(self.cases(&group.id_of(baseline.name).to_string(), &host::device(index))?.into_iter().cloned());
+        Ok(())
     }
 
-    /// The case of this id on `device`.
-    fn case(&self, id: &str, device: &DeviceInfo) -> Result<Option<&Case>, Error> {
-        let Some(case) = self.cases.iter().find(|case| case.device == device.index && case.id == id) else {
-            return Ok(None);
-        };
+    /// The cases of this id on `device`, one of each process that measured it.
+    fn cases(&self, id: &str, device: &DeviceInfo) -> Result<Vec<&Case>, Error> {
+        let cases: Vec<_> = self.cases.iter().filter(|case| case.device == device.index && case.id == id).collect();
+        if cases.is_empty() {
+            return Ok(cases);
+        }
         let known = self.devices.iter().find(|known| known.index == device.index);
         let of = |info: &DeviceInfo| (info.name.clone(), info.uuid.clone(), info.driver.clone());
         match known.filter(|known| of(known) != of(device)) {
-            None => Ok(Some(case)),
+            None => Ok(cases),
             Some(known) => Err(Error::Usage(format!(
                 "the run to resume was on device {} '{}' ({}), which is '{}' ({}) now: measure anew",
                 device.index,

@@ -3,18 +3,20 @@
 use super::executor::{self, Executor};
 use super::host;
 use super::resume::Earlier;
-use super::runner::{Observer, Runner, Silent, Timing};
-use super::worker::{Remote, Workers};
+use super::runner::{Observer, Runner, Silent, Timing, best_canary};
+use super::worker::{self, Remote, Workers};
+use crate::algorithms::guests;
+use crate::algorithms::input::generator;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
-use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling};
-use crate::record::{Case, Caveat, Method, Outcome, Process, Record, SCHEMA, Share, Warning};
+use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling, Shard};
+use crate::record::{Case, Caveat, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
-use crate::vulkan::{Device, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -156,7 +158,7 @@ impl<'a> Session<'a> {
     ) -> Result<Box<dyn Executor + 's>, Error> {
         match &self.place {
             Place::Here(instance, physicals) => {
-                let device = Device::open(instance, &physicals[device.index])?;
+                let device = Device::open_with(instance, &physicals[device.index], access())?;
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
                 runner.use_tuned(tuned.clone());
                 runner.wait_for_runs_of(self.setup.max_run);
@@ -166,6 +168,13 @@ impl<'a> Session<'a> {
                 let remote = Remote::open(workers, device, timing, tuned, interrupted).map_err(Error::Failure)?;
                 Ok(Box::new(remote))
             }
+        }
+    }
+
+    /// Has what follows done by a worker that has done nothing yet.
+    fn renew(&self) {
+        if let Place::Workers(workers) = &self.place {
+            workers.renew();
         }
     }
 
@@ -185,6 +194,11 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What becomes of accesses outside of descriptors: those of guests are kept inside.
+pub(super) fn access() -> Access {
+    if guests::any() { Access::Robust } else { Access::Unchecked }
+}
+
 /// Whether cases are held against the limits of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitPolicy {
@@ -199,6 +213,13 @@ pub(crate) struct Job<'a> {
     tuned: &'a Tuned,
     /// The command line, as the record shows it.
     command: Vec<String>,
+    /// Who measures, and at which commit.
+    origin: Origin,
+    /// What was asked for, and which part of it the plan is.
+    options: Option<String>,
+    shard: Option<Shard>,
+    /// Processes that measure each case.
+    processes: usize,
     begun: Instant,
     started: jiff::Timestamp,
 }
@@ -207,7 +228,34 @@ impl<'a> Job<'a> {
     /// A job that begins now.
     #[must_use]
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
-        Self { timing, limits, tuned, command, begun: Instant::now(), started: jiff::Timestamp::now() }
+        let (begun, started) = (Instant::now(), jiff::Timestamp::now());
+        let (origin, options, shard) = (Origin::default(), None, None);
+        Self { timing, limits, tuned, command, origin, options, shard, processes: 1, begun, started }
+    }
+
+    /// This job as a shard, or the whole, of what the hash `options` stands for.
+    #[must_use]
+    pub(crate) fn of(self, options: String, shard: Option<Shard>) -> Self {
+        Self { options: Some(options), shard, ..self }
+    }
+
+    /// This job with an origin.
+    #[must_use]
+    pub(crate) fn from(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// The same in so many processes, each of which takes the cases in a random order of its own.
+    #[must_use]
+    pub(crate) fn in_processes(self, processes: usize) -> Self {
+        Self { processes, ..self }
+    }
+
+    /// The entry of a process that begins now, the one of this index.
+    fn process(&self, index: usize) -> Process {
+        let order = (self.processes > 1).then_some(index as u64);
+        let started = jiff::Timestamp::now().to_string();
+        Process { started, command: self.command.clone(), order, origin: self.origin.clone() }
     }
 }
 
@@ -217,18 +265,18 @@ pub(crate) struct MeasuredPlan {
     pub record: Record,
     /// Messages of the validation layer, as an error. They make no case wrong, and lose none.
     pub validated: Result<(), Error>,
-    /// Whether an interruption left out limits: of cases it says so itself.
-    pub without_limits: bool,
+    /// Whether an interruption left out limits or whole processes: of cases it says so itself.
+    pub cut_short: bool,
 }
 
-/// A run on one device, without the cases of earlier runs.
+/// A run on one device, without the cases that other errands have.
 struct Errand<'a> {
     session: &'a Session<'a>,
     device: &'a DeviceInfo,
     run: PlannedRun,
 }
 
-/// The cases of a plan on the devices that it names. A case that several runs name is measured once.
+/// The cases of a plan on the devices that it names. A case that several runs name is measured once in a process.
 pub(crate) struct Agenda<'a> {
     plan: &'a Plan,
     setup: &'a Setup,
@@ -246,8 +294,20 @@ struct Gathered {
     devices: Vec<DeviceInfo>,
     peaks: Vec<Peak>,
     cases: Vec<Case>,
-    /// Whether limits are missing because of an interruption.
+    /// The processes that measured them, the one that is at it last.
+    processes: Vec<Process>,
+    /// Whether limits or processes are missing because of an interruption.
     cut_short: bool,
+}
+
+impl Gathered {
+    /// Whether the case of this id on a device is none of those that `process` is to measure: it has, so many processes
+    /// have, or one found that there is no time.
+    fn has(&self, device: usize, id: &str, process: usize, processes: usize) -> bool {
+        let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
+        let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
+        cases.clone().count() >= processes || cases.any(|case| is_final(case) || case.process == process)
+    }
 }
 
 /// Whether a run names more than the device `host`, which alone needs no Vulkan.
@@ -308,16 +368,13 @@ impl<'a> Agenda<'a> {
     /// When it is of another plan, device or program.
     pub(crate) fn resume(&mut self, record: Record, job: &Job<'_>) -> Result<(), Error> {
         let earlier = Earlier::new(record, &self.plan.hash(), self.method())?;
-        for Errand { device, run, .. } in &mut self.errands {
+        for Errand { device, run, .. } in &self.errands {
             earlier.take(run, device, job.tuned, &mut self.taken)?;
         }
-        let (index, mut left) = (self.host_index(), vec![]);
-        for (group, sampling) in std::mem::take(&mut self.on_host) {
-            if !earlier.take_host(group, index, &mut self.taken)? {
-                left.push((group, sampling));
-            }
+        let index = self.host_index();
+        for (group, _) in &self.on_host {
+            earlier.take_host(group, index, &mut self.taken)?;
         }
-        self.on_host = left;
         self.processes = earlier.processes;
         Ok(())
     }
@@ -328,25 +385,19 @@ impl<'a> Agenda<'a> {
         &self.taken
     }
 
-    /// Index of this process among those that measure the record.
-    #[must_use]
-    pub(crate) fn process(&self) -> usize {
-        self.processes.len()
-    }
-
-    /// The record as it is before anything is measured.
-    #[must_use]
-    pub(crate) fn outline(&self, job: &Job<'_>) -> Record {
+    /// The record as it stands when a process begins.
+    fn standing(&self, job: &Job<'_>, gathered: &Gathered) -> Record {
         let mut devices: Vec<DeviceInfo> = vec![];
         for Errand { device, .. } in &self.errands {
             if !devices.iter().any(|known| known.index == device.index) {
                 devices.push((*device).clone());
             }
         }
-        if self.measures_host() {
+        if !self.on_host.is_empty() {
             devices.push(host::device(self.host_index()));
         }
-        self.record(job, Gathered { devices, ..Gathered::default() })
+        let (cases, processes) = (gathered.cases.clone(), gathered.processes.clone());
+        self.record(job, Gathered { devices, cases, processes, ..Gathered::default() })
     }
 
     /// Index of the host among the devices.
@@ -354,16 +405,11 @@ impl<'a> Agenda<'a> {
         self.session.map_or(0, |session| session.devices.len())
     }
 
-    /// Whether the host takes part, or took part in the run that is resumed.
-    fn measures_host(&self) -> bool {
-        !self.on_host.is_empty() || self.taken.iter().any(|case| case.device == self.host_index())
-    }
-
-    /// Number of cases to measure.
+    /// Number of cases to measure, each as often as there are processes to do so.
     #[must_use]
-    pub(crate) fn cases(&self) -> usize {
+    pub(crate) fn cases(&self, job: &Job<'_>) -> usize {
         let on_devices = self.errands.iter().flat_map(|errand| &errand.run.groups).map(CaseGroup::cases);
-        on_devices.sum::<usize>() + self.on_host.len()
+        ((on_devices.sum::<usize>() + self.on_host.len()) * job.processes).saturating_sub(self.taken.len())
     }
 
     /// Measures every case. A device that cannot be opened fails its own cases.
@@ -376,16 +422,22 @@ impl<'a> Agenda<'a> {
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<MeasuredPlan, Error> {
-        let mut gathered = Gathered { cases: self.taken.clone(), ..Gathered::default() };
-        for errand in &self.errands {
-            let cases = self.run(errand, job, interrupted, observer, &mut gathered)?;
-            // What `auto` chose here may have been named in another run.
-            let known = |case: &Case| gathered.cases.iter().any(|k| (k.device, &k.id) == (case.device, &case.id));
-            let new: Vec<_> = cases.into_iter().filter(|case| !known(case)).collect();
-            gathered.cases.extend(new);
-        }
-        if self.measures_host() {
-            self.run_host(interrupted, observer, &mut gathered);
+        let (cases, processes) = (self.taken.clone(), self.processes.clone());
+        let mut gathered = Gathered { cases, processes, ..Gathered::default() };
+        for process in 0..job.processes {
+            if process > 0 {
+                if !self.leaves_any(job, &gathered) {
+                    break;
+                }
+                if interrupted.load(Ordering::Relaxed) {
+                    gathered.cut_short = true;
+                    break;
+                }
+                self.session.iter().for_each(|session| session.renew());
+            }
+            gathered.processes.push(job.process(gathered.processes.len()));
+            observer.process(&self.standing(job, &gathered));
+            self.process(job, interrupted, observer, &mut gathered)?;
         }
         let validated = self.session.map_or(Ok(()), Session::check_validation);
         let reason = |case: &Case| match &case.outcome {
@@ -396,36 +448,77 @@ impl<'a> Agenda<'a> {
             let first = gathered.cases.first().and_then(reason).unwrap_or_default();
             return Err(Error::Usage(format!("nothing to measure: the device can run none of these cases; {first}")));
         }
-        let without_limits = gathered.cut_short;
-        Ok(MeasuredPlan { record: self.record(job, gathered), validated, without_limits })
+        // One that found nothing left to measure is none of them.
+        let last = gathered.processes.len() - 1;
+        if last > 0 && !gathered.cases.iter().any(|case| case.process == last) {
+            gathered.processes.pop();
+        }
+        let cut_short = gathered.cut_short;
+        Ok(MeasuredPlan { record: self.record(job, gathered), validated, cut_short })
+    }
+
+    /// Whether there is a case for a further process.
+    fn leaves_any(&self, job: &Job<'_>, gathered: &Gathered) -> bool {
+        let next = gathered.processes.len();
+        let on_host = |group| gathered.has(self.host_index(), &host_id(group), next, job.processes);
+        self.errands.iter().any(|errand| !left(errand, job, gathered, next).groups.is_empty())
+            || self.on_host.iter().any(|(group, _)| !on_host(group))
+    }
+
+    /// Measures in one process what lacks it: the last of those in `gathered`.
+    fn process(
+        &self,
+        job: &Job<'_>,
+        interrupted: &AtomicBool,
+        observer: &mut dyn Observer,
+        gathered: &mut Gathered,
+    ) -> Result<(), Error> {
+        for errand in &self.errands {
+            let cases = self.run(errand, job, interrupted, observer, gathered)?;
+            // What `auto` chose here may have been named in another run.
+            let key = |case: &Case| (case.device, case.process, case.id.clone());
+            let known: BTreeSet<_> = gathered.cases.iter().map(key).collect();
+            gathered.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
+        }
+        if !self.on_host.is_empty() {
+            self.run_host(job, interrupted, observer, gathered);
+        }
+        Ok(())
     }
 
     /// The cases of one run on one device.
     fn run(
         &self,
-        &Errand { session, device: info, ref run }: &Errand<'_>,
+        errand: &Errand<'_>,
         job: &Job<'_>,
         interrupted: &AtomicBool,
         observer: &mut dyn Observer,
         gathered: &mut Gathered,
     ) -> Result<Vec<Case>, Error> {
+        let Errand { session, device: info, .. } = *errand;
+        let process = gathered.processes.len() - 1;
+        let run = &left(errand, job, gathered, process);
         let first = !gathered.devices.iter().any(|known| known.index == info.index);
         if first {
             gathered.devices.push(info.clone());
             observer.device(info);
         }
         if interrupted.load(Ordering::Relaxed) {
-            return Ok(unmeasured(run, info, job.tuned, &Outcome::Interrupted));
+            return Ok(unmeasured(run, info, job.tuned, process, &Outcome::Interrupted));
         }
-        let alone = self.errands.len() == 1 && self.on_host.is_empty();
+        let alone = self.errands.len() == 1 && self.on_host.is_empty() && process == self.processes.len();
         let mut runner = match session.executor(info, job.timing, job.tuned, interrupted) {
             Ok(runner) => runner,
             // Nothing else is left to report.
             Err(error) if alone => return Err(error),
-            Err(error) => return Ok(unmeasured(run, info, job.tuned, &Outcome::Failed { error: error.to_string() })),
+            Err(error) => {
+                let failed = Outcome::Failed { error: error.to_string() };
+                return Ok(unmeasured(run, info, job.tuned, process, &failed));
+            }
         };
         observer.skipped(&executor::skipped(run, info, job.tuned));
         let mut cases = runner.run(run, observer);
+        cases.iter_mut().for_each(|case| case.process = process);
         if first {
             // Limits are held against what an earlier process measured, too.
             let (earlier, others) = gathered.cases.drain(..).partition(|case| case.device == info.index);
@@ -433,6 +526,13 @@ impl<'a> Agenda<'a> {
             cases = [earlier, cases].concat();
         }
         if job.limits == LimitPolicy::Hold {
+            let known = gathered.peaks.iter().find(|peak| process > self.processes.len() && peak.uuid == info.uuid);
+            // They were looked into when the first process was here.
+            if let Some(peak) = known {
+                share(peak, &mut cases);
+                mark(&mut cases);
+                return Ok(cases);
+            }
             match hold(runner.as_mut(), &mut cases, interrupted) {
                 Some(peak) if !gathered.peaks.iter().any(|known| known.uuid == peak.uuid) => gathered.peaks.push(peak),
                 Some(_) => {}
@@ -443,17 +543,31 @@ impl<'a> Agenda<'a> {
     }
 
     /// Measures the baselines on the host, and notes how much faster than they the devices were.
-    fn run_host(&self, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
+    fn run_host(&self, job: &Job<'_>, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
         let device = host::device(self.host_index());
-        observer.device(&device);
+        let first = !gathered.devices.iter().any(|known| known.index == device.index);
+        if first {
+            observer.device(&device);
+        }
+        let process = gathered.processes.len() - 1;
+        // This process is none that could be started afresh.
+        let mut worker = (job.processes > 1).then(|| worker::OnHost::new(self.setup));
         for (group, sampling) in &self.on_host {
+            if gathered.has(device.index, &host_id(group), process, job.processes) {
+                continue;
+            }
             observer.begin(&group.id_of("host").to_string());
-            let case = host::measure(group, device.index, sampling, interrupted);
+            let case = match &mut worker {
+                None => host::measure(group, device.index, sampling, interrupted),
+                Some(worker) => worker.measure(group, device.index, sampling, interrupted),
+            };
             observer.end(&case);
-            gathered.cases.push(case);
+            gathered.cases.push(Case { process, ..case });
         }
         speed_up(&mut gathered.cases, device.index);
-        gathered.devices.push(device);
+        if first {
+            gathered.devices.push(device);
+        }
     }
 
     /// How the plan is measured. Runs of a configuration that differ in this would be records that nobody can compare:
@@ -464,28 +578,30 @@ impl<'a> Agenda<'a> {
     }
 
     /// The record of what was measured.
-    fn record(&self, job: &Job<'_>, Gathered { devices, peaks, mut cases, .. }: Gathered) -> Record {
-        let earlier: BTreeSet<_> = self.taken.iter().map(|case| (case.device, case.id.as_str())).collect();
-        let is_own = |case: &Case| !earlier.contains(&(case.device, case.id.as_str()));
-        cases.iter_mut().filter(|case| is_own(case)).for_each(|case| case.process = self.process());
+    fn record(&self, job: &Job<'_>, Gathered { devices, peaks, cases, mut processes, .. }: Gathered) -> Record {
         let started = job.started.to_string();
-        let mut processes = self.processes.clone();
-        // One that found nothing left to measure is none of them.
-        if !processes.is_empty() && (cases.is_empty() || cases.iter().any(is_own)) {
-            processes.push(Process { started: started.clone(), command: job.command.clone() });
+        // One of the usual kind needs no entry.
+        if self.processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
+            processes.clear();
         }
+        let is_own = |case: &&Case| case.process >= self.processes.len();
+        let origin = Origin::common(processes.iter().map(|process| &process.origin));
+        let origin = if processes.is_empty() { job.origin.clone() } else { origin };
         let wall_time = Nanos::from(job.begun.elapsed());
-        let own = cases.iter().filter(|case| is_own(case)).filter_map(Case::measured);
+        let own = cases.iter().filter(is_own).filter_map(Case::measured);
         let device_time = own.map(|measured| measured.phases.device).sum();
         Record {
             schema: SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             started,
             command: job.command.clone(),
+            origin,
             plan: Some(self.plan.hash()),
+            options: job.options.clone(),
+            shards: job.shard.into_iter().collect(),
             processes,
             method: self.method(),
-            caveats: Caveat::of(&devices),
+            caveats: if job.processes > 1 { vec![] } else { Caveat::of(&devices) },
             devices,
             peaks,
             cases,
@@ -497,20 +613,36 @@ impl<'a> Agenda<'a> {
 }
 
 /// The cases of `run` on a device that measured none of them.
-fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, outcome: &Outcome) -> Vec<Case> {
+fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usize, outcome: &Outcome) -> Vec<Case> {
     let cases = run.groups.iter().flat_map(|group| {
         let chosen = tuned::choose(group, device, tuned).into_iter();
-        chosen.map(move |chosen| executor::unmeasured(group, &chosen, device, outcome.clone()))
+        chosen.map(move |chosen| Case { process, ..executor::unmeasured(group, &chosen, device, outcome.clone()) })
     });
     cases.collect()
 }
 
-/// Notes the speed-up of cases over the host's case of the same problem.
+/// What `errand` has for a process, in the order of that.
+fn left(errand: &Errand<'_>, job: &Job<'_>, gathered: &Gathered, process: usize) -> PlannedRun {
+    let gone = |id: &str| gathered.has(errand.device.index, id, process, job.processes);
+    let mut run = executor::without(&errand.run, errand.device, job.tuned, &gone);
+    if let Some(order) = gathered.processes.get(process).and_then(|process| process.order) {
+        run.shuffle(&mut generator(order, errand.device.index as u64));
+    }
+    run
+}
+
+/// The id of the host's case of a group: a baseline's, or of one that is skipped for want of it.
+fn host_id(group: &CaseGroup) -> String {
+    group.host_id().unwrap_or_else(|| group.id_of("host").to_string())
+}
+
+/// Notes the speed-up of cases over the host's case of the same problem, of the same process where it has one.
 fn speed_up(cases: &mut [Case], host: usize) {
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
     let (on_host, on_devices): (Vec<_>, Vec<_>) = cases.iter_mut().partition(|case| case.device == host);
     for case in on_devices {
-        let host = on_host.iter().find(|host| host.same_problem(case) && median(host).is_some());
+        let mut hosts = on_host.iter().filter(|host| host.same_problem(case) && median(host).is_some());
+        let host = hosts.clone().find(|host| host.process == case.process).or_else(|| hosts.next());
         case.speedup = host.and_then(|host| Some(median(host)? / median(case)?));
     }
 }
@@ -524,7 +656,7 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         return None;
     }
     let mut silent = Silent;
-    let mut peak = runner.peak(&mut silent);
+    let mut peak = runner.peak(best_canary(cases), &mut silent);
     if interrupted.load(Ordering::Relaxed) {
         return None;
     }
@@ -535,12 +667,18 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
         runner.doubt_peak(&mut peak, &doubted, &mut silent);
         if interrupted.load(Ordering::Relaxed) {
             for case in cases {
-                case.share = None;
+                (case.share, case.structure) = (None, None);
             }
             return None;
         }
         share(&peak, cases);
     }
+    mark(cases);
+    Some(peak)
+}
+
+/// Marks the cases that are above a limit.
+fn mark(cases: &mut [Case]) {
     for case in cases {
         if let (Some(Share { fraction, .. }), Outcome::Measured(measured)) = (case.share, &mut case.outcome)
             && fraction > 1.0
@@ -548,13 +686,13 @@ fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool)
             measured.warnings.push(Warning::AboveLimit { fraction });
         }
     }
-    Some(peak)
 }
 
 fn share(peak: &Peak, cases: &mut [Case]) {
     for case in cases {
         let median = case.measured().map(|measured| measured.summary.median);
         case.share = median.and_then(|median| peak.share(case, median));
+        case.structure = median.and_then(|median| peak.structure(case, median));
     }
 }
 
@@ -612,7 +750,7 @@ mod tests {
         let job = Job::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
         let measured = agenda.measure(&job, &AtomicBool::new(interrupted), &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
-        assert_eq!(agenda.cases(), ended, "{:?}", notes.0);
+        assert_eq!(agenda.cases(&job), ended, "{:?}", notes.0);
         (measured, notes.0)
     }
 

@@ -1,7 +1,7 @@
 //! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
 
 use crate::algorithms::probes::MEMORY_READ;
-use crate::algorithms::{CaseSpec, Check, Oracle, Problem};
+use crate::algorithms::{CaseSpec, Check, Oracle, Problem, Reference};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
@@ -57,10 +57,27 @@ pub struct LoadedProblem {
 pub struct Verified {
     /// The check of the answer, or why there is none.
     pub check: Result<Check, String>,
+    /// Why nobody knows whether the answer is right, where nobody does.
+    pub unverified: Option<String>,
     /// Device time of the run.
     pub time: Nanos,
     /// Host time of everything, and of the download.
     pub phases: Phases,
+}
+
+/// Time of a run on the device, and of the download of its outputs.
+struct Run {
+    time: Nanos,
+    download: Nanos,
+}
+
+/// The oracle of a problem whose reference has not run yet.
+struct Nothing;
+
+impl Oracle for Nothing {
+    fn check(&self, _: &[HostArray]) -> Result<Check, String> {
+        Err("the reference has not run".into())
+    }
 }
 
 /// A recorded program that yields samples.
@@ -146,7 +163,7 @@ impl Workbench {
         let pristine = pristine.collect::<Result<Vec<_>, _>>()?;
 
         let start = Instant::now();
-        let inputs = problem.inputs();
+        let inputs = problem.fetch().map_err(VulkanError::Problem)?;
         phases.inputs = start.elapsed().into();
 
         let mut recorder = Recorder::new(&self.device)?;
@@ -162,9 +179,60 @@ impl Workbench {
         phases.upload = start.elapsed().into();
 
         let start = Instant::now();
-        let oracle = problem.oracle(&inputs);
-        phases.oracle = start.elapsed().into();
-        Ok(LoadedProblem { specs, buffers, pristine, oracle, phases })
+        let reference = problem.reference(&self.device.info);
+        let oracle = match &reference {
+            None => problem.judge(&inputs).map_err(VulkanError::Problem)?,
+            // What it leaves is known once it has run.
+            Some(_) => Box::new(Nothing),
+        };
+        let mut loaded = LoadedProblem { specs, buffers, pristine, oracle, phases };
+        if let Some(Reference { program, judge }) = reference {
+            drop(inputs);
+            let refused = |reason| VulkanError::Problem(format!("the reference {reason}"));
+            let program = program.and_then(|program| program.feasible(&loaded.specs, &self.device.info));
+            let (_, outputs, trespass) = self.run(&loaded, &program.map_err(refused)?)?;
+            if let Some(trespass) = trespass {
+                return Err(VulkanError::Problem(format!("the reference does not count: {trespass}")));
+            }
+            loaded.oracle = judge(outputs).map_err(VulkanError::Problem)?;
+            // What runs next finds its inputs as they were, and nothing of the answer.
+            self.poison(&loaded)?;
+        }
+        loaded.phases.oracle = start.elapsed().into();
+        Ok(loaded)
+    }
+
+    /// Fills all with poison that programs write but for what they change in place, which each run restores.
+    fn poison(&self, loaded: &LoadedProblem) -> Result<(), VulkanError> {
+        let mut recorder = Recorder::new(&self.device)?;
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+            if spec.role != Role::Input {
+                recorder.fill(buffer, POISON);
+            }
+        }
+        recorder.finish()?.run().map(drop)
+    }
+
+    /// Runs a program once over buffers without an answer; returns its time, its outputs, and where it wrote outside.
+    fn run(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+    ) -> Result<(Run, Vec<HostArray>, Option<String>), VulkanError> {
+        self.poison(loaded)?;
+        let sampler = self.record(loaded, program, 1, Clock::DeviceTimestamps, None)?;
+        let (_, time) = sampler.sample()?;
+        let start = Instant::now();
+        let mut outputs = vec![];
+        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+            if spec.role.is_output() {
+                let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
+                self.download(buffer, RED_ZONE, output.as_bytes_mut())?;
+                outputs.push(output);
+            }
+        }
+        let download = start.elapsed().into();
+        Ok((Run { time, download }, outputs, self.trespass(loaded, &sampler)?))
     }
 
     /// Poisons what the program writes, runs it once and compares the outputs with the oracle.
@@ -174,37 +242,20 @@ impl Workbench {
     pub fn verify(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Verified, VulkanError> {
         let start = Instant::now();
         let mut phases = loaded.phases;
-        let mut recorder = Recorder::new(&self.device)?;
-        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
-            if spec.role != Role::Input {
-                recorder.fill(buffer, POISON);
-            }
-        }
-        recorder.finish()?.run()?;
-        let sampler = self.record(loaded, program, 1, Clock::DeviceTimestamps, None)?;
-        let (_, time) = sampler.sample()?;
-
-        let download = Instant::now();
-        let mut outputs = vec![];
-        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
-            if spec.role.is_output() {
-                let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
-                self.download(buffer, RED_ZONE, output.as_bytes_mut())?;
-                outputs.push(output);
-            }
-        }
-        phases.download = download.elapsed().into();
+        let (Run { time, download }, outputs, trespass) = self.run(loaded, program)?;
+        phases.download = download;
         let mut check = loaded.oracle.check(&outputs);
+        let unverified = loaded.oracle.doubt(&outputs);
         if let Ok(check) = &mut check {
             check.tolerance += program.allowance;
             program.promise.into_iter().for_each(|promise| check.hold(promise));
         }
-        if let (Ok(check), Some(trespass)) = (&mut check, self.trespass(loaded, &sampler)?) {
+        if let (Ok(check), Some(trespass)) = (&mut check, trespass) {
             check.residual = f64::INFINITY;
             check.worst = trespass;
         }
         phases.verification = start.elapsed().into();
-        Ok(Verified { check, time, phases })
+        Ok(Verified { check, unverified, time, phases })
     }
 
     /// The place where a kernel wrote outside its buffers, if it did.

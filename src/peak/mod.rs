@@ -10,7 +10,7 @@ use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Computes;
-use crate::record::{Case, Limit, Outcome, Share};
+use crate::record::{Case, Conditions, Limit, Outcome, SLOW, Share};
 use crate::stats::{self, Summary};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,16 @@ pub struct Figure {
     pub best: f64,
     /// The median of that variant's samples.
     pub median: f64,
+    /// Between which the limit lies: a best that is off from its median by a ratio may be beaten by as much, and by as
+    /// much as the canary was slower than at its best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// The canary's time meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<Nanos>,
+    /// Whether the device was slower than at its best, or others took a part of it: such a figure is not kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
     /// The id of that case.
     pub case: String,
 }
@@ -125,7 +135,7 @@ impl Peak {
                     Unit::OperationsPerSecond | Unit::AdditionsPerSecond => case.work.rate(time).0,
                 };
                 let Summary { min, median, .. } = measured.summary;
-                self.add(Figure { quantity, best: figure(min), median: figure(median), case: case.id.clone() });
+                self.add(Figure::new(quantity, [min, median].map(figure), &measured.conditions, case.id.clone()));
             }
             (Outcome::Skipped { reason }, _) => self.missing.push(missing(reason.clone())),
             (Outcome::Rejected(verification), _) => {
@@ -135,11 +145,11 @@ impl Peak {
         }
     }
 
-    /// Adds a figure, or replaces one of the same quantity that is less good.
+    /// Adds a figure, or replaces one of the same quantity that is less good: what was reached can be reached, however
+    /// disturbed the device was.
     pub fn add(&mut self, figure: Figure) {
-        let better = |known: &Figure| match figure.quantity.unit() {
-            Unit::Nanoseconds => figure.best < known.best,
-            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => figure.best > known.best,
+        let better = |known: &Figure| {
+            if figure.is_time() { figure.best < known.best } else { figure.best > known.best }
         };
         match self.figures.iter_mut().find(|known| known.quantity == figure.quantity) {
             Some(known) if better(known) => *known = figure,
@@ -148,9 +158,44 @@ impl Peak {
         }
     }
 
-    /// The best of the figures that `wanted` finds.
-    fn best(&self, wanted: impl Fn(Quantity) -> bool) -> Option<f64> {
-        self.figures.iter().filter(|figure| wanted(figure.quantity)).map(|figure| figure.best).reduce(f64::max)
+    /// Adds what `other` found of the same device.
+    pub(crate) fn join(&mut self, other: Self) {
+        for figure in other.figures {
+            self.add(figure);
+        }
+        let known = |missing: &Missing| self.missing.iter().any(|own| own.case == missing.case);
+        let new: Vec<_> = other.missing.into_iter().filter(|missing| !known(missing)).collect();
+        self.missing.extend(new);
+        self.levels = levels(&self.bandwidths(Pattern::Read));
+    }
+
+    /// The part that is worth keeping: figures of a device that was as fast as at its best, of which it is now known to
+    /// be `best`.
+    #[must_use]
+    pub(crate) fn sound(&self, best: Option<Nanos>) -> Self {
+        let slow = |canary: Nanos| best.is_some_and(|best| canary.0 > SLOW * best.0);
+        let mut sound = self.clone();
+        sound.figures.retain(|figure| !figure.disturbed && !figure.canary.is_some_and(slow));
+        sound.levels = levels(&sound.bandwidths(Pattern::Read));
+        sound
+    }
+
+    /// Whether a figure of this quantity is there, or is known to be missing.
+    #[must_use]
+    pub(crate) fn knows(&self, quantity: Quantity, case: &str) -> bool {
+        self.figures.iter().any(|figure| figure.quantity == quantity) || self.missing.iter().any(|m| m.case == case)
+    }
+
+    /// Whether some of its figures are those of a disturbed device.
+    #[must_use]
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.figures.iter().any(|figure| figure.disturbed)
+    }
+
+    /// The best of the figures that `wanted` finds, all of them rates.
+    fn best(&self, wanted: impl Fn(Quantity) -> bool) -> Option<&Figure> {
+        let found = self.figures.iter().filter(|figure| wanted(figure.quantity));
+        found.max_by(|a, b| a.best.total_cmp(&b.best))
     }
 
     /// The best bandwidth of each working set, from the smallest.
@@ -171,7 +216,7 @@ impl Peak {
     /// The most operations a second that kernels on elements of this type can do: in the type itself, in a wider one
     /// that it is computed in, or on the matrix units.
     #[must_use]
-    pub fn arithmetic(&self, dtype: DType) -> Option<f64> {
+    pub(crate) fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
         let wider = match dtype {
             DType::F16 | DType::Bf16 => DType::F32,
             DType::I8 | DType::U8 => DType::I32,
@@ -187,7 +232,7 @@ impl Peak {
     /// The most bytes a second for work that moves `bytes` at least: the best of the working sets from the largest that
     /// is no larger. Of larger ones too, for a cache that holds less can only be faster.
     #[must_use]
-    pub fn bandwidth(&self, bytes: Bytes) -> Option<f64> {
+    pub(crate) fn bandwidth(&self, bytes: Bytes) -> Option<&Figure> {
         let sets = || {
             self.figures.iter().filter_map(|figure| match figure.quantity {
                 Quantity::Bandwidth { working_set, .. } => Some(working_set),
@@ -200,28 +245,69 @@ impl Peak {
 
     /// The least time of a launch that waits for the one before.
     #[must_use]
-    pub fn launch(&self) -> Option<Nanos> {
-        self.figures
-            .iter()
-            .find(|figure| figure.quantity == Quantity::Latency { of: Operation::DependentDispatch })
-            .map(|figure| Nanos(figure.best))
+    pub(crate) fn launch(&self) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.quantity == Quantity::Latency { of: Operation::DependentDispatch })
     }
 
-    /// The share of its limit that a case reaches which took `median`: the limit is whichever of arithmetic, memory
-    /// and launches asks for most time. `None` for a case without work, or where no limit was measured.
+    /// The share of what the hardware allows that a case reaches which took `median`: the limit is whichever of
+    /// arithmetic, memory and one launch asks for most time, the same for all variants of a problem that compute in one
+    /// type. `None` for a case without work, or where no limit was measured.
     #[must_use]
     pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
-        let Case { work, launches, .. } = *case;
+        let work = case.work;
         let Computes { dtype, operations } = case.computed_in();
         let operations = (work.operations * operations) as f64;
-        let compute = self.arithmetic(dtype).map(|rate| Nanos::from_seconds(operations / rate));
-        let memory = self.bandwidth(work.bytes).map(|rate| Nanos::from_seconds(work.bytes.0 as f64 / rate));
-        let launch = self.launch().map(|time| Nanos(time.0 * launches as f64));
-        [(Limit::Compute, compute), (Limit::Memory, memory), (Limit::Launch, launch)]
-            .into_iter()
-            .filter_map(|(limit, least)| least.filter(|least| least.0 > 0.0).map(|least| (limit, least)))
-            .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
-            .map(|(limit, least)| Share { limit, least, fraction: least.0 / median.0 })
+        let compute = self.arithmetic(dtype).map(|rate| (Limit::Compute, rate, operations * 1e9));
+        let memory = self.bandwidth(work.bytes).map(|rate| (Limit::Memory, rate, work.bytes.0 as f64 * 1e9));
+        let launch = self.launch().map(|time| (Limit::Launch, time, 1.0));
+        let shares = [compute, memory, launch].into_iter().flatten();
+        let shares = shares.filter_map(|(limit, figure, of)| figure.share(limit, of, median));
+        shares.max_by(|a, b| a.least.0.total_cmp(&b.least.0))
+    }
+
+    /// The share of what its own launches allow that a case reaches which took `median`; `None` where the hardware asks
+    /// for more time than they do.
+    #[must_use]
+    pub fn structure(&self, case: &Case, median: Nanos) -> Option<Share> {
+        let own = self.launch()?.share(Limit::Launch, case.launches as f64, median)?;
+        let hardware = self.share(case, median);
+        (case.launches > 1 && hardware.is_none_or(|share| own.least.0 > share.least.0)).then_some(own)
+    }
+}
+
+/// Share of the host's processors that others may take while a limit is measured that is kept.
+const MOST_OTHERS: f64 = 0.1;
+
+impl Figure {
+    /// A figure from its best and its median, and what was seen meanwhile.
+    pub(crate) fn new(quantity: Quantity, [best, median]: [f64; 2], conditions: &Conditions, case: String) -> Self {
+        let slowness = conditions.slowness().map_or(1.0, |slowness| slowness.max(1.0));
+        let beyond = best / median;
+        let interval = match quantity.unit() {
+            Unit::Nanoseconds => [best * beyond / slowness, median],
+            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => {
+                [median, best * beyond * slowness]
+            }
+        };
+        let interval = interval.iter().all(|end| end.is_finite()).then_some(interval);
+        let disturbed = slowness > SLOW || conditions.others.is_some_and(|others| others > MOST_OTHERS);
+        Self { quantity, best, median, interval, canary: conditions.canary(), disturbed, case }
+    }
+
+    /// Whether less is better.
+    fn is_time(&self) -> bool {
+        self.quantity.unit() == Unit::Nanoseconds
+    }
+
+    /// The share of this limit that a case reaches which took `median` for `amount`: launches, or what the rate counts times
+    /// the nanoseconds of a second.
+    fn share(&self, limit: Limit, amount: f64, median: Nanos) -> Option<Share> {
+        let least = |figure: f64| if self.is_time() { amount * figure } else { amount / figure };
+        let share = |figure: f64| least(figure) / median.0;
+        let interval = self.interval.map(|ends| ends.map(share)).map(|[a, b]| [a.min(b), a.max(b)]);
+        let interval = interval.filter(|ends| ends.iter().all(|end| end.is_finite()));
+        let found = Share { limit, least: Nanos(least(self.best)), fraction: share(self.best), interval };
+        (found.least.0 > 0.0).then_some(found)
     }
 }
 
@@ -266,7 +352,11 @@ mod tests {
     use crate::device::capability::tests::software_device;
 
     fn figure(quantity: Quantity, best: f64) -> Figure {
-        Figure { quantity, best, median: best, case: String::new() }
+        Figure::new(quantity, [best; 2], &Conditions::default(), String::new())
+    }
+
+    fn best(figure: Option<&Figure>) -> Option<f64> {
+        figure.map(|figure| figure.best)
     }
 
     /// 100 GFLOP/s, 40 GB/s to 16 KiB and 10 GB/s to 1 MiB, 1 µs a launch.
@@ -303,22 +393,70 @@ mod tests {
     fn the_limit_that_asks_for_most_time_binds() {
         assert_eq!(share(1_000_000, 1000, 1, 20.0), (Limit::Compute, 0.5));
         assert_eq!(share(1000, 2 << 20, 1, 2.0 * 209.7152), (Limit::Memory, 0.5));
-        assert_eq!(share(1000, 1000, 4, 5.0), (Limit::Launch, 0.8));
+        assert_eq!(share(1000, 1000, 1, 5.0), (Limit::Launch, 0.2));
+    }
+
+    #[test]
+    fn what_the_hardware_allows_is_the_same_however_many_launches_a_variant_has() {
+        let [one, many] = [1, 4].map(|launches| case(1000, 1000, launches));
+        let of = |case: &Case| peak().share(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
+        assert_eq!((of(&one), of(&many)), (Some((Limit::Launch, 0.2)), Some((Limit::Launch, 0.2))));
+        let of = |case: &Case| peak().structure(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
+        assert_eq!((of(&one), of(&many)), (None, Some((Limit::Launch, 0.8))));
+        // Its arithmetic takes 10 µs whatever its launches do.
+        assert_eq!(peak().structure(&case(1_000_000, 1000, 4), Nanos(20e3)), None);
+    }
+
+    #[test]
+    fn a_limit_may_lie_as_far_beyond_its_best_as_that_is_from_its_median_and_as_the_canary_was_slow() {
+        let seen = |canary: f64, others| Conditions {
+            canary: Some([Nanos(canary); 2]),
+            canary_best: Some(Nanos(1e3)),
+            others,
+            ..Conditions::default()
+        };
+        let rate = |conditions| {
+            let quantity = Quantity::Arithmetic { dtype: DType::F32 };
+            Figure::new(quantity, [102.0, 100.0], &conditions, String::new())
+        };
+        let interval = |figure: &Figure| figure.interval.expect("an interval").map(|end| (end * 100.0).round() / 100.0);
+        let quiet = rate(seen(1e3, Some(0.02)));
+        assert_eq!((interval(&quiet), quiet.disturbed), ([100.0, 104.04], false));
+        let slow = rate(seen(1.5e3, None));
+        assert_eq!((interval(&slow), slow.disturbed), ([100.0, 156.06], true));
+        assert!(rate(seen(1e3, Some(0.3))).disturbed, "others took a third");
+        let of = Quantity::Latency { of: Operation::DependentDispatch };
+        let launch = Figure::new(of, [100.0, 110.0], &seen(1.5e3, None), String::new());
+        assert_eq!(interval(&launch), [60.61, 110.0]);
+        let mut peak = peak();
+        peak.figures.clear();
+        peak.add(slow);
+        let share = peak.share(&case(1_000_000, 0, 1), Nanos(2e7)).expect("a limit");
+        assert!(share.interval.is_some_and(|[low, high]| low < share.fraction && share.fraction < high), "{share:?}");
+    }
+
+    #[test]
+    fn what_was_kept_of_a_slow_device_is_not_sound_once_it_was_faster() {
+        let mut peak = peak();
+        peak.figures.iter_mut().for_each(|figure| figure.canary = Some(Nanos(1e3)));
+        peak.figures[0].disturbed = true;
+        let left = |best: f64| peak.sound(Some(Nanos(best))).figures.len();
+        assert_eq!([peak.figures.len(), left(1e3), left(960.0), left(900.0)], [4, 3, 3, 0]);
     }
 
     #[test]
     fn traffic_that_fits_a_cache_is_held_against_the_cache() {
         let peak = peak();
-        let of = |bytes| peak.bandwidth(Bytes(bytes));
+        let of = |bytes| best(peak.bandwidth(Bytes(bytes)));
         assert_eq!([of(1), of(16 << 10), of(1 << 20), of(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
     }
 
     #[test]
     fn narrow_types_may_use_the_matrix_units_or_wider_arithmetic() {
         let mut peak = peak();
-        assert_eq!(peak.arithmetic(DType::F16), Some(100e9));
+        assert_eq!(best(peak.arithmetic(DType::F16)), Some(100e9));
         peak.add(figure(Quantity::Matrix { dtype: DType::F16, narrow: false, m: 16, n: 16, k: 16 }, 800e9));
-        assert_eq!((peak.arithmetic(DType::F16), peak.arithmetic(DType::F32)), (Some(800e9), Some(100e9)));
+        assert_eq!([DType::F16, DType::F32].map(|dtype| best(peak.arithmetic(dtype))), [800e9, 100e9].map(Some));
         assert_eq!(peak.arithmetic(DType::F64), None);
     }
 
@@ -327,9 +465,9 @@ mod tests {
         let mut peak = peak();
         peak.add(figure(Quantity::Arithmetic { dtype: DType::F32 }, 90e9));
         peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 2e3));
-        assert_eq!((peak.arithmetic(DType::F32), peak.launch()), (Some(100e9), Some(Nanos(1e3))));
+        assert_eq!([peak.arithmetic(DType::F32), peak.launch()].map(best), [100e9, 1e3].map(Some));
         peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 500.0));
-        assert_eq!(peak.launch(), Some(Nanos(500.0)));
+        assert_eq!(best(peak.launch()), Some(500.0));
     }
 
     #[test]

@@ -3,6 +3,9 @@
 
 pub(crate) mod method;
 pub(crate) mod options;
+mod shard;
+
+pub(crate) use shard::Shard;
 
 use crate::algorithms::input::Input;
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Measures, StopRule, Sweeps, Variant};
@@ -18,6 +21,7 @@ use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use options::{Config, Published, Selection};
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -215,7 +219,7 @@ impl CaseGroup {
     }
 
     /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
-    fn host_id(&self) -> Option<String> {
+    pub(crate) fn host_id(&self) -> Option<String> {
         let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
         Some(self.id_of(baseline.name).to_string())
     }
@@ -255,14 +259,26 @@ impl Plan {
     /// A hash of what is to be measured and how.
     #[must_use]
     pub(crate) fn hash(&self) -> String {
+        self.hashed(|run| format!("{:?}", run.devices))
+    }
+
+    /// A hash of the same on whatever devices.
+    #[must_use]
+    pub(crate) fn options(&self) -> String {
+        self.hashed(|_| String::new())
+    }
+
+    fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
         let group = |group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
-            format!("{} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+            // What a kernel of the user's is, its name does not say.
+            let guest = if algorithms::guests::is(algorithm) { algorithm.variants[0].source } else { "" };
+            format!("{}{guest} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(group).collect();
-            format!("{:?} {:?} {}", run.devices, run.sampling, groups.join("; "))
+            format!("{} {:?} {}", devices(run), run.sampling, groups.join("; "))
         };
         let runs: Vec<_> = self.runs.iter().map(run).collect();
         fingerprint(&[runs.join("\n").as_bytes()])
@@ -361,9 +377,29 @@ impl PlannedRun {
         run
     }
 
+    /// Puts groups, and the variants of each, in a random order.
+    pub fn shuffle(&mut self, random: &mut impl Rng) {
+        shuffle(&mut self.groups, random);
+        for group in &mut self.groups {
+            shuffle(&mut group.variants, random);
+        }
+    }
+
     /// The groups for a device of this kind.
     pub fn groups_on(&self, kind: DeviceKind) -> impl Iterator<Item = &CaseGroup> {
         self.groups.iter().filter(move |group| group.on.suits(kind))
+    }
+
+    /// The run of these groups, sampled on the devices and in the way that `selection` names.
+    ///
+    /// # Errors
+    /// What is wrong with the selection.
+    pub(crate) fn of(groups: Vec<CaseGroup>, selection: &Selection) -> Result<Self, String> {
+        if selection.device.iter().any(|device| device == HOST) {
+            return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
+        }
+        let (devices, sampling) = (selection.device.clone(), chosen_sampling(selection)?);
+        Ok(Self { devices, groups, sampling, published: vec![] })
     }
 
     /// The run of the cases that `selection` names.
@@ -843,6 +879,13 @@ fn unique<T>(items: impl Iterator<Item = Result<T, String>>, same: impl Fn(&T, &
         }
     }
     Ok(kept)
+}
+
+/// Puts `items` in a random order (Fisher and Yates).
+fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
 }
 
 #[cfg(test)]

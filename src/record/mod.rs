@@ -2,12 +2,16 @@
 //! the two.
 
 mod case_size;
+pub(crate) mod marks;
+mod merge;
+mod origin;
+mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant};
+use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant, WrongElements};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
@@ -16,10 +20,12 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
 use crate::peak::Peak;
-use crate::plan::CaseGroup;
 use crate::plan::method::{CacheState, Clock};
+use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
+pub(crate) use merge::{MergePart, merge};
+pub(crate) use origin::{LONGEST, Origin, is_commit};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -37,11 +43,22 @@ pub struct Record {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
+    /// Who measured it, and at which commit; of several processes, what they agree on.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
     /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// The processes that measured it, where there were several: the last of them wrote it.
+    /// A hash of the cases and the sampling that were asked for, of all shards and on whatever devices: records with the same
+    /// one can be merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<String>,
+    /// The shards of these cases that it has; empty where it has all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<Shard>,
+    /// The processes that measured it, where there were several: each case once in each (`--processes`), or some cases in
+    /// one and the rest in another (`--resume`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
     /// How it was measured.
@@ -74,6 +91,12 @@ pub struct Process {
     pub started: String,
     /// Its command line.
     pub command: Vec<String>,
+    /// Where it ran, and at which commit.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
+    /// Seed of the random order in which it took its cases; absent where that is the order of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
 }
 
 /// How a run was measured.
@@ -139,9 +162,14 @@ pub struct Case {
     /// The kernels that it runs.
     #[serde(default)]
     pub kernels: Vec<CompiledKernel>,
-    /// How near its median comes to the limit that binds it; `null` without measured limits.
+    /// How near its median comes to what the hardware allows for its problem: arithmetic, memory, one launch. `null`
+    /// without measured limits.
     #[serde(default)]
     pub share: Option<Share>,
+    /// How near its median comes to what its own launches allow, each waiting for the one before; absent where these are
+    /// not what binds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structure: Option<Share>,
     /// Median of the host baseline of the same problem, divided by this one's.
     #[serde(default)]
     pub speedup: Option<f64>,
@@ -295,16 +323,7 @@ impl Measured {
         let warnings = self.warnings.iter().map(|warning| warning.explanation().to_string());
         self.verification.unverified().into_iter().chain(warnings)
     }
-
-    /// The signs of [`Self::cautions`], each with its sentence.
-    pub fn signs(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let unverified = self.verification.unverified().map(|_| UNVERIFIED);
-        unverified.into_iter().chain(self.warnings.iter().map(|warning| warning.sign())).zip(self.cautions())
-    }
 }
-
-/// The sign that marks a number in a table whose answer is unverified.
-const UNVERIFIED: &str = "u";
 
 /// How near a case comes to a limit of its device: the ratio of the least time that the limit allows for its nominal
 /// work to its median.
@@ -317,6 +336,9 @@ pub struct Share {
     pub least: Nanos,
     /// That time divided by the median: 1 at the limit.
     pub fraction: f64,
+    /// Between which shares it lies, as the limit is known; absent in records from before that was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
 }
 
 /// What bounds the speed of a case.
@@ -328,7 +350,7 @@ pub enum Limit {
     Compute,
     /// The bandwidth for a working set of its size.
     Memory,
-    /// The time that its launches take.
+    /// The time of a launch, or of as many as the case's structure has.
     Launch,
 }
 
@@ -341,8 +363,36 @@ pub struct Conditions {
     /// Steps of that chain: times of canaries of other lengths say nothing beside each other. 2048 where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_steps: Option<u32>,
+    /// Median of all its readings around and between the samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_median: Option<Nanos>,
+    /// The best that it ever took on this device with this driver, as far as is known when the run ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_best: Option<Nanos>,
     /// Clock of the device in MHz before and after the samples, where the system tells it.
     pub clock_mhz: Option<[f64; 2]>,
+    /// Share of the host's processors that other programs took from warm-up to the last sample, for what runs on these
+    /// processors itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
+}
+
+/// Ratio by which a canary may be slower than its best before the device counts as slow.
+pub(crate) const SLOW: f64 = 1.05;
+
+impl Conditions {
+    /// The canary's time while the case was sampled.
+    #[must_use]
+    pub fn canary(&self) -> Option<Nanos> {
+        let midpoint = self.canary.map(|[before, after]| Nanos(f64::midpoint(before.0, after.0)));
+        self.canary_median.or(midpoint).filter(|time| time.0 > 0.0)
+    }
+
+    /// The canary's time while the case was sampled, divided by its best.
+    #[must_use]
+    pub fn slowness(&self) -> Option<f64> {
+        Some(self.canary()?.0 / self.canary_best?.0).filter(|ratio| ratio.is_finite())
+    }
 }
 
 /// One measurement.
@@ -373,6 +423,9 @@ pub struct Verification {
     pub worst: String,
     /// Other figures of the answer: rounds, growth factor, ….
     pub metrics: Vec<Metric>,
+    /// The elements that are wrong, where single ones can be told.
+    #[serde(default, skip_serializing_if = "WrongElements::is_empty")]
+    pub wrong: WrongElements,
 }
 
 impl From<Check> for Verification {
@@ -383,6 +436,7 @@ impl From<Check> for Verification {
             method: check.method,
             worst: check.worst,
             metrics: check.metrics,
+            wrong: check.wrong,
         }
     }
 }
@@ -391,7 +445,8 @@ impl Verification {
     /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice.
     #[must_use]
     pub fn without_answer(reason: String) -> Self {
-        Self { residual: None, tolerance: 0.0, method: CheckMethod::Elementwise, worst: reason, metrics: vec![] }
+        let (method, metrics, wrong) = (CheckMethod::Elementwise, vec![], WrongElements::default());
+        Self { residual: None, tolerance: 0.0, method, worst: reason, metrics, wrong }
     }
 }
 
@@ -444,20 +499,6 @@ impl Warning {
             Self::AboveLimit { .. } => "faster than the measured limit: our error; `gpukern peak` measures again",
         }
     }
-
-    /// The sign that marks a number with this warning in a table.
-    #[must_use]
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::UnstableClock => "~",
-            Self::TimeLimit => "t",
-            Self::Interrupted => "i",
-            Self::Stopped { .. } => "p",
-            Self::Drift { .. } => "d",
-            Self::SlowClock { .. } => "s",
-            Self::AboveLimit { .. } => "!",
-        }
-    }
 }
 
 /// What to know of all cases of a device.
@@ -473,6 +514,13 @@ pub enum Caveat {
         /// How far the medians of two processes are assumed to lie apart (95 of 100 times), as a ratio less 1.
         apart: f64,
     },
+    /// It was measured while others were, which slowed it down. Readers from before this and the next refuse the record.
+    Disturbed {
+        /// Index of the device.
+        device: usize,
+        /// Time of the canary kernel beside the others, divided by its time alone.
+        ratio: f64,
+    },
 }
 
 impl Caveat {
@@ -482,17 +530,32 @@ impl Caveat {
         let on_host = devices.iter().filter(|device| device.kind.is_host());
         on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
     }
+
+    /// The same of a device whose index is another.
+    fn moved(self, index: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::OneProcess { device, apart } => Self::OneProcess { device: index(device), apart },
+            Self::Disturbed { device, ratio } => Self::Disturbed { device: index(device), ratio },
+        }
+    }
 }
 
 impl std::fmt::Display for Caveat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self::OneProcess { device, apart } = self;
-        let percent = apart * 100.0;
-        write!(
-            f,
-            "device {device} shares the host's cores: ± holds within this process, and others may lie {percent:.0} % \
-             apart; `bench --noise` measures it, and `compare` takes several records a side"
-        )
+        match self {
+            Self::OneProcess { device, apart } => write!(
+                f,
+                "device {device} shares the host's cores: ± holds within this process, and others may lie {:.0} % apart; \
+                 `bench --processes 5` measures it, and `compare` takes all of them",
+                100.0 * apart
+            ),
+            Self::Disturbed { device, ratio } => write!(
+                f,
+                "device {device} was disturbed by those measured beside it: its canary kernel took {}× the time that it \
+                 takes alone; measure without --parallel",
+                crate::basis::units::ratio(*ratio)
+            ),
+        }
     }
 }
 
@@ -529,7 +592,9 @@ impl Record {
     /// The processes that measured it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
-        let only = || vec![Process { started: self.started.clone(), command: self.command.clone() }];
+        let Self { started, command, origin, .. } = self;
+        let (started, command, origin) = (started.clone(), command.clone(), origin.clone());
+        let only = || vec![Process { started, command, order: None, origin }];
         if self.processes.is_empty() { only() } else { self.processes.clone() }
     }
 }
@@ -636,6 +701,7 @@ impl Case {
             notes: vec![],
             kernels: vec![],
             share: None,
+            structure: None,
             speedup: None,
             outcome,
         }
@@ -659,6 +725,7 @@ mod tests {
             method: CheckMethod::Elementwise,
             worst: "C[0][0] is NaN".into(),
             metrics: vec![],
+            wrong: WrongElements::default(),
         };
         let json = serde_json::to_value(Outcome::Rejected(check.into())).expect("JSON");
         assert_eq!(json["status"], "rejected");

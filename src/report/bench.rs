@@ -3,7 +3,8 @@
 use super::table;
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::record::{Case, Limit, Measured, Outcome, Record, Share};
+use crate::record::marks::{Mark, RunConditions};
+use crate::record::{Case, Limit, Outcome, Record, Share};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -20,9 +21,12 @@ pub fn compact(record: &Record) -> String {
     // Where there are other devices, the host is a column in their tables.
     let alone = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
     let sections = sections(record).into_iter().filter(|section| alone || section.device.kind != DeviceKind::Host);
-    render(sections, |section, out| {
+    let conditions = RunConditions::of(record);
+    render(sections, &conditions, |section, out| {
         let columns = distinct(section.cases.iter().map(|case| place(case).1));
         let host = hosts(record, section);
+        let marked = columns.iter().map(|column| of_column(section, column)).chain([host.clone()]);
+        let marked: Vec<_> = marked.map(|cases| widest_marks(&conditions, &cases)).collect();
         let beside = host.first().map(|case| format!("{} (host)", case.variant));
         let headings = ["size", ""].into_iter().chain(columns.iter().copied()).chain(beside.as_deref());
         let mut table = table::new(headings);
@@ -33,9 +37,13 @@ pub fn compact(record: &Record) -> String {
             let medians = row.iter().flatten().filter_map(|case| median(case));
             let best = medians.min_by(|a, b| a.0.total_cmp(&b.0));
             let unit = best.map(TimeUnit::for_value);
-            let cells = row.iter().map(|case| case.map_or_else(String::new, |case| compact_cell(case, best, unit)));
+            let cell = |case: Option<&Case>, best, room| {
+                let marked = |case| compact_cell(case, best, unit) + &room_for(&signs(&conditions, case), room);
+                case.map_or_else(String::new, marked)
+            };
+            let cells = row.iter().zip(&marked).map(|(case, room)| cell(*case, best, *room));
             let same = host.iter().find(|case| place(case).0 == size).copied();
-            let beside = beside.is_some().then(|| same.map_or_else(String::new, |case| compact_cell(case, None, unit)));
+            let beside = beside.is_some().then(|| cell(same, None, marked[columns.len()]));
             let unit = unit.map_or_else(String::new, |unit| unit.to_string());
             table.add_row(table::row([size.to_string(), unit].into_iter().chain(cells).chain(beside), 2));
         }
@@ -60,52 +68,77 @@ fn hosts<'a>(record: &'a Record, section: &Section<'_>) -> Vec<&'a Case> {
 /// A line for each case: median, its interval, minimum, rate, samples and residual.
 #[must_use]
 pub fn long(record: &Record) -> String {
-    render(sections(record), |section, out| {
-        let headings =
-            ["size", "variant", "median", "±", "min", "GFLOP/s", "GB/s", "of limit", "samples", "residual", "allowed"];
+    let conditions = RunConditions::of(record);
+    render(sections(record), &conditions, |section, out| {
+        let headings = [
+            "size",
+            "variant",
+            "median",
+            "±",
+            "min",
+            "GFLOP/s",
+            "GB/s",
+            "of hardware",
+            "samples",
+            "residual",
+            "allowed",
+        ];
         let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
         let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
         let chains = section.cases.iter().any(|case| case.chain.is_some());
         let per_operation = chains.then_some("per operation");
+        let structured = section.cases.iter().any(|case| case.structure.is_some());
         let over_host = section.cases.iter().any(|case| case.speedup.is_some());
-        let more = per_operation.into_iter().chain(over_host.then_some("× host"));
-        let mut table = table::new(headings.into_iter().chain(more).chain(metrics.iter().copied()));
+        let more = structured.then_some("of its structure").into_iter().chain(per_operation);
+        let more = more.chain(over_host.then_some("× host"));
+        let marked = section.cases.iter().any(|case| !signs(&conditions, case).is_empty());
+        let headings = headings.into_iter().chain(more).chain(metrics.iter().copied());
+        let mut table = table::new(headings.chain(marked.then_some("mark")));
         for case in &section.cases {
-            let cells = match &case.outcome {
-                Outcome::Measured(m) => {
-                    let found = m.verification.verified();
-                    let error = m.summary.relative_error().map_or_else(|| "–".into(), percent);
-                    [
-                        signs(m) + &m.summary.median.to_string(),
-                        error,
-                        m.summary.min.to_string(),
-                        case.work.rate(m.summary.median).to_string(),
-                        case.work.bandwidth(m.summary.median).to_string(),
-                        case.share.map_or_else(|| "–".into(), share),
-                        m.summary.count.to_string(),
-                        found.map_or_else(|| "unverified".into(), |v| residual(v.residual)),
-                        found.map_or_else(String::new, |v| residual(Some(v.tolerance))),
-                    ]
-                }
-                Outcome::Rejected(v) => {
-                    let blank = String::new;
-                    let [residual, allowed] = [residual(v.residual), residual(Some(v.tolerance))];
-                    ["rejected".into(), blank(), blank(), blank(), blank(), blank(), blank(), residual, allowed]
-                }
-                other => {
-                    let blank = String::new;
-                    [other.status().into(), blank(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
-                }
-            };
             let name = [case.row(), case.variant.clone()];
             let figures = metrics.iter().map(|name| metric(case, name));
             let per_operation = chains.then(|| median(case).map_or_else(String::new, |time| time.to_string()));
             let over_host = over_host.then(|| case.speedup.map_or_else(String::new, significant));
-            let more = per_operation.into_iter().chain(over_host);
-            table.add_row(table::row(name.into_iter().chain(cells).chain(more).chain(figures), 2));
+            let structure = structured.then(|| case.structure.map_or_else(String::new, share));
+            let more = structure.into_iter().chain(per_operation).chain(over_host);
+            let marks = marked.then(|| signs(&conditions, case));
+            table.add_row(table::row(
+                name.into_iter().chain(long_cells(case)).chain(more).chain(figures).chain(marks),
+                2,
+            ));
         }
         out.push_str(&table::text(&table));
     })
+}
+
+/// The cells of the long table that every case has, behind its size and its variant.
+fn long_cells(case: &Case) -> [String; 9] {
+    match &case.outcome {
+        Outcome::Measured(m) => {
+            let found = m.verification.verified();
+            let error = m.summary.relative_error().map_or_else(|| "–".into(), percent);
+            [
+                m.summary.median.to_string(),
+                error,
+                m.summary.min.to_string(),
+                case.work.rate(m.summary.median).to_string(),
+                case.work.bandwidth(m.summary.median).to_string(),
+                case.share.map_or_else(|| "–".into(), share),
+                m.summary.count.to_string(),
+                found.map_or_else(|| "unverified".into(), |v| residual(v.residual)),
+                found.map_or_else(String::new, |v| residual(Some(v.tolerance))),
+            ]
+        }
+        Outcome::Rejected(v) => {
+            let blank = String::new;
+            let [residual, allowed] = [residual(v.residual), residual(Some(v.tolerance))];
+            ["rejected".into(), blank(), blank(), blank(), blank(), blank(), blank(), residual, allowed]
+        }
+        other => {
+            let blank = String::new;
+            [other.status().into(), blank(), blank(), blank(), blank(), blank(), blank(), blank(), blank()]
+        }
+    }
 }
 
 /// What the numbers do not say: why cases have none, and what the signs beside them mean.
@@ -124,9 +157,17 @@ pub fn notes(record: &Record) -> String {
     for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {
         let _ = writeln!(out, "note      {algorithm}: {remark}{}", whose(record, algorithm, remark));
     }
-    let kinds: BTreeSet<_> = record.cases.iter().filter_map(Case::measured).flat_map(Measured::signs).collect();
-    for (sign, explanation) in kinds {
-        let _ = writeln!(out, "{sign}  {explanation}");
+    let conditions = RunConditions::of(record);
+    for Mark { sign, meaning } in record.cases.iter().flat_map(|case| conditions.marks(case)).collect::<BTreeSet<_>>() {
+        let _ = writeln!(out, "{sign}  {meaning}");
+    }
+    for peak in record.peaks.iter().filter(|peak| peak.is_disturbed()) {
+        let _ = writeln!(
+            out,
+            "note      limits of {} were measured while it was slower than at its best, or shared: shares may be too high, \
+             and those limits were not kept; `gpukern peak` measures them when it is quiet",
+            peak.device
+        );
     }
     for caveat in &record.caveats {
         let _ = writeln!(out, "note      {caveat}");
@@ -153,7 +194,11 @@ fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
     format!(" ({})", variants.collect::<Vec<_>>().join("; "))
 }
 
-fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Section<'_>, &mut String)) -> String {
+fn render<'a>(
+    sections: impl IntoIterator<Item = Section<'a>>,
+    conditions: &RunConditions,
+    body: impl Fn(&Section<'_>, &mut String),
+) -> String {
     let mut out = String::new();
     for section in sections {
         let case = section.cases[0];
@@ -163,6 +208,9 @@ fn render<'a>(sections: impl IntoIterator<Item = Section<'a>>, body: impl Fn(&Se
         let device = section.device;
         let _ = writeln!(out, "{}", case.kind());
         let _ = writeln!(out, "device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
+        if let Some(sentence) = conditions.sentence(device.index) {
+            let _ = writeln!(out, "{sentence}");
+        }
         body(&section, &mut out);
     }
     out
@@ -186,9 +234,9 @@ fn sections(record: &Record) -> Vec<Section<'_>> {
 
 fn compact_cell(case: &Case, best: Option<Nanos>, unit: Option<TimeUnit>) -> String {
     match (&case.outcome, median(case), unit) {
-        (Outcome::Measured(m), Some(median), Some(unit)) => {
+        (Outcome::Measured(_), Some(median), Some(unit)) => {
             let star = if best == Some(median) { "★ " } else { "" };
-            format!("{star}{}{}", signs(m), unit.number(median))
+            format!("{star}{}", unit.number(median))
         }
         (other, ..) => other.status().into(),
     }
@@ -226,9 +274,24 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// The signs of a case's warnings, to stand before its time.
-fn signs(measured: &Measured) -> String {
-    measured.signs().map(|(sign, _)| format!("{sign} ")).collect()
+/// The signs of a case's marks: `± d`.
+fn signs(conditions: &RunConditions, case: &Case) -> String {
+    conditions.marks(case).iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
+}
+
+/// The cases in a column of the compact table.
+fn of_column<'a>(section: &Section<'a>, column: &str) -> Vec<&'a Case> {
+    section.cases.iter().copied().filter(|case| place(case).1 == column).collect()
+}
+
+/// Characters that the signs of these cases need at most.
+fn widest_marks(conditions: &RunConditions, cases: &[&Case]) -> usize {
+    cases.iter().map(|case| signs(conditions, case).chars().count()).max().unwrap_or(0)
+}
+
+/// Signs behind a number, in the room that its column has for them, so that numbers stay below each other.
+fn room_for(signs: &str, room: usize) -> String {
+    if room == 0 { String::new() } else { format!(" {signs:room$}") }
 }
 
 /// How much of its limit a case reaches, and which limit it is.
@@ -238,8 +301,17 @@ fn share(share: Share) -> String {
         Limit::Memory => "memory",
         Limit::Launch => "launch",
     };
-    format!("{} {limit}", percent(share.fraction))
+    let Some([low, high]) = share.interval else { return format!("{} {limit}", percent(share.fraction)) };
+    let doubt = (high - low) / 2.0 / share.fraction;
+    if doubt < DOUBTED {
+        format!("{} {limit}", percent(share.fraction))
+    } else {
+        format!("{:.0} ±{:.0} % {limit}", 100.0 * share.fraction, 100.0 * doubt * share.fraction)
+    }
 }
+
+/// Doubt of a limit, relative to it, from which a share is shown with it.
+const DOUBTED: f64 = 0.05;
 
 fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
@@ -274,7 +346,7 @@ pub(crate) mod tests {
     use crate::device::capability::tests::software_device;
     use crate::plan::method::CacheState;
     use crate::plan::method::Clock;
-    use crate::record::{Conditions, Method, Phases, SCHEMA, Sample, Verification, Warning};
+    use crate::record::{Conditions, Measured, Method, Phases, SCHEMA, Sample, Verification, Warning};
     use crate::stats::Summary;
 
     fn case(variant: &str, outcome: Outcome) -> Case {
@@ -299,6 +371,7 @@ pub(crate) mod tests {
             notes: vec![],
             kernels: vec![],
             share: None,
+            structure: None,
             speedup: None,
             outcome,
         }
@@ -311,6 +384,7 @@ pub(crate) mod tests {
             method: CheckMethod::Elementwise,
             worst: "C[3][1] is 2, expected 1".into(),
             metrics: vec![],
+            wrong: crate::algorithms::WrongElements::default(),
         }
     }
 
@@ -343,7 +417,10 @@ pub(crate) mod tests {
                 case("subgroup", Outcome::Rejected(verification(0.5))),
                 case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
             ],
+            origin: crate::record::Origin::default(),
             plan: None,
+            options: None,
+            shards: vec![],
             processes: vec![],
             caveats: crate::record::Caveat::of(&[software_device()]),
             wall_time: Nanos(1e9),
@@ -395,9 +472,13 @@ pub(crate) mod tests {
     fn an_answer_that_nobody_checked_is_called_unverified() {
         let record = crate::export::tests::unverified();
         let row = |text: &str| text.lines().find(|line| line.contains(" unverified")).map(str::to_string);
-        assert!(row(&long(&record)).is_some_and(|row| row.contains("u t 250.0 µs")), "{}", long(&record));
+        assert!(
+            row(&long(&record)).is_some_and(|row| row.contains(" 250.0 µs ") && row.ends_with(" u")),
+            "{}",
+            long(&record)
+        );
         assert_eq!(row(&long(&crate::export::tests::record())), None);
-        assert!(compact(&record).contains("u t 250.0"), "{}", compact(&record));
+        assert!(compact(&record).contains(" 250.0 u "), "{}", compact(&record));
         assert!(notes(&record).contains("u  unverified: no expected output was given\n"), "{}", notes(&record));
         assert!(super::super::verify::summary(&record).ends_with("skipped, 1 unverified\n"));
     }

@@ -4,8 +4,7 @@ use super::table;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit};
 use crate::compare::gate::Ruling;
-use crate::compare::{Compared, Comparison, Difference, FEW_PROCESSES, Unmatched, Verdict};
-use crate::stats::bootstrap::TELLING_RUNS;
+use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
 use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
@@ -46,12 +45,9 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling) -> String {
         );
     }
     let _ = writeln!(out, "{}", summary(comparison, ruling));
-    if comparison.cases.iter().any(|case| case.few_processes) {
-        let _ = writeln!(
-            out,
-            "{FEW_PROCESSES}: measure each side {TELLING_RUNS} times or more, in turn, and give all records \
-             (--baseline FILE.. --candidate FILE..)",
-        );
+    if let Some(commands) = &comparison.decide {
+        let _ = writeln!(out, "to decide, measure both sides in turn while nothing else runs, and give all records:\n");
+        commands.lines().for_each(|line| out.push_str(&format!("  {}\n", printable(line))));
     }
     out
 }

@@ -5,7 +5,58 @@ use crate::algorithms::Candidate;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::plan::CaseGroup;
+use serde::Serialize;
 use std::fmt::Write;
+
+/// What `auto` chooses from for a problem, as a document.
+#[derive(Serialize)]
+pub(crate) struct Explanation {
+    device: String,
+    algorithm: &'static str,
+    size: String,
+    dtype: String,
+    layout: String,
+    candidates: Vec<Timed>,
+}
+
+/// A candidate, what should be fastest first: the first is what `auto` takes.
+#[derive(Serialize)]
+struct Timed {
+    variant: &'static str,
+    tile: Option<String>,
+    predicted_ns: f64,
+    /// The median, or why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl Explanation {
+    pub(crate) fn new(
+        device: &DeviceInfo,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        times: Vec<Result<Nanos, String>>,
+    ) -> Self {
+        let spec = &group.spec;
+        let timed = candidates.iter().zip(times).map(|(own, time)| Timed {
+            variant: own.variant,
+            tile: own.tile.map(String::from),
+            predicted_ns: own.predicted.0,
+            measured_ns: time.as_ref().ok().map(|time| time.0),
+            reason: time.err(),
+        });
+        Self {
+            device: device.name.clone(),
+            algorithm: group.algorithm.name,
+            size: spec.size.to_string(),
+            dtype: spec.dtype.to_string(),
+            layout: spec.layout.to_string(),
+            candidates: timed.collect(),
+        }
+    }
+}
 
 /// A line for each candidate: its predicted and its measured time, or why it has none; and what `auto` loses by its choice.
 #[must_use]

@@ -5,6 +5,7 @@ pub mod bench;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod explain;
+pub(crate) mod history;
 pub mod html;
 pub(crate) mod list;
 pub(crate) mod noise;

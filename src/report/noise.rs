@@ -1,26 +1,23 @@
-//! How far processes of the same run lie apart: the document and the table of `bench --noise`.
+//! How far the processes of a record lie apart: the table of `bench --noise`.
 
 use super::table;
 use crate::basis::units::Nanos;
 use crate::record::{Case, Record};
 use crate::stats::{median, noise};
-use serde::Serialize;
 use std::fmt::Write;
 
 /// What several processes of the same run show.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct Noise {
-    /// `gpukern-noise/1`.
-    pub schema: &'static str,
     pub devices: Vec<String>,
-    /// Processes that ended.
+    /// Processes that measured some.
     pub processes: usize,
     /// The cases that at least two of them measured.
     pub cases: Vec<Spread>,
 }
 
 /// How far the processes lie apart for one case.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct Spread {
     /// The id of the case.
     pub id: String,
@@ -32,39 +29,32 @@ pub(crate) struct Spread {
     pub within: Option<f64>,
     /// Share of pairs of processes whose intervals overlap.
     pub agreeing: Option<f64>,
-    /// The smallest effects that comparisons of so many processes a side find in 80 of 100 cases.
-    pub resolved: Vec<Resolved>,
-}
-
-/// The smallest effect that a comparison of so many processes can see.
-#[derive(Debug, Serialize)]
-pub(crate) struct Resolved {
-    /// Processes a side.
-    pub processes: usize,
-    pub effect: f64,
+    /// The smallest effects that comparisons of [`SIDES`] processes a side find in 80 of 100 cases.
+    pub resolved: [f64; SIDES.len()],
 }
 
 /// Processes a side that a table shows.
 const SIDES: [usize; 3] = [3, 5, 10];
 
 impl Noise {
-    /// The spread of `records` of the same run.
+    /// The spread between the processes of `record`.
     #[must_use]
-    pub(crate) fn new(records: &[Record]) -> Self {
-        let first = &records[0];
+    pub(crate) fn of(record: &Record) -> Self {
+        let sightings = record.sightings();
+        let order = record.across_processes();
+        let place = |spread: &Spread| order.cases.iter().position(|case| case.id == spread.id);
+        let mut cases: Vec<Spread> = sightings.iter().filter_map(|sightings| spread(sightings)).collect();
+        cases.sort_by_key(place);
         Self {
-            schema: "gpukern-noise/1",
-            devices: first.devices.iter().map(|device| device.name.clone()).collect(),
-            processes: records.len(),
-            cases: first.cases.iter().filter_map(|case| spread(case, records)).collect(),
+            devices: record.devices.iter().map(|device| device.name.clone()).collect(),
+            processes: record.processes().len(),
+            cases,
         }
     }
 }
 
-fn spread(case: &Case, records: &[Record]) -> Option<Spread> {
-    let same = |other: &&Case| (&other.id, other.device) == (&case.id, case.device);
-    let found = records.iter().filter_map(|record| record.cases.iter().find(same)?.measured());
-    let found: Vec<_> = found.map(|measured| measured.summary).collect();
+fn spread(sightings: &[&Case]) -> Option<Spread> {
+    let found: Vec<_> = sightings.iter().filter_map(|case| Some(case.measured()?.summary)).collect();
     let medians: Vec<f64> = found.iter().map(|summary| summary.median.0).collect();
     let between = noise::between(&medians)?;
     let within: Option<Vec<f64>> = found.iter().map(crate::stats::Summary::relative_error).collect();
@@ -75,14 +65,14 @@ fn spread(case: &Case, records: &[Record]) -> Option<Spread> {
             |&(i, j): &(usize, usize)| intervals[i][0].0 <= intervals[j][1].0 && intervals[j][0].0 <= intervals[i][1].0;
         pairs.clone().filter(overlap).count() as f64 / pairs.count() as f64
     });
-    let resolved = SIDES.map(|processes| Resolved { processes, effect: noise::resolved(between, processes) });
+    let resolved = SIDES.map(|processes| noise::resolved(between, processes));
     Some(Spread {
-        id: case.id.clone(),
+        id: sightings[0].id.clone(),
         medians: found.iter().map(|summary| summary.median).collect(),
         between,
         within: within.and_then(|within| median(&within)),
         agreeing,
-        resolved: resolved.into(),
+        resolved,
     })
 }
 
@@ -103,7 +93,7 @@ pub(crate) fn text(noise: &Noise) -> String {
             case.within.map_or_else(|| "–".into(), percent),
             case.agreeing.map_or_else(|| "–".into(), |share| format!("{:.0} %", 100.0 * share)),
         ];
-        let sees = case.resolved.iter().map(|resolved| percent(resolved.effect));
+        let sees = case.resolved.iter().map(|effect| percent(*effect));
         table.add_row(table::row(cells.into_iter().chain(sees), 1));
     }
     out.push_str(&table::text(&table));
@@ -123,18 +113,24 @@ pub(crate) fn text(noise: &Noise) -> String {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
-    use crate::record::Outcome;
+    use crate::record::{Origin, Outcome, Process};
 
     #[test]
     fn cases_show_how_far_processes_lie_apart_and_what_that_hides() {
-        let mut other = record();
-        for case in &mut other.cases {
+        let mut whole = record();
+        let mut others = whole.cases.clone();
+        for case in &mut others {
+            case.process = 1;
             if let Outcome::Measured(measured) = &mut case.outcome {
                 measured.summary.median = Nanos(measured.summary.median.0 * 1.1);
                 measured.summary.interval = measured.summary.interval.map(|i| i.map(|end| Nanos(end.0 * 1.1)));
             }
         }
-        let noise = Noise::new(&[record(), other]);
+        whole.cases.extend(others);
+        let process =
+            |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
+        whole.processes = vec![process(0), process(1)];
+        let noise = Noise::of(&whole);
         // Only two cases of the fixture have times.
         assert_eq!(noise.cases.len(), 2);
         assert_eq!(noise.cases[0].agreeing, Some(0.0));

@@ -15,16 +15,30 @@ pub(crate) fn text(peak: &Peak) -> String {
         Extent::Full => "",
         Extent::Quick => ", quick: `gpukern peak` measures more",
     };
-    let _ = writeln!(out, "best of the samples, and the median of that kernel's{extent}\n");
-    let mut figures = table::new(["limit", "best", "median", ""]);
+    let _ = writeln!(
+        out,
+        "best of the samples, the median of that kernel's, and between which figures the limit lies{extent}\n"
+    );
+    let mut figures = table::new(["limit", "best", "median", "between", ""]);
     for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
         let facts = figure.quantity.facts();
         let (unit, scale) = facts.unit.shown();
-        let [best, median] = [figure.best, figure.median].map(|value| significant(value / scale));
-        figures.add_row(table::aligned([facts.name, best, median, unit.into()], &[1, 2]));
+        let shown = |value: f64| significant(value / scale);
+        let [best, median] = [figure.best, figure.median].map(shown);
+        let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
+        figures.add_row(table::aligned([facts.name, best, median, between, unit.into()], &[1, 2, 3]));
     }
     out.push_str(&table::text(&figures));
     out.push_str(&staircase(peak));
+    let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
+    if disturbed > 0 {
+        let _ = writeln!(
+            out,
+            "\n{disturbed} of {} figures were measured while the device was slower than at its best, or others took a part of \
+             it: they are not kept for the shares of later runs",
+            peak.figures.len()
+        );
+    }
     for missing in &peak.missing {
         let _ = writeln!(out, "no figure  {}: {}", missing.case, missing.reason);
     }
@@ -69,12 +83,13 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::device::capability::tests::software_device;
     use crate::peak::{Direction, Figure, Level, Missing, Operation};
+    use crate::record::Conditions;
 
     #[test]
     fn limits_are_a_table_and_bandwidths_a_staircase() {
         let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
         let mut add = |quantity, best: f64| {
-            peak.add(Figure { quantity, best, median: 0.9 * best, case: String::new() });
+            peak.add(Figure::new(quantity, [best, 0.9 * best], &Conditions::default(), String::new()));
         };
         add(Quantity::Arithmetic { dtype: DType::F32 }, 65.4e12);
         add(Quantity::Matrix { dtype: DType::F16, narrow: true, m: 16, n: 8, k: 16 }, 600e12);

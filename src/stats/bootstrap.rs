@@ -11,7 +11,7 @@ use super::{median, quantile};
 use rand::Rng;
 
 /// 97.5 % quantile of the standard normal distribution.
-const Z: f64 = 1.959_963_985;
+pub(crate) const Z: f64 = 1.959_963_985;
 
 /// Resamples of a ratio: the ends of a 95 % interval then repeat to a few hundredths of its width.
 const RESAMPLES: usize = 2000;
@@ -105,15 +105,17 @@ pub(crate) struct Side<'a> {
 pub(crate) struct Ratio {
     /// The estimate.
     pub value: f64,
+    /// The same or nearer to 1: what the change of the device's speed leaves of it.
+    pub least: f64,
     /// Its 95 % confidence interval.
     pub interval: [f64; 2],
-    /// Probability of a ratio at least as far from 1 when nothing differs.
+    /// Probability of a ratio at least as far from 1 as that when nothing differs.
     pub p: f64,
 }
 
 impl Ratio {
     /// The ratio of a thing to itself.
-    pub(crate) const ONE: Self = Self { value: 1.0, interval: [1.0; 2], p: 1.0 };
+    pub(crate) const ONE: Self = Self { value: 1.0, least: 1.0, interval: [1.0; 2], p: 1.0 };
 }
 
 /// The ratio of the candidate's median to the baseline's.
@@ -121,8 +123,12 @@ impl Ratio {
 /// With several processes it is that of the typical pair: the median over all pairs of processes (Hodges and Lehmann,
 /// *Annals of Mathematical Statistics* 34, 1963), which a few disturbed processes do not move. `generator` makes it
 /// repeatable.
+///
+/// The device took longer for the same by `slowness` beside the candidate, a logarithm. What is bound by its clock took that
+/// much longer for this reason, what is bound by something else took no longer, and nobody knows which a case is: the
+/// interval holds both.
 #[must_use]
-pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut impl Rng) -> Ratio {
+pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, slowness: f64, generator: &mut impl Rng) -> Ratio {
     let logs = |side: Side<'_>| side.runs.iter().map(|run| run.median.ln()).collect::<Vec<_>>();
     let [baseline_logs, candidate_logs] = [logs(baseline), logs(candidate)];
     let mut scratch = Vec::new();
@@ -139,7 +145,7 @@ pub(crate) fn ratio(baseline: Side<'_>, candidate: Side<'_>, generator: &mut imp
     // Few processes show too small a spread too often: Student's factor, for the sides whose spread was used.
     let freedom: usize =
         [baseline, candidate].iter().map(|side| side.runs.len()).filter(|n| *n >= TELLING_RUNS).map(|n| n - 1).sum();
-    conclude(estimate, shifts, (freedom > 0).then_some(freedom))
+    conclude(estimate, shifts, slowness, (freedom > 0).then_some(freedom))
 }
 
 /// The ratio of two contestants that took turns: the median of the ratios of their rounds.
@@ -152,23 +158,26 @@ pub(crate) fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> 
     let run = ProcessSamples::new(ratios)?;
     let mut normal = Normal { generator, spare: None };
     let shifts = (0..RESAMPLES).map(|_| run.resampled(normal.next())).collect();
-    Some(conclude(run.median.ln(), shifts, Some(freedom)))
+    Some(conclude(run.median.ln(), shifts, 0.0, Some(freedom)))
 }
 
-/// The interval and the probability that resamples of an estimate give.
-fn conclude(estimate: f64, mut shifts: Vec<f64>, freedom: Option<usize>) -> Ratio {
+/// The interval and the probability that resamples of an estimate give, where `slowness` may be part of it.
+fn conclude(estimate: f64, mut shifts: Vec<f64>, slowness: f64, freedom: Option<usize>) -> Ratio {
     let ends = ends(&mut shifts);
     let widening = student_quantile(Z, freedom) / Z;
     let [low, high] = ends.map(|end| estimate + (end - estimate) * widening);
     // An interval always holds its estimate, also where few or tied samples leave the resamples to one side.
-    let [low, high] = [low.min(estimate), high.max(estimate)];
+    let [low, high] = [low.min(estimate) - slowness.max(0.0), high.max(estimate) - slowness.min(0.0)];
+    // Towards zero, and not beyond it.
+    let least =
+        if estimate > 0.0 { (estimate - slowness.max(0.0)).max(0.0) } else { (estimate - slowness.min(0.0)).min(0.0) };
     let deviation = (ends[1] - ends[0]) / (2.0 * Z);
-    let p = match (estimate == 0.0, deviation > 0.0) {
+    let p = match (least == 0.0, deviation > 0.0) {
         (true, _) => 1.0,
         (false, false) => 0.0,
-        (false, true) => super::significance::two_sided_student(estimate / deviation, freedom),
+        (false, true) => super::significance::two_sided_student(least / deviation, freedom),
     };
-    Ratio { value: estimate.exp(), interval: [low.exp(), high.exp()], p }
+    Ratio { value: estimate.exp(), least: least.exp(), interval: [low.exp(), high.exp()], p }
 }
 
 /// The 2.5 % and 97.5 % quantiles. Of thousands of values in a thousand cases, only the tails need sorting.
@@ -338,23 +347,23 @@ mod tests {
         let baseline = [run(&[100.0; 20])];
         let candidate = [run(&[105.0; 20])];
         let side = |runs| Side { runs, noise: 0.0 };
-        let found = ratio(side(&baseline), side(&candidate), &mut generator(1, 0));
+        let found = ratio(side(&baseline), side(&candidate), 0.0, &mut generator(1, 0));
         assert!((found.value - 1.05).abs() < 1e-12 && found.p == 0.0, "{found:?}");
         assert!(found.interval.iter().all(|end| (end - 1.05).abs() < 1e-12), "{found:?}");
-        assert_eq!(ratio(side(&baseline), side(&baseline), &mut generator(1, 0)), Ratio::ONE);
+        assert_eq!(ratio(side(&baseline), side(&baseline), 0.0, &mut generator(1, 0)), Ratio::ONE);
     }
 
     #[test]
     fn the_same_seed_gives_the_same_interval() {
         let [a, b] = [1, 2].map(|seed| [run(&series(1e6, 0.02, 0.3, 50, seed))]);
-        let once = || ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, &mut generator(4, 0));
+        let once = || ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, 0.0, &mut generator(4, 0));
         assert_eq!(once(), once());
     }
 
     #[test]
     fn noise_of_one_percent_widens_the_interval_of_two_processes_to_what_theory_says() {
         let [a, b] = [[run(&[100.0; 20])], [run(&[100.0; 20])]];
-        let found = ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, &mut generator(4, 0));
+        let found = ratio(Side { runs: &a, noise: 0.01 }, Side { runs: &b, noise: 0.01 }, 0.0, &mut generator(4, 0));
         let half = (found.interval[1] / found.interval[0]).ln() / 2.0;
         assert!((half / (Z * 0.01 * 2f64.sqrt()) - 1.0).abs() < 0.08, "{found:?}");
     }
@@ -372,7 +381,7 @@ mod tests {
                 samples.collect()
             };
             let [a, b] = [side(0), side(1)];
-            let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, &mut generator(9, 0));
+            let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, 0.0, &mut generator(9, 0));
             found.interval[0] <= 1.0 && 1.0 <= found.interval[1]
         });
         covered.count() as f64 / trials as f64
@@ -394,7 +403,7 @@ mod tests {
             centres.into_iter().map(|centre| run(&[centre; 20])).collect()
         };
         let [a, b] = [side(1, 1.0), side(2, 1.6)];
-        let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, &mut generator(9, 0));
+        let found = ratio(Side { runs: &a, noise: 0.0 }, Side { runs: &b, noise: 0.0 }, 0.0, &mut generator(9, 0));
         assert!((found.value - 1.0).abs() < 0.01, "{found:?}");
     }
 
@@ -423,5 +432,19 @@ mod tests {
     #[test]
     fn samples_without_a_positive_median_make_no_run() {
         assert!(ProcessSamples::new(&[]).is_none() && ProcessSamples::new(&[0.0; 10]).is_none());
+    }
+
+    #[test]
+    fn what_the_device_was_slower_by_is_held_by_the_interval_and_is_no_change() {
+        let a = [ProcessSamples::new(&[1.0; 20]).expect("samples")];
+        let b = [ProcessSamples::new(&[1.05; 20]).expect("samples")];
+        let side = |runs| Side { runs, noise: 0.001 };
+        let of = |slowness: f64| ratio(side(&a), side(&b), slowness.ln(), &mut generator(4, 0));
+        let [same, slower, faster] = [1.0, 1.04, 0.96].map(of);
+        assert_eq!([same.value, slower.value, faster.value], [same.value; 3]);
+        assert!((slower.least - 1.05 / 1.04).abs() < 1e-9 && faster.least == faster.value, "{slower:?} {faster:?}");
+        assert!((slower.interval[0] * 1.04 / same.interval[0] - 1.0).abs() < 1e-9, "{slower:?}");
+        assert!((faster.interval[1] * 0.96 / same.interval[1] - 1.0).abs() < 1e-9, "{faster:?}");
+        assert!(slower.p > same.p && of(1.06).p == 1.0, "{slower:?}");
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod bootstrap;
 pub(crate) mod noise;
 pub(crate) mod significance;
+pub(crate) mod steps;
 
 use crate::basis::units::Nanos;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,15 @@
 //! How far the medians of separate processes lie apart, and what a comparison of them can therefore see.
 
+use super::bootstrap::{TELLING_RUNS, Z};
+use super::significance::student_quantile;
+
 /// Standard deviations of a normal distribution for a two-sided test at 5 % that finds an effect in 80 of 100 cases:
 /// 1.96 + 0.84.
 const DETECTION: f64 = 2.8;
 
 /// How far the medians of two processes of the same program lie apart by chance on a GPU, in 95 of 100 cases: the
 /// precision that `bench` samples to by default, below which its medians claim nothing. An assumption, not a
-/// measurement: `bench --noise` and `scripts/compare-power` measure it on a device.
+/// measurement: `bench --processes` and `scripts/compare-power` measure it on a device.
 pub(crate) const ASSUMED: f64 = 0.01;
 
 /// The same for a device that runs on the host's processor, where every other program on the machine takes its part:
@@ -26,6 +29,21 @@ pub(crate) fn between(medians: &[f64]) -> Option<f64> {
     Some((squares / (logs.len() - 1) as f64).sqrt())
 }
 
+/// The 95 % confidence interval of the middle of such medians, from their spread alone: Student's t of their logarithms,
+/// and never without the median itself. `None` for fewer than three.
+#[must_use]
+pub(crate) fn interval(medians: &[f64]) -> Option<[f64; 2]> {
+    let count = medians.len();
+    if count < TELLING_RUNS {
+        return None;
+    }
+    let deviation = between(medians)? / (count as f64).sqrt();
+    let centre = medians.iter().map(|median| median.ln()).sum::<f64>() / count as f64;
+    let half = student_quantile(Z, Some(count - 1)) * deviation;
+    let median = super::median(medians)?;
+    Some([(centre - half).exp().min(median), (centre + half).exp().max(median)])
+}
+
 /// The smallest effect that a comparison of `processes` a side finds in 80 of 100 cases, where processes differ by
 /// `between`: 2.8·s·√(2/r) (Kalibera and Jones 2013, section 5).
 #[must_use]
@@ -41,6 +59,16 @@ mod tests {
     fn processes_that_agree_have_no_noise_and_one_has_none_to_tell() {
         assert_eq!(between(&[5.0, 5.0, 5.0]), Some(0.0));
         assert_eq!((between(&[5.0]), between(&[0.0, 1.0])), (None, None));
+    }
+
+    #[test]
+    fn the_interval_is_students_and_holds_the_median() {
+        let [low, high] = interval(&[98.0, 100.0, 102.0, 99.0, 101.0]).expect("five processes");
+        // s = 1.581, t of 4 degrees of freedom 2.776: ± 1.96.
+        assert!((low - 98.03).abs() < 0.05 && (high - 101.97).abs() < 0.05, "{low} {high}");
+        let [low, high] = interval(&[1.0, 1.0, 1.0]).expect("three processes");
+        assert!((low - 1.0).abs() < 1e-12 && (high - 1.0).abs() < 1e-12, "{low} {high}");
+        assert_eq!((interval(&[1.0, 2.0]), interval(&[0.0, 1.0, 2.0])), (None, None));
     }
 
     #[test]

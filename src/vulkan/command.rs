@@ -1,6 +1,7 @@
 //! Pre-recorded command buffers: programs with barriers and timestamps, and copies.
 
 use super::buffer::Buffer;
+use super::descriptors::BoundBuffers;
 use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
@@ -8,6 +9,7 @@ use super::timestamps::TimestampPool;
 use super::views::TexelViews;
 use super::watch::{foretold, watched};
 use crate::basis::units::Nanos;
+use crate::kernel::binding::Descriptor;
 use crate::kernel::program::{Dispatch, Step, waits};
 use ash::vk;
 use std::cell::Cell;
@@ -38,6 +40,8 @@ pub(crate) struct Commands {
     pipelines: Vec<Rc<Pipeline>>,
     /// The texel views that they read through.
     views: Vec<TexelViews>,
+    /// The descriptor sets that they bind.
+    bound: Vec<BoundBuffers>,
     device: Rc<Device>,
 }
 
@@ -68,6 +72,7 @@ impl Recorder {
             longest: Cell::new(None),
             pipelines: vec![],
             views: vec![],
+            bound: vec![],
             device: Rc::clone(device),
         };
         let info = vk::CommandBufferAllocateInfo::default()
@@ -198,6 +203,9 @@ impl Recorder {
         if !dispatch.views.is_empty() {
             self.bind_views(&pipeline, &dispatch.views.iter().map(|id| buffers[id.0]).collect::<Vec<_>>())?;
         }
+        if !dispatch.bindings.descriptors.is_empty() {
+            self.bind_buffers(&pipeline, &dispatch.bindings.descriptors, buffers)?;
+        }
         let block = dispatch.argument_block(addresses);
         // Within 32 bits: `Program::unsupported` has compared the grid with the device's limits.
         let [x, y, z] = dispatch.groups.map(|count| count as u32);
@@ -237,6 +245,36 @@ impl Recorder {
                 pipeline.layout.handle,
                 0,
                 &[views[index].set],
+                &[],
+            );
+        }
+        Ok(())
+    }
+
+    /// Lets the next dispatch of `pipeline` see buffers through descriptors, made once for all that see the same.
+    fn bind_buffers(
+        &mut self,
+        pipeline: &Pipeline,
+        descriptors: &[Descriptor],
+        buffers: &[Region<'_>],
+    ) -> Result<(), VulkanError> {
+        let Commands { handle, bound, device, .. } = &mut self.0;
+        let made = bound.iter().position(|bound| bound.are_of(&pipeline.layout, descriptors, buffers));
+        let index = made.map_or_else(
+            || {
+                bound.push(BoundBuffers::new(device, &pipeline.layout, descriptors, buffers)?);
+                Ok(bound.len() - 1)
+            },
+            Ok,
+        )?;
+        // SAFETY: the sets were made for this layout and are kept alive by the commands.
+        unsafe {
+            device.handle.cmd_bind_descriptor_sets(
+                *handle,
+                vk::PipelineBindPoint::COMPUTE,
+                pipeline.layout.handle,
+                0,
+                &bound[index].sets,
                 &[],
             );
         }

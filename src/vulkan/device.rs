@@ -5,7 +5,7 @@ use super::instance::{Instance, PhysicalDevice};
 use super::query::{Extensions, FeatureChain, OPTIONAL_EXTENSIONS};
 use super::watch::watched;
 use crate::device::capability::DeviceInfo;
-use ash::{khr, vk};
+use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -18,6 +18,8 @@ pub struct Device {
     pub(super) queue_family: u32,
     /// Asks for statistics of pipelines, where the driver has them.
     pub(super) statistics: Option<khr::pipeline_executable_properties::Device>,
+    /// Tells why the device was lost, where the driver can.
+    pub(super) fault: Option<ext::device_fault::Device>,
     /// Freed before the device is destroyed.
     pub(super) allocator: ManuallyDrop<RefCell<Allocator>>,
     /// The description of the device: what it is and can do.
@@ -26,20 +28,42 @@ pub struct Device {
     instance: Rc<Instance>,
 }
 
+/// What becomes of accesses through descriptors outside what they describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Whatever the kernel asks for: our own are verified, and take addresses.
+    Unchecked,
+    /// They stay within the buffer, where the device has a feature for that: for kernels of the user's.
+    Robust,
+}
+
 impl Device {
     /// Opens `physical` with every feature that this crate knows and the device has.
     ///
     /// # Errors
     /// When the driver cannot create the device.
     pub fn open(instance: &Rc<Instance>, physical: &PhysicalDevice) -> Result<Rc<Self>, VulkanError> {
+        Self::open_with(instance, physical, Access::Unchecked)
+    }
+
+    /// [`Self::open`] with a say in what becomes of accesses through descriptors.
+    pub(crate) fn open_with(
+        instance: &Rc<Instance>,
+        physical: &PhysicalDevice,
+        access: Access,
+    ) -> Result<Rc<Self>, VulkanError> {
         let extensions = Extensions::of(instance, physical.handle)?;
         // SAFETY: the physical device belongs to `instance`.
         let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
         let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
         // Robust accesses cost time and would hide a kernel's mistakes; replaying captures is not ours to do.
-        chain.core.robust_buffer_access = vk::FALSE;
+        if access == Access::Unchecked {
+            chain.core.robust_buffer_access = vk::FALSE;
+        }
         chain.v12.buffer_device_address_capture_replay = vk::FALSE;
         chain.v12.buffer_device_address_multi_device = vk::FALSE;
+        // Dumps in a vendor's own format are not read here, and may cost.
+        chain.fault.device_fault_vendor_binary = vk::FALSE;
         let names: Vec<_> =
             OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.has(name)).map(|name| name.as_ptr()).collect();
         let queues =
@@ -56,6 +80,8 @@ impl Device {
         let handle = handle.call("vkCreateDevice")?;
         let statistics = (chain.statistics.pipeline_executable_info == vk::TRUE)
             .then(|| khr::pipeline_executable_properties::Device::new(&instance.handle, &handle));
+        let fault =
+            (chain.fault.device_fault == vk::TRUE).then(|| ext::device_fault::Device::new(&instance.handle, &handle));
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { handle.get_device_queue(physical.queue_family, 0) };
         let allocator = Allocator::new(&AllocatorCreateDesc {
@@ -80,6 +106,7 @@ impl Device {
             queue,
             queue_family: physical.queue_family,
             statistics,
+            fault,
             allocator: ManuallyDrop::new(RefCell::new(allocator)),
             info: physical.info.clone(),
             instance: Rc::clone(instance),

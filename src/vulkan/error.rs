@@ -39,6 +39,9 @@ pub enum VulkanError {
         bytes: crate::basis::units::Bytes,
         reason: String,
     },
+    /// What should be loaded could not be made.
+    #[error("{0}")]
+    Problem(String),
 }
 
 impl VulkanError {

@@ -5,8 +5,10 @@
 
 mod buffer;
 mod command;
+mod descriptors;
 mod device;
 mod error;
+mod fault;
 mod instance;
 mod pipeline;
 mod query;
@@ -16,6 +18,7 @@ mod watch;
 
 pub(crate) use buffer::{Buffer, Use};
 pub(crate) use command::{Commands, Recorder, Region};
+pub(crate) use device::Access;
 pub use device::Device;
 pub(crate) use error::VulkanError;
 pub(crate) use instance::PhysicalDevice;

@@ -5,6 +5,7 @@ use super::error::{Context, VulkanError};
 use super::watch::watched;
 use crate::basis::metric::Metric;
 use crate::device::cache::CacheFolder;
+use crate::kernel::binding::{DescriptorKind, SizedConstant};
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::{Shader, SpecValues};
@@ -35,12 +36,26 @@ const COMPILATION: Duration = Duration::from_secs(30);
 /// The kind of cache file that keeps pipelines.
 const KEPT: &str = "pipelines";
 
+/// The values of the specialization constants of a dispatch, and where each lies in them.
+fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<u8>) {
+    let words = dispatch.constants.iter().map(|(id, value)| (*id, value.to_le_bytes().to_vec()));
+    let others = dispatch.bindings.constants.iter().map(|constant| (constant.id, constant.data()));
+    let (mut entries, mut data) = (vec![], vec![]);
+    for (constant_id, value) in words.chain(others) {
+        entries.push(vk::SpecializationMapEntry { constant_id, offset: data.len() as u32, size: value.len() });
+        data.extend(value);
+    }
+    (entries, data)
+}
+
 /// The key of a pipeline among those of one device.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     shader: String,
     constants: SpecValues,
+    others: Vec<SizedConstant>,
     subgroup_size: Option<u32>,
+    slots: Vec<Slot>,
 }
 
 impl Key {
@@ -48,44 +63,71 @@ impl Key {
         Self {
             shader: dispatch.shader.label(),
             constants: dispatch.constants.clone(),
+            others: dispatch.bindings.constants.clone(),
             subgroup_size: dispatch.subgroup_size,
+            slots: slots(dispatch),
         }
     }
 }
 
-/// The layout of the pipelines whose kernels have a given number of texel views. Everything else a kernel gets
-/// through push constants, of the size that the device allows.
+/// A place of a layout: a set, a binding in it, and the type of what is bound there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Slot {
+    set: u32,
+    binding: u32,
+    kind: vk::DescriptorType,
+}
+
+/// The places that a dispatch binds: those of its texel views, or its descriptors.
+fn slots(dispatch: &Dispatch) -> Vec<Slot> {
+    let view = |binding: u32| Slot { set: 0, binding, kind: vk::DescriptorType::UNIFORM_TEXEL_BUFFER };
+    let views = (0..dispatch.shader.interface.views.len() as u32).map(view);
+    let bound = dispatch.bindings.descriptors.iter();
+    views.chain(bound.map(|bound| Slot { set: bound.set, binding: bound.binding, kind: kind(bound.kind) })).collect()
+}
+
+/// The type of a descriptor, as Vulkan has it.
+pub(super) fn kind(kind: DescriptorKind) -> vk::DescriptorType {
+    match kind {
+        DescriptorKind::Storage => vk::DescriptorType::STORAGE_BUFFER,
+        DescriptorKind::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
+    }
+}
+
+/// The layout of the pipelines whose kernels have given slots. Everything else a kernel gets through push constants, of
+/// the size that the device allows.
 pub(super) struct Layout {
     pub(super) handle: vk::PipelineLayout,
-    /// The layout of set 0: the views.
-    pub(super) set: vk::DescriptorSetLayout,
+    /// The layouts of the sets from 0, those between that have no binding too.
+    pub(super) sets: Vec<vk::DescriptorSetLayout>,
     device: Rc<Device>,
 }
 
 impl Layout {
-    fn new(device: &Rc<Device>, views: usize) -> Result<Self, VulkanError> {
-        let bindings: Vec<_> = (0..views as u32)
-            .map(|binding| {
+    fn new(device: &Rc<Device>, slots: &[Slot]) -> Result<Self, VulkanError> {
+        // Owned from here on, so an early return destroys the sets' layouts.
+        let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
+        for set in 0..slots.iter().map(|slot| slot.set + 1).max().unwrap_or(0) {
+            let binding = |slot: &Slot| {
                 vk::DescriptorSetLayoutBinding::default()
-                    .binding(binding)
-                    .descriptor_type(vk::DescriptorType::UNIFORM_TEXEL_BUFFER)
+                    .binding(slot.binding)
+                    .descriptor_type(slot.kind)
                     .descriptor_count(1)
                     .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            })
-            .collect();
-        let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
-        // SAFETY: the device is alive.
-        let set = unsafe { device.handle.create_descriptor_set_layout(&info, None) };
-        let set = set.call("vkCreateDescriptorSetLayout")?;
-        // Owned from here on, so an early return destroys the set's layout.
-        let mut layout = Self { handle: vk::PipelineLayout::null(), set, device: Rc::clone(device) };
+            };
+            let bindings: Vec<_> = slots.iter().filter(|slot| slot.set == set).map(binding).collect();
+            let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+            // SAFETY: the device is alive.
+            let made = unsafe { device.handle.create_descriptor_set_layout(&info, None) };
+            layout.sets.push(made.call("vkCreateDescriptorSetLayout")?);
+        }
         let range = vk::PushConstantRange::default()
             .stage_flags(vk::ShaderStageFlags::COMPUTE)
             .size(device.info.limits.push_constants.0 as u32);
         let info = vk::PipelineLayoutCreateInfo::default()
-            .set_layouts(std::slice::from_ref(&layout.set))
+            .set_layouts(&layout.sets)
             .push_constant_ranges(std::slice::from_ref(&range));
-        // SAFETY: the device and the set's layout are alive.
+        // SAFETY: the device and the sets' layouts are alive.
         layout.handle = unsafe { device.handle.create_pipeline_layout(&info, None) }.call("vkCreatePipelineLayout")?;
         Ok(layout)
     }
@@ -96,14 +138,16 @@ impl Drop for Layout {
         // SAFETY: pipelines and descriptor sets made from the layout keep it alive; destroying null is allowed.
         unsafe {
             self.device.handle.destroy_pipeline_layout(self.handle, None);
-            self.device.handle.destroy_descriptor_set_layout(self.set, None);
+            for set in &self.sets {
+                self.device.handle.destroy_descriptor_set_layout(*set, None);
+            }
         }
     }
 }
 
-/// The pipelines of a device, and their layouts by the number of texel views.
+/// The pipelines of a device, and their layouts by what is bound.
 pub struct Pipelines {
-    layouts: HashMap<usize, Rc<Layout>>,
+    layouts: HashMap<Vec<Slot>, Rc<Layout>>,
     /// The driver's cache of compiled kernels, kept on disk between runs.
     kept: vk::PipelineCache,
     disk: CacheFolder,
@@ -151,12 +195,12 @@ impl Pipelines {
         Ok(kernels)
     }
 
-    fn layout(&mut self, views: usize) -> Result<Rc<Layout>, VulkanError> {
-        if let Some(layout) = self.layouts.get(&views) {
+    fn layout(&mut self, slots: &[Slot]) -> Result<Rc<Layout>, VulkanError> {
+        if let Some(layout) = self.layouts.get(slots) {
             return Ok(Rc::clone(layout));
         }
-        let layout = Rc::new(Layout::new(&self.device, views)?);
-        self.layouts.insert(views, Rc::clone(&layout));
+        let layout = Rc::new(Layout::new(&self.device, slots)?);
+        self.layouts.insert(slots.to_vec(), Rc::clone(&layout));
         Ok(layout)
     }
 
@@ -195,7 +239,7 @@ impl Pipelines {
         if let Some(pipeline) = self.made.get(&key) {
             return Ok(Rc::clone(pipeline));
         }
-        let layout = self.layout(dispatch.shader.interface.views.len())?;
+        let layout = self.layout(&key.slots)?;
         let spirv = self.spirv(dispatch.shader);
         let pipeline = Rc::new(self.make(dispatch, spirv, layout)?);
         self.made.insert(key, Rc::clone(&pipeline));
@@ -208,11 +252,7 @@ impl Pipelines {
         // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check` let pass.
         let module = unsafe { self.device.handle.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
 
-        let entries: Vec<_> = (0u32..)
-            .zip(&dispatch.constants)
-            .map(|(index, (id, _))| vk::SpecializationMapEntry { constant_id: *id, offset: 4 * index, size: 4 })
-            .collect();
-        let data: Vec<u8> = dispatch.constants.iter().flat_map(|(_, value)| value.to_le_bytes()).collect();
+        let (entries, data) = specialization(dispatch);
         let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
         let subgroup = &self.device.info.subgroup;
         let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();

@@ -4,8 +4,8 @@ use super::error::{Context, VulkanError};
 use super::instance::Instance;
 use crate::basis::units::Bytes;
 use crate::device::capability::{
-    CooperativeMatrix, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices, FlexibleMatrix, Heap,
-    Subgroup, Timestamps,
+    CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
+    FlexibleMatrix, Heap, Subgroup, Timestamps,
 };
 use ash::{ext, khr, vk};
 use std::collections::BTreeSet;
@@ -30,6 +30,7 @@ pub(super) struct FeatureChain {
     pub(super) bfloat16: BFloat16Features,
     pub(super) matrix2: Matrix2Features,
     pub(super) statistics: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
+    pub(super) fault: vk::PhysicalDeviceFaultFeaturesEXT<'static>,
 }
 
 /// `VkPhysicalDeviceShaderBfloat16FeaturesKHR` (`VK_KHR_shader_bfloat16`), newer than the bindings.
@@ -141,6 +142,7 @@ pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     BFLOAT16,
     MATRIX2,
     khr::pipeline_executable_properties::NAME,
+    ext::device_fault::NAME,
     khr::portability_subset::NAME,
 ];
 
@@ -191,6 +193,7 @@ impl FeatureChain {
         self.bfloat16.p_next = std::ptr::null_mut();
         self.matrix2.p_next = std::ptr::null_mut();
         self.statistics.p_next = std::ptr::null_mut();
+        self.fault.p_next = std::ptr::null_mut();
         let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
         if api >= vk::API_VERSION_1_2 {
             head = head.push_next(&mut self.v11).push_next(&mut self.v12);
@@ -218,6 +221,9 @@ impl FeatureChain {
         }
         if extensions.has(khr::pipeline_executable_properties::NAME) {
             head = head.push_next(&mut self.statistics);
+        }
+        if extensions.has(ext::device_fault::NAME) {
+            head = head.push_next(&mut self.fault);
         }
         let result = use_it(&mut head);
         self.core = head.features;
@@ -322,6 +328,7 @@ impl Properties {
             name: text(self.driver.driver_name_as_c_str().ok()),
             info: text(self.driver.driver_info_as_c_str().ok()),
             version: self.core.driver_version,
+            build: Some(uuid(self.core.pipeline_cache_uuid)),
         }
     }
 
@@ -360,6 +367,14 @@ impl Properties {
             // A device that does not know a structure leaves its figure at zero.
             buffer: Bytes(buffer.filter(|limit| *limit > 0).min().unwrap_or(u64::MAX)),
             loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
+            descriptors: Some(DescriptorLimits {
+                sets: limits.max_bound_descriptor_sets,
+                storage_buffers: limits.max_per_stage_descriptor_storage_buffers,
+                uniform_buffers: limits.max_per_stage_descriptor_uniform_buffers,
+                uniform_range: Bytes(u64::from(limits.max_uniform_buffer_range)),
+                storage_alignment: Bytes(limits.min_storage_buffer_offset_alignment),
+                uniform_alignment: Bytes(limits.min_uniform_buffer_offset_alignment),
+            }),
         }
     }
 }

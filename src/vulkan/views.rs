@@ -54,9 +54,7 @@ impl TexelViews {
             let view = unsafe { device.handle.create_buffer_view(&info, None) }.call("vkCreateBufferView")?;
             made.views.push(view);
         }
-        let info = vk::DescriptorSetAllocateInfo::default()
-            .descriptor_pool(pool)
-            .set_layouts(std::slice::from_ref(&layout.set));
+        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layout.sets);
         // SAFETY: the pool has room for the one set and is used by this thread alone.
         made.set = unsafe { device.handle.allocate_descriptor_sets(&info) }.call("vkAllocateDescriptorSets")?[0];
         let writes: Vec<_> = made

@@ -102,6 +102,13 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
     let mut random = random();
     for number in 0..kills {
         let path = folder.path().join(format!("run-{number}.json"));
+        // Every fourth takes each case in several processes.
+        let processes: usize = if number % 4 == 3 { 3 } else { 1 };
+        let bench = |sizes| {
+            let mut command = bench(sizes);
+            command.args((processes > 1).then(|| format!("--processes={processes}")));
+            command
+        };
         let mut option = "--json";
         let mut deaths = 0;
         loop {
@@ -137,8 +144,11 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
             }
         }
         let found = cases(&read(&path));
+        let distinct: BTreeSet<_> = found.iter().collect();
+        let expected = CASES * processes;
+        assert_eq!((found.len(), distinct.len()), (expected, expected), "run {number} after {deaths} deaths");
         let ids: BTreeSet<_> = found.iter().map(|(id, _)| id).collect();
-        assert_eq!((found.len(), ids.len()), (CASES, CASES), "run {number} after {deaths} deaths");
+        assert_eq!(ids.len(), CASES, "run {number} after {deaths} deaths");
         // A death between the record and the end of its journal leaves both.
         if part(&path).exists() {
             expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);

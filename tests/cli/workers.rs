@@ -68,6 +68,21 @@ fn a_record_has_the_crashed_case_beside_the_measured_ones() {
 }
 
 #[test]
+fn of_several_processes_one_crash_of_a_case_is_enough() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let options = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--max-time=20ms", "--no-peak", "--processes=3"];
+    let mut command = with_bad_naive("vkQueueSubmit", "segv", &options, folder.path());
+    expect_exit(command.arg("--json").arg(&path), 3);
+    let record = json(&path);
+    let mut statuses = statuses(&record);
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["crashed", "measured", "measured", "measured"]);
+    let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0));
+    assert!(csv.lines().count() == 3 && csv.contains(",crashed,"), "{csv}");
+}
+
+#[test]
 fn a_wait_without_an_end_times_out_and_the_others_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     for function in ["vkQueueSubmit", "vkWaitForFences"] {
@@ -133,7 +148,8 @@ fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
         let mut command = with_failing("vkCreateDevice", &bench, folder.path());
         let output = expect_exit(command.env("GPUKERN_TEST_HOW", how).arg("--json").arg(&path), 3);
         assert!(stderr(&output).contains(cause), "{how}: {}", stderr(&output));
-        assert_eq!(statuses(&json(&path)), ["failed", "measured"], "{how}");
+        let expected = if how == "hang" { "timed-out" } else { "crashed" };
+        assert_eq!(statuses(&json(&path)), [expected, "measured"], "{how}");
     }
 }
 
@@ -198,6 +214,24 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
 }
 
 #[test]
+fn what_a_driver_tells_of_a_lost_device_is_among_its_last_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--max-time=20ms", "--no-peak"];
+    let mut command = with_bad_naive("vkWaitForFences", "error", &bench, folder.path());
+    expect_exit(command.env("GPUKERN_TEST_FAULT", "1").arg("--json").arg(&path), 3);
+    let record = json(&path);
+    assert_eq!(statuses(&record), ["crashed", "measured"]);
+    let said = &record["cases"][0]["outcome"]["said"];
+    let expected = [
+        "device fault: the layer lost it",
+        "device fault: invalid write at 0xdead0000, within 4096 bytes",
+        "device fault: page fault (code 0x7, data 0x8)",
+    ];
+    assert_eq!(*said, serde_json::json!(expected), "{record}");
+}
+
+#[test]
 fn what_runs_a_failure_again_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let kept = folder.path().join("kept");
@@ -218,6 +252,51 @@ fn what_runs_a_failure_again_is_kept() {
     assert!(stdout(&output).contains("naive"), "{}", stdout(&output));
 }
 
+/// The kernel of matmul/naive with its additions replaced by `operation`.
+fn with_additions(operation: u32) -> Vec<u8> {
+    const ADD_FLOATS: u32 = 129;
+    patched(ADD_FLOATS, operation)
+}
+
+#[test]
+fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
+    const SUBTRACT_FLOATS: u32 = 131;
+    let folder = tempfile::tempdir().expect("a folder");
+    let [kernel, kept] = ["wrong.spv", "kept"].map(|name| folder.path().join(name));
+    let wrong = with_additions(SUBTRACT_FLOATS);
+    std::fs::write(&kernel, &wrong).expect("written");
+    let mut command = gpukern(&["ab", "matmul", "-V", "naive", "-s", "40", "--max-time=50ms"]);
+    let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1);
+    assert!(stderr(&output).contains("1 failures kept in "), "{}", stderr(&output));
+    let side = kept.join("B_matmul_naive_f32_40x40x40_device-0");
+    assert_eq!(std::fs::read(side.join("matmul-naive.f32.spv")).expect("kept"), wrong);
+    let failure = json(&side.join("failure.json"));
+    // All 1,600 are wrong; the first 1,024 are told.
+    assert_eq!(failure["wrong_elements"], serde_json::json!({ "file": "wrong.csv", "in_the_file": 1024, "all": 1600 }));
+    let csv = std::fs::read_to_string(side.join("wrong.csv")).expect("kept");
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (1025, "element,got,expected"));
+    let [element, got, expected] = lines[1].split(',').collect::<Vec<_>>()[..] else { panic!("{}", lines[1]) };
+    let value = |text: &str| text.parse::<f64>().expect("a number");
+    assert!(element == "C[0][0]" && (value(got) + value(expected)).abs() < 1e-4, "{}", lines[1]);
+}
+
+#[test]
+fn a_side_of_ab_whose_process_died_is_tried_again_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ab.json");
+    let ab = ["ab", "matmul", "--a", "local", "--b", "naive", "-s", "16", "--max-time=50ms"];
+    let command = || with_bad_naive("vkQueueSubmit", "segv", &ab, folder.path());
+    let status = |side: &str| json(&path)[side]["case"]["outcome"]["status"].clone();
+    expect_exit(command().arg("--json").arg(&path), 3);
+    assert_eq!([status("a"), status("b")], ["measured", "crashed"]);
+    let once = folder.path().join("once");
+    expect_exit(command().env("GPUKERN_TEST_ONCE", once).arg("--json").arg(&path), 4);
+    assert_eq!([status("a"), status("b")], ["measured", "measured"]);
+    let notes = json(&path)["b"]["case"]["notes"].to_string();
+    assert!(notes.contains("its process died beside others (SIGSEGV)"), "{notes}");
+}
+
 #[test]
 fn in_this_process_a_run_is_the_same() {
     let output = expect_exit(gpukern(&VERIFY).arg("--in-process"), 0);
@@ -228,6 +307,11 @@ fn in_this_process_a_run_is_the_same() {
 fn endless() -> Vec<u8> {
     const ADD: u32 = 128;
     const MULTIPLY: u32 = 132;
+    patched(ADD, MULTIPLY)
+}
+
+/// The kernel of matmul/naive with the operations `from` replaced by `to`.
+fn patched(from: u32, to: u32) -> Vec<u8> {
     let mut words: Vec<u32> = Shader::find("matmul/naive", DType::F32)
         .expect("it is compiled")
         .spirv
@@ -237,8 +321,8 @@ fn endless() -> Vec<u8> {
     let mut at = 5;
     while at < words.len() {
         let (length, opcode) = (words[at] >> 16, words[at] & 0xffff);
-        if opcode == ADD {
-            words[at] = length << 16 | MULTIPLY;
+        if opcode == from {
+            words[at] = length << 16 | to;
         }
         at += length as usize;
     }

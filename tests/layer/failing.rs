@@ -4,7 +4,8 @@
 //! `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`. `GPUKERN_TEST_HOW` says how: `error`, which is the
 //! default, `segv`, `abort`, `exit` or `hang`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
 //! least allocation that does, and `GPUKERN_TEST_KERNEL`, the bytes of the SPIR-V whose pipelines, submissions and waits
-//! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it.
+//! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it. Where
+//! `GPUKERN_TEST_FAULT` is set, the device has `VK_EXT_device_fault` and tells of an invalid write.
 //!
 //! The interface is that of the loader's "Architecture of the Vulkan Loader Interfaces", layer interface version 2.
 
@@ -47,6 +48,8 @@ const LINK_INFO: i32 = 0;
 
 static NEXT_INSTANCE: OnceLock<vk::PFN_vkGetInstanceProcAddr> = OnceLock::new();
 static NEXT_DEVICE: OnceLock<vk::PFN_vkGetDeviceProcAddr> = OnceLock::new();
+/// The instance that was made last.
+static INSTANCE: Mutex<vk::Instance> = Mutex::new(vk::Instance::null());
 
 /// The loader's first call.
 ///
@@ -86,6 +89,8 @@ unsafe extern "system" fn get_instance_proc_addr(
         b"vkGetInstanceProcAddr" => get_instance_proc_addr as *const (),
         b"vkGetDeviceProcAddr" => get_device_proc_addr as *const (),
         b"vkEnumeratePhysicalDevices" if must_fail(text) => fail as *const (),
+        b"vkEnumerateDeviceExtensionProperties" if tells_faults() => enumerate_extensions as *const (),
+        b"vkGetPhysicalDeviceFeatures2" if tells_faults() => get_features as *const (),
         // SAFETY: the arguments are the caller's.
         _ => return NEXT_INSTANCE.get().and_then(|next| unsafe { next(instance, name) }),
     };
@@ -104,6 +109,7 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
         b"vkQueueSubmit" => queue_submit as *const (),
         b"vkWaitForFences" => wait_for_fences as *const (),
         b"vkAllocateMemory" => allocate_memory as *const (),
+        b"vkGetDeviceFaultInfoEXT" if tells_faults() => get_fault as *const (),
         // SAFETY: the arguments are the caller's.
         _ => return NEXT_DEVICE.get().and_then(|next| unsafe { next(device, name) }),
     };
@@ -343,8 +349,98 @@ unsafe extern "system" fn create_instance(
         let next = (*link).get_instance_proc_addr;
         let _ = NEXT_INSTANCE.set(next);
         let create: vk::PFN_vkCreateInstance = transmute(next(vk::Instance::null(), c"vkCreateInstance".as_ptr()));
-        create(info, allocator, instance)
+        let result = create(info, allocator, instance);
+        *INSTANCE.lock().expect("no panic") = *instance;
+        result
     }
+}
+
+fn tells_faults() -> bool {
+    variable("GPUKERN_TEST_FAULT").is_some()
+}
+
+/// The next layer's function of an instance, of this name and type.
+unsafe fn next_of_instance<F: Copy>(name: &CStr) -> F {
+    let instance = *INSTANCE.lock().expect("no panic");
+    // SAFETY: the next layer has every function of Vulkan 1.1, and the caller names its type.
+    unsafe {
+        let function =
+            NEXT_INSTANCE.get().and_then(|next| next(instance, name.as_ptr())).expect("a function of Vulkan 1.1");
+        std::mem::transmute_copy(&function)
+    }
+}
+
+unsafe extern "system" fn enumerate_extensions(
+    physical: vk::PhysicalDevice,
+    layer: *const c_char,
+    count: *mut u32,
+    properties: *mut vk::ExtensionProperties,
+) -> vk::Result {
+    // SAFETY: the arguments are the caller's.
+    unsafe {
+        let next: vk::PFN_vkEnumerateDeviceExtensionProperties =
+            next_of_instance(c"vkEnumerateDeviceExtensionProperties");
+        if !layer.is_null() {
+            return next(physical, layer, count, properties);
+        }
+        let room = *count;
+        if properties.is_null() {
+            let result = next(physical, layer, count, properties);
+            *count += 1;
+            return result;
+        }
+        let Some(others) = room.checked_sub(1) else { return vk::Result::INCOMPLETE };
+        *count = others;
+        let result = next(physical, layer, count, properties);
+        let own = &mut *properties.add(*count as usize);
+        *own = vk::ExtensionProperties::default().spec_version(vk::EXT_DEVICE_FAULT_SPEC_VERSION);
+        for (to, from) in own.extension_name.iter_mut().zip(vk::EXT_DEVICE_FAULT_NAME.to_bytes()) {
+            *to = from.cast_signed();
+        }
+        *count += 1;
+        result
+    }
+}
+
+unsafe extern "system" fn get_features(physical: vk::PhysicalDevice, features: *mut vk::PhysicalDeviceFeatures2<'_>) {
+    // SAFETY: as above; every structure of a Vulkan chain begins with its type and the next pointer.
+    unsafe {
+        let next: vk::PFN_vkGetPhysicalDeviceFeatures2 = next_of_instance(c"vkGetPhysicalDeviceFeatures2");
+        next(physical, features);
+        let mut link = features.cast::<vk::BaseOutStructure<'_>>();
+        while !link.is_null() {
+            if (*link).s_type == vk::StructureType::PHYSICAL_DEVICE_FAULT_FEATURES_EXT {
+                (*link.cast::<vk::PhysicalDeviceFaultFeaturesEXT<'_>>()).device_fault = vk::TRUE;
+            }
+            link = (*link).p_next;
+        }
+    }
+}
+
+unsafe extern "system" fn get_fault(
+    _: vk::Device,
+    counts: *mut vk::DeviceFaultCountsEXT<'_>,
+    info: *mut vk::DeviceFaultInfoEXT<'_>,
+) -> vk::Result {
+    // SAFETY: as above; the caller made room for as many as it was told of.
+    unsafe {
+        ((*counts).address_info_count, (*counts).vendor_info_count) = (1, 1);
+        if info.is_null() {
+            return vk::Result::SUCCESS;
+        }
+        let describe = |to: &mut [c_char], text: &str| {
+            to.iter_mut().zip(text.bytes().chain([0])).for_each(|(to, from)| *to = from.cast_signed());
+        };
+        describe(&mut (*info).description, "the layer lost it");
+        *(*info).p_address_infos = vk::DeviceFaultAddressInfoEXT::default()
+            .address_type(vk::DeviceFaultAddressTypeEXT::WRITE_INVALID)
+            .reported_address(0xdead_0000)
+            .address_precision(4096);
+        let vendor = &mut *(*info).p_vendor_infos;
+        *vendor = vk::DeviceFaultVendorInfoEXT::default().vendor_fault_code(7).vendor_fault_data(8);
+        describe(&mut vendor.description, "page fault");
+    }
+    vk::Result::SUCCESS
 }
 
 unsafe extern "system" fn create_device(

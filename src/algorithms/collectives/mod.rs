@@ -18,7 +18,7 @@ mod primitive;
 mod variants;
 
 use super::input::{Input, generator, random};
-use super::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps};
+use super::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps, WrongElements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
@@ -42,7 +42,7 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Collectives::new(case)?)),
+    problem: &|case| Ok(Box::new(Collectives::new(case)?)),
 };
 
 /// Sub-groups of the work-group.
@@ -155,6 +155,7 @@ impl Oracle for Expected {
             method: CheckMethod::Elementwise,
             worst: format!("F is {f:?}, which describes no work-group"),
             metrics: vec![],
+            wrong: WrongElements::default(),
         };
         let Some((facts, subgroups)) = Facts::read(f) else { return Ok(check) };
         let Facts { lanes, invocations, primitive } = facts;

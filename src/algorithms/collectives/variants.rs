@@ -19,7 +19,7 @@ macro_rules! chains {
             source: $source,
             measures: Measures::Form(Form { operation: $operation, name: $form }),
             kernels: &[concat!("collectives/", $operation, "-", $form)],
-            program: |shaders, case, device| {
+            program: &|shaders, case, device| {
                 Program::single(chain(shaders[0], case, device, Primitive::$primitive, InnerLoop::$inner))
             },
         },)*];

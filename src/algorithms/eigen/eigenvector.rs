@@ -32,7 +32,7 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
             source: "document 003, kernelComputeEigenVector_v0",
             measures: Measures::Problem,
             kernels: &["eigenvector/global"],
-            program,
+            program: &program,
         },
         Variant {
             name: "broadcast",
@@ -41,7 +41,7 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
             source: "document 003, kernelComputeEigenVector_v1",
             measures: Measures::Problem,
             kernels: &["eigenvector/broadcast"],
-            program,
+            program: &program,
         },
         Variant {
             name: "streaming",
@@ -50,13 +50,13 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
             source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["eigenvector/streaming", "eigenvector/streaming-texel"],
-            program: streaming,
+            program: &streaming,
         },
     ],
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Eigenvector { n: vector_length(case)?, seed: case.seed })),
+    problem: &|case| Ok(Box::new(Eigenvector { n: vector_length(case)?, seed: case.seed })),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {

@@ -22,7 +22,7 @@ pub(crate) use stop_check::STOP_CHECK;
 pub(crate) use vector_max::VECTOR_MAX;
 
 use super::error_bound::{self, Worst};
-use super::{CaseSpec, Check, MOST_ELEMENTS, Oracle, Sweeps};
+use super::{CaseSpec, Check, MOST_ELEMENTS, Oracle, Sweeps, WrongElement};
 use crate::basis::dtype::HostArray;
 use crate::basis::size::Size;
 use crate::device::capability::{DeviceInfo, Feature};
@@ -140,7 +140,8 @@ impl Oracle for Elementwise {
             let error = (got - expected).abs();
             // Exact answers need no division; NaN and infinity are never exact.
             let residual = if error == 0.0 { 0.0 } else { error / magnitude };
-            worst.see(residual, || format!("{}[{i}] is {got}, expected {expected}", self.name));
+            let element = || WrongElement::new(format!("{}[{i}]", self.name), got, expected);
+            worst.see_element(residual, self.tolerance, element);
         }
         Ok(worst.check(self.tolerance))
     }

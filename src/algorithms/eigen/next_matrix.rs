@@ -32,7 +32,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
             source: "document 003, kernelSimilarityTransform without its local memory",
             measures: Measures::Problem,
             kernels: &["next-matrix/global"],
-            program,
+            program: &program,
         },
         Variant {
             name: "local",
@@ -41,7 +41,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
             source: "document 003, kernelSimilarityTransform, with the column as the column index",
             measures: Measures::Problem,
             kernels: &["next-matrix/local"],
-            program,
+            program: &program,
         },
         Variant {
             name: "streaming",
@@ -50,13 +50,13 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
             source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["next-matrix/streaming", "next-matrix/streaming-texel"],
-            program: streaming,
+            program: &streaming,
         },
     ],
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed })),
+    problem: &|case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed })),
 };
 
 /// Roundings of one element: `global` divides and multiplies; `local`, as the post does, takes a reciprocal and multiplies

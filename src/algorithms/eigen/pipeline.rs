@@ -65,7 +65,7 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
                 "eigen/bracket-check",
                 "eigen/next-matrix",
             ],
-            program,
+            program: &program,
         },
         Variant {
             name: "fused",
@@ -74,13 +74,13 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
             source: "ours; Collatz and Wielandt bound the eigenvalue",
             measures: Measures::Problem,
             kernels: &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"],
-            program: fused::program,
+            program: &fused::program,
         },
     ],
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Eigen::new(case)?)),
+    problem: &|case| Ok(Box::new(Eigen::new(case)?)),
 };
 
 /// Positions of the buffers.

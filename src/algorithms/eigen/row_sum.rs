@@ -33,7 +33,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
             source: "document 003, kernelSumAcrossRows_v0",
             measures: Measures::Problem,
             kernels: &["row-sum/atomic", "row-sum/atomic-cas"],
-            program,
+            program: &program,
         },
         Variant {
             name: "subgroup",
@@ -42,7 +42,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
             source: "document 003, kernelSumAcrossRows_v1",
             measures: Measures::Problem,
             kernels: &["row-sum/subgroup", "row-sum/subgroup-cas"],
-            program,
+            program: &program,
         },
         Variant {
             name: "local",
@@ -51,7 +51,7 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
             source: "document 003, kernelSumAcrossRows_v2",
             measures: Measures::Problem,
             kernels: &["row-sum/local", "row-sum/local-cas"],
-            program,
+            program: &program,
         },
         Variant {
             name: "streaming",
@@ -60,13 +60,13 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
             source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["row-sum/streaming", "row-sum/streaming-texel"],
-            program: streaming,
+            program: &streaming,
         },
     ],
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case })),
+    problem: &|case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case })),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {

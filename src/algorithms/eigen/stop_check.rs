@@ -35,7 +35,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
             source: "document 003, kernelStopCriteria_v0",
             measures: Measures::Problem,
             kernels: &["stop-check/global"],
-            program,
+            program: &program,
         },
         Variant {
             name: "shuffle",
@@ -44,7 +44,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
             source: "document 003, kernelStopCriteria with sub-group shuffling",
             measures: Measures::Problem,
             kernels: &["stop-check/shuffle"],
-            program,
+            program: &program,
         },
         Variant {
             name: "local",
@@ -53,7 +53,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
             source: "document 003, kernelStopCriteria, the final kernel",
             measures: Measures::Problem,
             kernels: &["stop-check/local"],
-            program,
+            program: &program,
         },
         Variant {
             name: "ballot",
@@ -62,7 +62,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
             source: "ours, after documents 003 and 004",
             measures: Measures::Problem,
             kernels: &["stop-check/ballot"],
-            program,
+            program: &program,
         },
         Variant {
             name: "streaming",
@@ -71,13 +71,13 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
             source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["stop-check/streaming", "stop-check/streaming-texel"],
-            program: streaming,
+            program: &streaming,
         },
     ],
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case })),
+    problem: &|case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case })),
 };
 
 /// The post's eps.

@@ -31,7 +31,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
             source: "document 003, kernelMaxInVector_v0",
             measures: Measures::Problem,
             kernels: &["vector-max/atomic"],
-            program,
+            program: &program,
         },
         Variant {
             name: "subgroup",
@@ -40,7 +40,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
             source: "document 003, kernelMaxInVector_v1",
             measures: Measures::Problem,
             kernels: &["vector-max/subgroup"],
-            program,
+            program: &program,
         },
         Variant {
             name: "local",
@@ -49,7 +49,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
             source: "document 003, kernelMaxInVector_v2, with its last line a maximum where the post adds",
             measures: Measures::Problem,
             kernels: &["vector-max/local"],
-            program,
+            program: &program,
         },
         Variant {
             name: "streaming",
@@ -58,13 +58,13 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
             source: "ours, after document 003",
             measures: Measures::Problem,
             kernels: &["vector-max/streaming", "vector-max/streaming-texel"],
-            program: streaming,
+            program: &streaming,
         },
     ],
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed })),
+    problem: &|case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed })),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {

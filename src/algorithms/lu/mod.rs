@@ -47,7 +47,7 @@ pub(crate) static LU: Algorithm = Algorithm {
     tunable: widths::TUNABLE,
     candidates: None,
     solution: Some(&solve::SOLUTION),
-    problem: |case| match (case.goal, case.dtype) {
+    problem: &|case| match (case.goal, case.dtype) {
         (Goal::Solution, _) => Ok(Box::new(system::System::new(case)?)),
         (Goal::Result, DType::F64) => Err("factors are in f32; --solve refines a solution by them to f64".into()),
         (Goal::Result, _) => Ok(Box::new(Lu::new(case)?)),

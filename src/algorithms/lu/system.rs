@@ -9,7 +9,7 @@
 
 use super::{BUFFERS, Lu, NO_BAD_PIVOT, order, refine};
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, matrix};
+use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, WrongElements, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;
 use crate::basis::units::{Bytes, Work};
@@ -179,6 +179,7 @@ impl Residual {
             method: CheckMethod::Elementwise,
             worst,
             metrics: vec![],
+            wrong: WrongElements::default(),
         };
         if let Some(at) = values.iter().position(|x| !x.is_finite()) {
             return (check(f64::INFINITY, format!("x[{at}] is {}", values[at])), Norms::default());

@@ -21,7 +21,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 002, the naive version",
         measures: Measures::Problem,
         kernels: &["lu/identity-square", "lu/naive"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let grid = Launch::new(case, device);
             let n = grid.n;
             grid.program(grid.dispatch(shaders[0], 0, [n, n]), |i| {
@@ -36,7 +36,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 002, offsets, non-uniform groups and sub-buffers",
         measures: Measures::Problem,
         kernels: &["lu/identity", "lu/offset-column", "lu/offset-update", "lu/offset-copy"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let grid = Launch::new(case, device);
             grid.program(grid.dispatch(shaders[0], 0, [1, grid.n]), |i| {
                 let rows = grid.n - i - 1;
@@ -55,7 +55,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 002, the split update and the sub-group leader",
         measures: Measures::Problem,
         kernels: &["lu/identity", "lu/in-place-column", "lu/in-place-update", "lu/in-place-clear"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let grid = Launch::new(case, device);
             grid.program(grid.dispatch(shaders[0], 0, [1, grid.n]), |i| {
                 let rows = grid.n - i - 1;
@@ -80,7 +80,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/blocked-solve",
             "lu/blocked-update",
         ],
-        program: blocked::without_pivoting,
+        program: &blocked::without_pivoting,
     },
     Variant {
         name: "blocked-split",
@@ -98,7 +98,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/split-halves",
             "lu/split-update",
         ],
-        program: blocked::without_pivoting,
+        program: &blocked::without_pivoting,
     },
     Variant {
         name: "blocked-pivot",
@@ -118,7 +118,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/pivot-apply",
             "lu/pivot-next",
         ],
-        program: pivot::with_pivoting,
+        program: &pivot::with_pivoting,
     },
     Variant {
         name: "tournament",
@@ -140,7 +140,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/tournament-round",
             "lu/tournament-below",
         ],
-        program: pivot::with_tournaments,
+        program: &pivot::with_tournaments,
     },
     Variant {
         name: "blocked-pivot-texel",
@@ -159,7 +159,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/pivot-panel-short",
             "lu/pivot-apply",
         ],
-        program: pivot::with_pivoting,
+        program: &pivot::with_pivoting,
     },
     Variant {
         name: "refined",
@@ -168,7 +168,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "HPL-MxP; LAPACK's DSGESV; docs/lu.md",
         measures: Measures::Solution,
         kernels: refine::KERNELS,
-        program: refine::program,
+        program: &refine::program,
     },
 ];
 

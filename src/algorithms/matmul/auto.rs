@@ -6,6 +6,7 @@ use super::model::{Machine, Pace, Slab, Stream, predicted, streamed};
 use super::parts::slabs;
 use super::tile::{BlockDivision, Choice, Tile};
 use super::tuning::choices;
+use super::variants::texel_rows;
 use super::{Dims, MATMUL};
 use crate::algorithms::{Candidate, CaseSpec, tile};
 use crate::basis::dtype::DType;
@@ -24,7 +25,7 @@ const IN_SOFTWARE: Pace = Pace { products: 0.9, reads: 1e9, fetches: 1e9, wait: 
 /// A variant without a tile: what a work-group computes, rows by columns by the k of a step, and how fast.
 struct Plain {
     variant: &'static str,
-    block: fn(u32) -> [u32; 3],
+    block: fn(u32, Dims) -> [u32; 3],
     gpu: Pace,
     software: Pace,
 }
@@ -35,36 +36,43 @@ const fn plain(products: f64, wait: f64, ends: f64) -> Pace {
 
 /// Those that are the fastest of some size.
 static PLAIN: &[Plain] = &[
-    Plain { variant: "naive", block: |_| [16, 16, 1], gpu: plain(22.6, 1.4, 193.0), software: plain(0.3, 0.0, 1000.0) },
+    Plain {
+        variant: "naive",
+        block: |lanes, _| if lanes == 8 { [1, 8, 1] } else { [16, 16, 1] },
+        gpu: plain(22.6, 1.4, 193.0),
+        software: plain(0.065, 0.0, 100.0),
+    },
     Plain {
         variant: "local",
-        block: |lanes| [1, lanes, lanes],
+        block: |lanes, _| [1, lanes, lanes],
         gpu: plain(12.1, 273.0, 140.0),
         software: plain(0.07, 0.0, 1000.0),
     },
     Plain {
         variant: "subgroup",
-        block: |lanes| [1, lanes, lanes],
+        block: |lanes, _| [1, lanes, lanes],
         gpu: plain(13.9, 289.0, 1013.0),
         software: plain(0.1, 0.0, 1000.0),
     },
     Plain {
         variant: "local-2d",
-        block: |_| [16, 16, 16],
+        block: |_, _| [16, 16, 16],
         gpu: plain(26.5, 3.2, 9.9),
         software: plain(0.3, 0.0, 5000.0),
     },
     Plain {
         variant: "texel",
-        block: |lanes| if lanes == 8 { [32, 64, 4] } else { [16, 4 * lanes, 4] },
+        block: |lanes, dims| if lanes == 8 { [texel_rows(dims), 64, 4] } else { [16, 4 * lanes, 4] },
         gpu: plain(457.0, 259.0, 795.0),
-        software: plain(7.5, 0.0, 15_000.0),
+        software: plain(13.0, 0.0, 12_000.0),
     },
 ];
 
 /// The variants for few rows or columns, which read their operands once, on GPUs and on software devices.
-const GEMV: [Stream; 2] =
-    [Stream { share: 0.95, products: 60.0, ends: 3000.0 }, Stream { share: 0.3, products: 4.0, ends: 45_000.0 }];
+const GEMV: [Stream; 2] = [
+    Stream { share: 0.95, products: 60.0, loads: 1e9, stores: 1e9, step: [1, 1], ends: 3000.0 },
+    Stream { share: 0.9, products: 0.7, loads: 0.7, stores: 0.017, step: [32, 16], ends: 2000.0 },
+];
 
 /// Variants that compute less accurately than the element type promises: for a person to ask for.
 const LESS_ACCURATE: [&str; 3] = ["split", "coopmat-narrow", "coopmat2-narrow"];
@@ -120,7 +128,7 @@ fn others(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Candidat
     let software = device.kind == DeviceKind::Cpu;
     let lanes = case.subgroup_size(device);
     let plain = PLAIN.iter().map(move |plain| {
-        let block = (plain.block)(lanes);
+        let block = (plain.block)(lanes, Dims::from(case.size));
         let pace = if software { plain.software } else { plain.gpu };
         let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, device);
         let predicted = predicted(&Tile::flat(block, [1, 1]), slab, &pace, case, device);
@@ -145,6 +153,10 @@ fn pace(division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Pace {
         return IN_SOFTWARE;
     }
     match division {
+        // A GPU multiplies half as many of these at best.
+        BlockDivision::Warps if matches!(case.dtype, DType::F64 | DType::I32) => {
+            Pace { products: IN_WARPS.products / 2.0, ..IN_WARPS }
+        }
         BlockDivision::Warps => IN_WARPS,
         BlockDivision::Quads => IN_QUADS,
         BlockDivision::Columns => IN_COLUMNS,

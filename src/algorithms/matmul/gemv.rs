@@ -150,7 +150,11 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
         dispatch.constant("ACROSS", cut.width).constant("OWN", cut.own)
     };
     let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
-    let sums_of = if case.dtype.is_integer() { DType::I32 } else { DType::F32 };
+    let sums_of = match case.dtype {
+        DType::F64 => DType::F64,
+        dtype if dtype.is_integer() => DType::I32,
+        _ => DType::F32,
+    };
     let scratch = vec![scratch("sums of parts", sums_of, between), scratch("arrivals", DType::I32, blocks)];
     Program { scratch, ..Program::single(dispatch) }
 }

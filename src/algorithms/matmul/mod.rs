@@ -43,7 +43,7 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     tunable: tuning::TUNABLE,
     candidates: Some(auto::candidates),
     solution: None,
-    problem: |case| Ok(Box::new(Matmul::new(case)?)),
+    problem: &|case| Ok(Box::new(Matmul::new(case)?)),
 };
 
 /// Terms of the longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.

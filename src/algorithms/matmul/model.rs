@@ -92,18 +92,19 @@ impl Slab {
         let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
         let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
         let matrices = division.matrices(case.dtype).is_some();
-        let element = if matrices { case.dtype.bytes() as f64 } else { 4.0 };
+        let element = if matrices { case.dtype.bytes() } else { case.dtype.bytes().max(4) };
         // Lanes read their rows and columns of each k, four at a time; sub-groups their matrices.
         let (readers, edges, registers) = if matrices {
             ((bm / wm.max(1)) * (bn / wn.max(1)), wm + wn, wm * wn / 32 + 80)
         } else {
-            ((bm / tm.max(1)) * (bn / tn.max(1)), (tm + tn) / 4, tm * tn + 2 * (tm + tn) + 40)
+            let values = tm * tn + 2 * (tm + tn);
+            ((bm / tm.max(1)) * (bn / tn.max(1)), (tm + tn) / 4, values * element as u32 / 4 + 40)
         };
         let in_registers = (1 << 16) / (invocations * u64::from(registers.min(255))).max(1);
         let in_shared = (200 << 10) / division.shared_bytes(tile, case).0.max(1);
         Self {
             products: rows * columns * depth,
-            reads: f64::from(readers * edges) * depth * element,
+            reads: f64::from(readers * edges) * depth * element as f64,
             fetches: (rows + columns) * depth * case.dtype.bytes() as f64,
             held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, Machine::of(device).most_held),
         }
@@ -168,8 +169,12 @@ fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
 pub(super) struct Stream {
     /// The share of the bandwidth that it reaches.
     pub(super) share: f64,
-    /// Multiply-adds a ns of a core.
+    /// Multiply-adds a ns of a core, elements of the matrix that it loads, and sums that it stores.
     pub(super) products: f64,
+    pub(super) loads: f64,
+    pub(super) stores: f64,
+    /// The least that it computes: lines of the matrix, and elements of each.
+    pub(super) step: [u64; 2],
     /// ns before its first load and behind its last.
     pub(super) ends: f64,
 }
@@ -178,7 +183,10 @@ pub(super) struct Stream {
 pub(super) fn streamed(stream: &Stream, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let machine = Machine::of(device);
     let dims = Dims::from(case.size);
-    let arithmetic = (dims.m * dims.n) as f64 * dims.k as f64 / (stream.products * machine.cores as f64);
+    let (lines, vectors) = (dims.m.max(dims.n).next_multiple_of(stream.step[0]) as f64, dims.m.min(dims.n) as f64);
+    let elements = lines * dims.k.next_multiple_of(stream.step[1]) as f64;
+    let work = elements / stream.loads + elements * vectors / stream.products + lines * vectors / stream.stores;
+    let arithmetic = work / machine.cores as f64;
     Nanos(machine.launch + stream.ends + (once(dims, case.dtype, machine) / stream.share).max(arithmetic))
 }
 
@@ -229,7 +237,7 @@ mod tests {
         let slab = Slab::plain([100, 100, 10], 100, &gpu());
         let least = (1u64 << 32) as f64 / GPU.memory;
         assert!(predicted(&TILE, slab, &fast, &case, &gpu()).0 > least);
-        let stream = Stream { share: 1.0, products: 1e9, ends: 0.0 };
+        let stream = Stream { share: 1.0, products: 1e9, loads: 1e9, stores: 1e9, step: [1, 1], ends: 0.0 };
         assert!(streamed(&stream, &case, &gpu()).0 > least);
     }
 }

@@ -322,11 +322,11 @@ pub(super) fn transposes(dtype: DType) -> bool {
     dtype == DType::I8
 }
 
-/// The type in which a product kernel stores its sums: that of C, but 32 bits for parts of K.
+/// The type in which a product kernel stores its sums: that of C, but 32 bits at least for parts of K.
 pub(super) fn stored(dtype: DType, tile: &Tile) -> DType {
     match (tile.k_parts, dtype) {
-        (1, _) | (_, DType::I8) => dtype.of_product(),
-        _ => DType::F32,
+        (2.., DType::F16 | DType::Bf16) => DType::F32,
+        _ => dtype.of_product(),
     }
 }
 

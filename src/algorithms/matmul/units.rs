@@ -50,6 +50,8 @@ const WIDE: &[Tile] = &[
     matrices([128, 32, 64], [32, 32]),
     matrices([128, 64, 64], [64, 32]),
     matrices([64, 64, 64], [32, 32]),
+    matrices([128, 128, 64], [64, 32]),
+    matrices([128, 128, 64], [32, 64]),
 ];
 
 /// Tiles of `coopmat` for bytes. Half as much to fetch leaves room for blocks of half the size, of which a core holds

@@ -19,7 +19,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 000, kernel v0; document 001",
         measures: Measures::Problem,
         kernels: &["matmul/naive"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let grid = Grid { across: dims.n, down: dims.m, group: [EDGE, EDGE] };
             Program::single(grid.dispatch(shaders[0], dims, device).loops(dims.k))
@@ -32,7 +32,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 000, the published code's work-group {B,1}",
         measures: Measures::Problem,
         kernels: &["matmul/naive-column"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let grid = Grid { across: dims.m, down: dims.n, group: [case.subgroup_size(device), 1] };
             Program::single(grid.dispatch(shaders[0], dims, device).loops(dims.k))
@@ -45,7 +45,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 000, kernel v1; document 004, figure 9-8",
         measures: Measures::Problem,
         kernels: &["matmul/local"],
-        program: |shaders, case, device| Program::single(one_row(shaders[0], case, device)),
+        program: &|shaders, case, device| Program::single(one_row(shaders[0], case, device)),
     },
     Variant {
         name: "local-2d",
@@ -54,7 +54,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 001, the tiled exercise",
         measures: Measures::Problem,
         kernels: &["matmul/local-2d"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let grid = Grid { across: dims.n, down: dims.m, group: [EDGE, EDGE] };
             let loops = dims.k.next_multiple_of(u64::from(EDGE)) + dims.k.div_ceil(u64::from(EDGE));
@@ -68,7 +68,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 000, kernel v2; document 004, figure 9-12",
         measures: Measures::Problem,
         kernels: &["matmul/subgroup"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         },
     },
@@ -79,7 +79,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "document 004, select_from_group (figure 9-14)",
         measures: Measures::Problem,
         kernels: &["matmul/subgroup-shuffle"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         },
     },
@@ -90,7 +90,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
         measures: Measures::Problem,
         kernels: &["matmul/tile-1d"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_1D.for_case(case, device);
             Program::single(lanes_of(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
@@ -103,7 +103,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
         measures: Measures::Problem,
         kernels: &["matmul/tile-2d"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
             let dispatch = lanes_of(shaders[0], tile, dims, device).constant("TN", tile.tn);
@@ -117,7 +117,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
         measures: Measures::Problem,
         kernels: &["matmul/vectorised"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
             let dispatch = in_quads(lanes_of(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
@@ -132,7 +132,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
         measures: Measures::Problem,
         kernels: &["matmul/tiled", "matmul/tiled-parts", "matmul/sum-parts"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let tile = TILED.for_case(case, device);
             parts::program(shaders, tile, case, device, |shader| Program::single(tiled(shader, tile, case, device)))
         },
@@ -144,7 +144,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat", "matmul/coopmat-parts", "matmul/sum-parts"],
-        program: |shaders, case, device| units::staged(shaders, Accumulator::Wide, case, device),
+        program: &|shaders, case, device| units::staged(shaders, Accumulator::Wide, case, device),
     },
     Variant {
         name: "coopmat-narrow",
@@ -153,7 +153,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"],
-        program: |shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device),
+        program: &|shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device),
     },
     Variant {
         name: "coopmat2",
@@ -162,7 +162,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "GL_NV_cooperative_matrix2",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat2"],
-        program: |shaders, case, device| units::whole(shaders[0], Accumulator::Wide, case, device),
+        program: &|shaders, case, device| units::whole(shaders[0], Accumulator::Wide, case, device),
     },
     Variant {
         name: "coopmat2-narrow",
@@ -171,7 +171,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "GL_NV_cooperative_matrix2",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat2-narrow"],
-        program: |shaders, case, device| units::whole(shaders[0], Accumulator::Narrow, case, device),
+        program: &|shaders, case, device| units::whole(shaders[0], Accumulator::Narrow, case, device),
     },
     Variant {
         name: "split",
@@ -186,7 +186,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             "matmul/split-parts",
             "matmul/sum-parts",
         ],
-        program: units::split,
+        program: &units::split,
     },
     Variant {
         name: "texel",
@@ -195,11 +195,11 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "measured on llvmpipe; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/texel"],
-        program: |shaders, case, device| {
+        program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let lanes = case.subgroup_size(device);
             // A GPU has its registers and no cheap spills.
-            let (rows, quads) = if device.kind == DeviceKind::Cpu { (32, 2) } else { (16, 1) };
+            let (rows, quads) = if device.kind == DeviceKind::Cpu { (texel_rows(dims), 2) } else { (16, 1) };
             let grid = Grid { across: dims.n, down: dims.m, group: [lanes * quads * 4, rows] };
             let dispatch = grid
                 .dispatch_with(shaders[0], dims, device, &[("A4", BufferId(0)), ("B4", BufferId(1))])
@@ -218,7 +218,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "ours; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/gemv-along", "matmul/gemv-across"],
-        program: |shaders, case, device| gemv::program(shaders, false, case, device),
+        program: &|shaders, case, device| gemv::program(shaders, false, case, device),
     },
     Variant {
         name: "gemv-texel",
@@ -227,9 +227,18 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "measured on llvmpipe; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/gemv-texel-along", "matmul/gemv-texel-across"],
-        program: |shaders, case, device| gemv::program(shaders, true, case, device),
+        program: &|shaders, case, device| gemv::program(shaders, true, case, device),
     },
 ];
+
+/// Rows of C that a work-group of `texel` computes on a software device: no more than there are, for those beyond are computed too.
+pub(super) fn texel_rows(dims: Dims) -> u32 {
+    match dims.m {
+        0..=8 => 8,
+        9..=16 => 16,
+        _ => 32,
+    }
+}
 
 /// Tiles of `tile-1d`. Its invocations compute one column each.
 static TILE_1D: Choice = Choice {
@@ -271,6 +280,7 @@ pub(super) static TILED: Choice = Choice {
         Tile { bm: 256, bn: 32, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
         Tile { bm: 128, bn: 16, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
         Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 256, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
     ],
     software: &[
         Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16, k_parts: 1 },

@@ -36,7 +36,7 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
             Size::Uniform(_) | Size::Three(..) => None,
         }),
         kernels: &["atomic-add/counters"],
-        program: |shaders, case, _| {
+        program: &|shaders, case, _| {
             let Additions { invocations, counters, .. } =
                 Additions::new(case).expect("the problem of this case was made, which checks its size");
             let group = invocations.min(GROUP);
@@ -54,7 +54,7 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Additions::new(case)?)),
+    problem: &|case| Ok(Box::new(Additions::new(case)?)),
 };
 
 /// Additions of an invocation: 0 and 1 in turn.

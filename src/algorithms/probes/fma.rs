@@ -10,7 +10,9 @@
 
 use super::{GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{
+    Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
+};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
@@ -37,7 +39,7 @@ pub(crate) static FMA: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Fma::new(case)?)),
+    problem: &|case| Ok(Box::new(Fma::new(case)?)),
 };
 
 static VARIANTS: &[Variant] = &[
@@ -48,7 +50,7 @@ static VARIANTS: &[Variant] = &[
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS)),
+        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS)),
     },
     Variant {
         name: "chains-8",
@@ -57,7 +59,7 @@ static VARIANTS: &[Variant] = &[
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS)),
+        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS)),
     },
     Variant {
         name: "chains-4",
@@ -66,7 +68,7 @@ static VARIANTS: &[Variant] = &[
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: |shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS)),
+        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS)),
     },
 ];
 
@@ -194,15 +196,20 @@ impl Oracle for Sums {
             method: CheckMethod::Elementwise,
             worst: String::new(),
             metrics: vec![],
+            wrong: WrongElements::default(),
         };
         let output = &outputs[0];
         for i in 0..output.len() {
             let (got, expected) = (output.get(i), self.sums[i % STARTS]);
             let residual = (got - expected).abs();
             let residual = if residual.is_finite() { residual } else { f64::INFINITY };
+            let element = || WrongElement::new(format!("Y[{i}]"), got, expected);
             if residual > check.residual {
                 check.residual = residual;
-                check.worst = format!("Y[{i}] is {got}, expected {expected}");
+                check.worst = element().to_string();
+            }
+            if residual > check.tolerance {
+                check.wrong.add(element);
             }
         }
         Ok(check)

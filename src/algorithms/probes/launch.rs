@@ -34,7 +34,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
             source: "the usual method",
             measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch })),
             kernels: &["launch/empty", "launch/count"],
-            program: |shaders, case, _| {
+            program: &|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 let empty = Step::Dispatch(Dispatch::new(shaders[0], &[]));
                 chain(std::iter::repeat_n(empty, n as usize - 1).chain([count(shaders[1], n)]))
@@ -47,7 +47,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
             source: "the usual method",
             measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::DependentDispatch })),
             kernels: &["launch/count"],
-            program: |shaders, case, _| {
+            program: &|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 chain(std::iter::repeat_n(count(shaders[0], 1), n as usize))
             },
@@ -59,7 +59,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
             source: "vkCmdDispatchIndirect with counts that the device holds",
             measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::EmptyIndirectDispatch })),
             kernels: &["launch/count"],
-            program: |shaders, case, _| {
+            program: &|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 let skipped = match count(shaders[0], 1) {
                     Step::Dispatch(dispatch) => Step::Dispatch(dispatch.indirect(BufferId(1))),
@@ -72,7 +72,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
+    problem: &|case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
 };
 
 /// The most dispatches in a command buffer: longer ones tell nothing more.

@@ -8,7 +8,9 @@
 
 use super::Quantity;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{
+    Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
+};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
@@ -35,7 +37,7 @@ pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Products::new(case)?)),
+    problem: &|case| Ok(Box::new(Products::new(case)?)),
 };
 
 static VARIANTS: &[Variant] = &[
@@ -46,7 +48,7 @@ static VARIANTS: &[Variant] = &[
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
         measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Wide)),
         kernels: &["matrix-unit/wide"],
-        program: |shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Wide)),
+        program: &|shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Wide)),
     },
     Variant {
         name: "narrow",
@@ -55,7 +57,7 @@ static VARIANTS: &[Variant] = &[
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
         measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Narrow)),
         kernels: &["matrix-unit/narrow"],
-        program: |shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow)),
+        program: &|shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow)),
     },
 ];
 
@@ -185,14 +187,20 @@ struct Product {
 
 impl Oracle for Product {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let wrong = (0..self.expected.len()).find(|i| outputs[0].get(*i) != self.expected[*i]);
-        let [got, expected] = wrong.map_or([0.0; 2], |i| [outputs[0].get(i), self.expected[i]]);
+        let mut wrong = WrongElements::default();
+        for (i, expected) in self.expected.iter().enumerate() {
+            let got = outputs[0].get(i);
+            if got != *expected {
+                wrong.add(|| WrongElement::new(format!("C[{i}]"), got, expected));
+            }
+        }
         Ok(Check {
-            residual: wrong.map_or(0.0, |_| f64::INFINITY),
+            residual: if wrong.is_empty() { 0.0 } else { f64::INFINITY },
             tolerance: 0.0,
             method: CheckMethod::Elementwise,
-            worst: wrong.map_or_else(String::new, |i| format!("C[{i}] is {got}, expected {expected}")),
+            worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
             metrics: vec![],
+            wrong,
         })
     }
 }

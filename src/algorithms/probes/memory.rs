@@ -41,14 +41,14 @@ macro_rules! memory {
                     source: $source,
                     measures: Measures::Limit(|size, _| limit(size, Pattern::$pattern)),
                     kernels: &[concat!($name, "/vec4")],
-                    program: |shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::$pattern)),
+                    program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::$pattern)),
                 },
                 $($more,)?
             ],
             tunable: &[],
             candidates: None,
             solution: None,
-            problem: |case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?)),
+            problem: &|case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?)),
         };
     )*};
 }
@@ -65,7 +65,7 @@ memory! {
             source: "none; known from llvmpipe, where a fetch costs less than a load",
             measures: Measures::Limit(|size, _| limit(size, Pattern::Read)),
             kernels: &["memory-read/texel"],
-            program: |shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::Read)),
+            program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::Read)),
         };
     MEMORY_WRITE "memory-write" Write
         "write bandwidth: a working set of W words is written until T words were"

@@ -20,7 +20,7 @@ pub(crate) use memory::{MEMORY_COPY, MEMORY_READ, MEMORY_WRITE};
 pub(crate) use quantity::{AtomicPattern, Bounds, Direction, Operation, Quantity, Unit};
 pub(crate) use shared_memory::SHARED_MEMORY;
 
-use super::{Check, CheckMethod, Oracle};
+use super::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
 use crate::basis::dtype::HostArray;
 use serde::{Deserialize, Serialize};
 
@@ -49,16 +49,19 @@ impl Oracle for Exact {
         let HostArray::I32(output) = &outputs[0] else {
             return Err(format!("{} is not of 32-bit integers", self.name));
         };
-        let mut wrong = output.iter().zip(&self.expected).enumerate().filter(|(_, (got, expected))| got != expected);
-        let first = wrong.next();
+        let mut wrong = WrongElements::default();
+        for (i, (got, expected)) in output.iter().zip(&self.expected).enumerate() {
+            if got != expected {
+                wrong.add(|| WrongElement::new(format!("{}[{i}]", self.name), got, expected));
+            }
+        }
         Ok(Check {
-            residual: if first.is_some() { 1.0 + wrong.count() as f64 } else { 0.0 },
+            residual: wrong.count as f64,
             tolerance: 0.0,
             method: CheckMethod::Elementwise,
-            worst: first.map_or_else(String::new, |(i, (got, expected))| {
-                format!("{}[{i}] is {got}, expected {expected}", self.name)
-            }),
+            worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
             metrics: vec![],
+            wrong,
         })
     }
 }

@@ -32,7 +32,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
         source: "the usual method: a tile is filled once and read again and again",
         measures: Measures::Limit(|_, _| Some(Quantity::SharedMemory)),
         kernels: &["shared-memory/read"],
-        program: |shaders, case, _| {
+        program: &|shaders, case, _| {
             let groups = groups(case).expect("the problem of this case was made, which checks its size");
             let arguments = [("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))];
             Program::single(
@@ -47,7 +47,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: |case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed })),
+    problem: &|case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed })),
 };
 
 /// Loads of an invocation.

@@ -125,7 +125,7 @@ mod tests {
             p: Some(1e-4),
             verdict,
             why: vec!["clock 1980 → 1755 MHz".into()],
-            few_processes: false,
+            obstacle: None,
             chain: None,
             work: Work::default(),
             share: None,
@@ -155,6 +155,7 @@ mod tests {
             _ => Verdict::Same,
         };
         let comparison = Comparison {
+            decide: None,
             schema: crate::compare::SCHEMA,
             version: "0.0.0",
             min_effect: 0.02,

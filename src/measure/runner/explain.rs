@@ -11,7 +11,7 @@ use crate::plan::{CaseGroup, Sampling};
 use crate::tuning::search::Refusal;
 use std::time::Duration;
 
-/// Host time for the samples of a candidate.
+/// Host time for the samples of a candidate, where no less was asked for.
 const SAMPLING: Duration = Duration::from_millis(100);
 
 impl Runner<'_> {
@@ -19,7 +19,12 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// Why the problem cannot be loaded.
-    pub(crate) fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+    pub(crate) fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String> {
         let problem = (group.algorithm.problem)(&group.spec)?;
         self.wake_canary();
         let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
@@ -28,7 +33,7 @@ impl Runner<'_> {
             candidates.iter().map(|own| self.verified(group, problem.as_ref(), &loaded, own)).collect();
         let times = programs.into_iter().map(|verified| {
             let (name, program, first) = verified?;
-            self.time_briefly(&name, &loaded, &program, first)
+            self.time_briefly(&name, &loaded, &program, first, sampling)
         });
         Ok(times.collect())
     }
@@ -62,17 +67,17 @@ impl Runner<'_> {
         loaded: &LoadedProblem,
         program: &Program,
         first: Nanos,
+        sampling: &Sampling,
     ) -> Result<Nanos, String> {
         if self.keeper.interrupted() {
             return Err("interrupted".into());
         }
-        let sampling = Sampling::default();
-        let mut recorded = self.recorded(name, loaded, program, first, &sampling).map_err(|error| error.to_string())?;
+        let mut recorded = self.recorded(name, loaded, program, first, sampling).map_err(|error| error.to_string())?;
         let heat = self.keeper.heat(&mut recorded, None)?.unwrap_or(first);
         // The first run may have included compilation.
-        let mut recorded = self.recorded(name, loaded, program, heat, &sampling).map_err(|error| error.to_string())?;
+        let mut recorded = self.recorded(name, loaded, program, heat, sampling).map_err(|error| error.to_string())?;
         recorded.sample()?;
-        let until = self.keeper.time().now().saturating_add(SAMPLING);
+        let until = self.keeper.time().now().saturating_add(sampling.max_time.min(SAMPLING));
         Ok(self.keeper.race(&mut recorded, heat, None, until)?.unwrap_or(heat))
     }
 }

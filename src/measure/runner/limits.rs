@@ -7,7 +7,7 @@ use crate::device::capability::DeviceKind;
 use crate::measure::executor::{Executor, HostSide};
 use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, may_limit, plan};
 use crate::plan::{CaseGroup, PlannedRun};
-use crate::record::{Case, Outcome};
+use crate::record::{Case, Conditions, Outcome};
 use crate::stats::Summary;
 use crate::vulkan::VulkanError;
 use std::time::{Duration, Instant};
@@ -23,15 +23,26 @@ const TRANSFERRED: Bytes = Bytes(64 << 20);
 /// others.
 const QUICK: Duration = Duration::from_secs(8);
 
+/// The best time of the canary that was known when `cases` ended.
+pub(crate) fn best_canary(cases: &[Case]) -> Option<Nanos> {
+    let bests = cases.iter().filter_map(|case| case.measured()?.conditions.canary_best).map(|best| best.0);
+    bests.reduce(f64::min).map(Nanos)
+}
+
 /// The kind of cache file that keeps the limits.
-const KEPT: &str = "peak.json";
+const KEPT: &str = "limits.json";
 /// The same under validation layers, which slow the host side down: such figures are nobody's limits.
-const KEPT_VALIDATED: &str = "peak-validated.json";
+const KEPT_VALIDATED: &str = "limits-validated.json";
 
 impl dyn Executor + '_ {
-    /// Measures the limits of the device and keeps them for later runs.
+    /// Measures the limits of the device and keeps those of them for later runs that nothing disturbed.
     pub(crate) fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
         let run = plan::run(self.info(), extent);
+        self.measure_limits(extent, run, observer)
+    }
+
+    /// The same of some of the probes.
+    fn measure_limits(&mut self, extent: Extent, run: PlannedRun, observer: &mut dyn Observer) -> Peak {
         let (cases, left_out) = match (extent, self.info().kind) {
             // A GPU that waits for the host drops its clock, so it runs all of them in one go.
             (Extent::Quick, DeviceKind::Cpu) => self.run_for(run, QUICK, observer),
@@ -41,13 +52,13 @@ impl dyn Executor + '_ {
         if extent == Extent::Full {
             self.measure_host_side(&mut peak);
         }
-        let whole = left_out.is_empty();
-        peak.missing.extend(left_out);
-        // A probe that failed or was cut short may have a limit the next time.
+        // A probe that failed or was left out may have a limit the next time.
         let fleeting = |case: &Case| case.outcome == Outcome::Interrupted || case.outcome.failure().is_some();
-        if whole && !cases.iter().any(fleeting) {
-            self.keep_peak(&peak);
-        }
+        let fleeting: Vec<_> = cases.iter().filter(|case| fleeting(case)).map(|case| case.id.as_str()).collect();
+        let mut kept = peak.clone();
+        kept.missing.retain(|missing| !fleeting.contains(&missing.case.as_str()));
+        self.keep_peak(kept, best_canary(&cases));
+        peak.missing.extend(left_out);
         peak
     }
 
@@ -74,14 +85,26 @@ impl dyn Executor + '_ {
         (cases, missing)
     }
 
-    /// The limits kept of earlier runs, or a quick measurement of them.
-    pub(crate) fn peak(&mut self, observer: &mut dyn Observer) -> Peak {
-        let kept = self.cache().get(self.kept_as(), self.info());
-        let kept = kept.and_then(|json| serde_json::from_slice::<Peak>(&json).ok());
-        match kept.filter(|peak| peak.schema == crate::peak::SCHEMA && !peak.figures.is_empty()) {
-            Some(peak) => peak,
-            None => self.measure_peak(Extent::Quick, observer),
+    /// The limits kept of earlier runs, and a quick measurement of those that are missing. What was kept of a device whose
+    /// canary has been faster since, at its `best`, is measured anew.
+    pub(crate) fn peak(&mut self, best: Option<Nanos>, observer: &mut dyn Observer) -> Peak {
+        let kept = self.kept_peak().map(|peak| peak.sound(best));
+        let mut run = plan::run(self.info(), Extent::Quick);
+        let Some(mut peak) = kept else { return self.measure_limits(Extent::Quick, run, observer) };
+        for group in &mut run.groups {
+            let CaseSpec { size, dtype, .. } = group.spec;
+            let known = |variant: &Variant| {
+                variant.limit(size, dtype).is_none_or(|quantity| peak.knows(quantity, &group.id(variant).to_string()))
+            };
+            if group.variants.iter().all(|variant| known(variant)) {
+                group.variants.clear();
+            }
         }
+        run.groups.retain(|group| !group.variants.is_empty());
+        if !run.groups.is_empty() {
+            peak.join(self.measure_limits(Extent::Quick, run, observer));
+        }
+        peak
     }
 
     /// Measures again, longer, the limits of cases that were faster than `peak` says is possible.
@@ -93,18 +116,32 @@ impl dyn Executor + '_ {
             limits.into_iter().any(|(limit, dtype)| found().any(|quantity| may_limit(quantity, limit, dtype)))
         };
         let run = plan::again(self.info(), bounds);
-        for case in self.run(&run, observer) {
-            peak.add_case(&case);
+        let cases = self.run(&run, observer);
+        for case in &cases {
+            peak.add_case(case);
         }
-        self.keep_peak(peak);
+        self.keep_peak(peak.clone(), best_canary(&cases));
     }
 
     fn kept_as(&self) -> &'static str {
         if self.validated() { KEPT_VALIDATED } else { KEPT }
     }
 
-    fn keep_peak(&self, peak: &Peak) {
-        if let Ok(json) = serde_json::to_vec(peak) {
+    fn kept_peak(&self) -> Option<Peak> {
+        let kept = serde_json::from_slice::<Peak>(&self.cache().get(self.kept_as(), self.info())?).ok();
+        kept.filter(|peak| peak.schema == crate::peak::SCHEMA)
+    }
+
+    /// Keeps the sound part of `peak` beside what is kept already, of which the better of two figures stays.
+    fn keep_peak(&self, mut peak: Peak, best: Option<Nanos>) {
+        if let Some(kept) = self.kept_peak() {
+            if kept.extent == Extent::Full {
+                peak.extent = Extent::Full;
+            }
+            peak = peak.sound(best);
+            peak.join(kept);
+        }
+        if let Ok(json) = serde_json::to_vec(&peak.sound(best)) {
             self.cache().put(self.kept_as(), self.info(), &json);
         }
     }
@@ -136,7 +173,7 @@ fn add(peak: &mut Peak, quantity: Quantity, times: Result<Vec<Nanos>, String>, f
     let case = "measured directly".to_string();
     match times.map(|times| Summary::of(&times)) {
         Ok(Some(Summary { min, median, .. })) => {
-            peak.add(Figure { quantity, best: figure(min), median: figure(median), case });
+            peak.add(Figure::new(quantity, [min, median].map(figure), &Conditions::default(), case));
         }
         Ok(None) => {}
         Err(error) => peak.missing.push(Missing { case: format!("{quantity:?}"), reason: error }),
@@ -198,7 +235,7 @@ mod tests {
             unreachable!("limits are no duel")
         }
 
-        fn explain(&mut self, _: &CaseGroup, _: &[Candidate]) -> Result<Explained, String> {
+        fn explain(&mut self, _: &CaseGroup, _: &[Candidate], _: &Sampling) -> Result<Explained, String> {
             unreachable!("limits are not explained")
         }
 

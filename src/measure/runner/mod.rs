@@ -17,12 +17,13 @@ use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
 use crate::measure::workbench::{LoadedProblem, Sampler, Workbench};
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
-use crate::record::{Case, Conditions, Measured, Outcome, Sample, Verification};
+use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Record, Sample, Verification};
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
 pub(crate) use duel::{Entrant, SIDES};
 use forecast::Forecasts;
+pub(crate) use limits::best_canary;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -30,6 +31,8 @@ use std::time::Duration;
 
 /// An observer of a run, told of each step.
 pub trait Observer {
+    /// Called when another process begins, with the record as it stands: its own entry is the last of the processes.
+    fn process(&mut self, _: &Record) {}
     /// Called before the cases of a device.
     fn device(&mut self, _: &DeviceInfo) {}
     /// Called with the cases that will be skipped, by id, and why.
@@ -177,6 +180,7 @@ impl<'a> Runner<'a> {
         let mut keeper = Timekeeper::new(interrupted);
         let workbench = Workbench::new(device, cache)?;
         keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
+        keeper.watch_host(timing == Timing::Sample && device.info.kind.is_host());
         Ok(Self {
             device: Rc::clone(device),
             workbench,
@@ -372,7 +376,10 @@ impl<'a> Runner<'a> {
             // The device did as it was told: there is no answer in the data.
             Err(reason) => return Ok(State::Ended(Outcome::Rejected(Verification::without_answer(reason)))),
             Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
-            Ok(check) => Verification::from(check),
+            Ok(check) => match verified.unverified {
+                Some(unverified) => Correctness::Unverified { unverified },
+                None => Verification::from(check).into(),
+            },
         };
         let verified = Verified { verification, time: verified.time, phases };
         if self.timing == Timing::VerifyOnly {
@@ -410,13 +417,5 @@ impl<'a> Runner<'a> {
 fn once(Verified { verification, time, phases }: Verified) -> Measured {
     let summary = Summary::of(&[time]).expect("one sample");
     let conditions = Conditions::default();
-    Measured {
-        verification: verification.into(),
-        summary,
-        repeats: 1,
-        samples: vec![],
-        warnings: vec![],
-        conditions,
-        phases,
-    }
+    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
 }

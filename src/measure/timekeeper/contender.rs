@@ -2,10 +2,11 @@
 
 use super::{Reading, Time, Timed};
 use crate::basis::units::Nanos;
+use crate::device::load::HostLoad;
 use crate::measure::sampling::{self, SamplingDecision};
 use crate::plan::Sampling;
-use crate::record::{Conditions, Measured, Outcome, Phases, Sample, Verification, Warning};
-use crate::stats::Summary;
+use crate::record::{Conditions, Correctness, Measured, Outcome, Phases, Sample, Warning};
+use crate::stats::{self, Summary};
 use std::time::Duration;
 
 /// Host time of one turn: long beside what a change of kernel costs, short beside what a clock takes to change.
@@ -25,7 +26,7 @@ pub(crate) enum State<T> {
 
 /// A first run whose answer was right.
 pub(crate) struct Verified {
-    pub(crate) verification: Verification,
+    pub(crate) verification: Correctness,
     /// Time of the run.
     pub(crate) time: Nanos,
     /// Host time so far.
@@ -44,6 +45,10 @@ pub(crate) struct Contender<T> {
     dropped: u32,
     /// Host time of those.
     lost: Duration,
+    /// What was taken of the host's processors when it began to be warmed up.
+    load: Option<HostLoad>,
+    /// The canary's readings around and between its samples.
+    canaries: Vec<f64>,
     measured: Measured,
 }
 
@@ -59,7 +64,7 @@ impl<T: Timed> Contender<T> {
     pub(super) fn new(timed: T, verified: Verified, warning: Option<Warning>) -> Self {
         let Verified { verification, time, phases } = verified;
         let measured = Measured {
-            verification: verification.into(),
+            verification,
             summary: Summary::of(&[time]).expect("one time"),
             repeats: timed.repeats(),
             samples: vec![],
@@ -75,8 +80,15 @@ impl<T: Timed> Contender<T> {
             done: false,
             dropped: 0,
             lost: Duration::ZERO,
+            load: None,
+            canaries: vec![],
             measured,
         }
+    }
+
+    /// The same, of which it is known what was taken of the host's processors when its warm-up began.
+    pub(super) fn loaded(self, load: Option<HostLoad>) -> Self {
+        Self { load, ..self }
     }
 
     /// Whether it has been sampled enough.
@@ -170,7 +182,7 @@ impl<T: Timed> Contender<T> {
     }
 
     /// Notes what the canary and the clock said: before its samples if it has none yet, after them otherwise.
-    pub(super) fn observe(&mut self, Reading { canary, clock_mhz }: Reading) {
+    pub(super) fn observe(&mut self, Reading { canary, clock_mhz, load }: Reading) {
         fn note<T: Copy>(pair: &mut Option<[T; 2]>, reading: Option<T>) {
             if let Some(reading) = reading {
                 *pair = Some([pair.map_or(reading, |[before, _]| before), reading]);
@@ -180,6 +192,10 @@ impl<T: Timed> Contender<T> {
         note(&mut conditions.canary, canary.map(|(time, _)| time));
         conditions.canary_steps = canary.map(|(_, steps)| steps).or(conditions.canary_steps);
         note(&mut conditions.clock_mhz, clock_mhz);
+        self.canaries.extend(canary.map(|(time, _)| time.0));
+        if let (Some(begun), Some(now)) = (self.load, load) {
+            conditions.others = now.others_since(begun).or(conditions.others);
+        }
     }
 
     /// The measurement, and what was timed; `None` if it was interrupted before its first sample.
@@ -191,6 +207,7 @@ impl<T: Timed> Contender<T> {
         for sample in &mut self.samples {
             sample.outlier = self.measured.summary.is_outlier(sample.device);
         }
+        self.measured.conditions.canary_median = stats::median(&self.canaries).map(Nanos);
         self.measured.samples = self.samples;
         self.measured.phases.sampling = self.spent.into();
         Some((self.measured, self.timed))

@@ -10,9 +10,10 @@ mod tests;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::clock::ClockSource;
+use crate::device::load::HostLoad;
 use crate::measure::sampling::WarmUp;
 use crate::plan::Sampling;
-use crate::record::{Outcome, Sample, Warning};
+use crate::record::{Outcome, SLOW, Sample, Warning};
 pub(crate) use canary::Canary;
 use contender::Among;
 pub(crate) use contender::{Contender, State, Verified};
@@ -28,9 +29,6 @@ const BETWEEN_READINGS: Duration = Duration::from_millis(50);
 
 /// Ratio by which the canary may change while a case is sampled.
 const DRIFT: f64 = 1.02;
-/// Ratio by which it may be slower than its best.
-const SLOW: f64 = 1.05;
-
 /// Rounds of a duel at most: what they still do not tell is less than what a process does to its medians.
 const MOST_ROUNDS: usize = 1000;
 
@@ -98,6 +96,8 @@ pub(super) struct Reading {
     canary: Option<(Nanos, u32)>,
     /// The device's clock.
     clock_mhz: Option<f64>,
+    /// What was taken of the host's processors so far.
+    load: Option<HostLoad>,
 }
 
 /// The measuring loop: takes what is timed through warm-up and samples, and watches over the conditions.
@@ -105,6 +105,8 @@ pub(crate) struct Timekeeper<'a> {
     time: Box<dyn Time + 'a>,
     canary: Option<Canary>,
     clock: Option<ClockSource>,
+    /// Whether what is timed runs on the host's processors, so that other programs take their part of them.
+    shares_host: bool,
     /// Time to wait for the device's clock.
     clock_patience: Duration,
 }
@@ -116,12 +118,17 @@ impl<'a> Timekeeper<'a> {
     }
 
     fn by(time: impl Time + 'a) -> Self {
-        Self { time: Box::new(time), canary: None, clock: None, clock_patience: CLOCK_PATIENCE }
+        Self { time: Box::new(time), canary: None, clock: None, shares_host: false, clock_patience: CLOCK_PATIENCE }
     }
 
     /// Reads the clock of a device beside its canary.
     pub(crate) fn watch_clock(&mut self, clock: Option<ClockSource>) {
         self.clock = clock;
+    }
+
+    /// Reads what other programs take of the host's processors, too.
+    pub(crate) fn watch_host(&mut self, shares_host: bool) {
+        self.shares_host = shares_host;
     }
 
     /// Reads `canary` around samples.
@@ -157,6 +164,7 @@ impl<'a> Timekeeper<'a> {
         recount: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
     ) -> Result<Contender<T>, String> {
         let start = self.time.now();
+        let load = self.load();
         let mut warm_up = WarmUp::after(verified.time, patience);
         let mut recount = Some(recount);
         while !warm_up.done(self.time.since(start)) && !self.time.interrupted() {
@@ -168,7 +176,11 @@ impl<'a> Timekeeper<'a> {
             }
         }
         verified.phases.warm_up = self.time.since(start).into();
-        Ok(Contender::new(timed, verified, warm_up.warning()))
+        Ok(Contender::new(timed, verified, warm_up.warning()).loaded(load))
+    }
+
+    fn load(&self) -> Option<HostLoad> {
+        self.shares_host.then(HostLoad::now).flatten()
     }
 
     /// Lets the device work until the canary is as fast as at its best. A GPU's clock rises in steps, and a step may be
@@ -284,13 +296,14 @@ impl<'a> Timekeeper<'a> {
     fn observe(&mut self) -> Reading {
         // A device that fails here fails its cases too, where the error is recorded.
         let canary = self.canary.as_mut().and_then(|canary| Some((canary.read().ok()?, canary.steps())));
-        Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz) }
+        Reading { canary, clock_mhz: self.clock.as_ref().and_then(ClockSource::mhz), load: self.load() }
     }
 }
 
 /// Warns of a case around whose samples the canary changed, or was slower than its `best`; once, however often.
 pub(crate) fn warn_of_clock(best: Option<Nanos>, outcome: &mut Outcome) {
     let Outcome::Measured(measured) = outcome else { return };
+    measured.conditions.canary_best = measured.conditions.canary.and(best);
     let Some([before, after]) = measured.conditions.canary else { return };
     measured.warnings.retain(|warning| !matches!(warning, Warning::Drift { .. } | Warning::SlowClock { .. }));
     let drift = after.0 / before.0;

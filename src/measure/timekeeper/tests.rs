@@ -81,8 +81,9 @@ fn verified(time: f64) -> Verified {
         method: CheckMethod::Elementwise,
         worst: String::new(),
         metrics: vec![],
+        wrong: crate::algorithms::WrongElements::default(),
     };
-    Verified { verification, time: Nanos(time), phases: Phases::default() }
+    Verified { verification: verification.into(), time: Nanos(time), phases: Phases::default() }
 }
 
 /// Warms `timed` up as later cases of a device are.

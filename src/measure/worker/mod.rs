@@ -2,11 +2,13 @@
 //! one case with it. The process that started it plans, prints and writes.
 
 mod drivers;
+mod on_host;
 mod process;
 mod protocol;
 mod remote;
 mod serve;
 
+pub(crate) use on_host::OnHost;
 pub(crate) use process::Workers;
 pub(crate) use remote::Remote;
 pub(crate) use serve::serve;

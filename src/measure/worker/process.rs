@@ -115,6 +115,11 @@ impl<'a> Workers<'a> {
         Process::start(self.setup, self.drivers.as_deref(), interrupted)
     }
 
+    /// Ends the worker that is not in use: what is measured next is in a new one.
+    pub(crate) fn renew(&self) {
+        self.idle.borrow_mut().take();
+    }
+
     /// What the validation layer said so far.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.messages.borrow().clone()

@@ -5,6 +5,7 @@ use crate::algorithms::{self, Candidate, CaseSpec};
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::capability::DeviceInfo;
+use crate::guest::Guest;
 use crate::measure::executor::{Explained, HostSide};
 use crate::measure::runner::{Entrant, Timing};
 use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
@@ -20,6 +21,8 @@ const RECORD_SEPARATOR: char = '\u{1e}';
 /// An order to a worker.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Order {
+    /// Make algorithms of these kernels, before a device is opened.
+    Learn(Vec<Guest>),
     /// Open the device of this index. With `canary`, see first whether it still runs anything.
     Open { device: usize, timing: Timing, tuned: Box<Tuned>, canary: bool },
     /// Run every case of the groups.
@@ -33,9 +36,11 @@ pub(super) enum Order {
     /// Search tiles.
     Tune(Box<SentQuestion>),
     /// Time candidates of `auto`.
-    Explain { group: SentGroup, candidates: Vec<SentCandidate> },
+    Explain { group: SentGroup, candidates: Vec<SentCandidate>, sampling: Sampling },
     /// Time what the host does with the device.
     HostSide,
+    /// Measure the host's baseline of a group; its device has this index. No device needs to be open.
+    Baseline { group: SentGroup, index: usize, sampling: Sampling },
     /// End the case on the device soon, and all others at once.
     Interrupt,
 }
@@ -72,7 +77,7 @@ pub(super) enum Done {
     Run,
     /// The sides of a duel.
     Duel(Box<[Case; 2]>),
-    /// One side.
+    /// One side, or a baseline.
     Alone(Box<Case>),
     /// The result of a search.
     Tune(Result<Option<Found>, Fruitless>),

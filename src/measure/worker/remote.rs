@@ -8,12 +8,13 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::measure::executor::{Executor, Explained, HostSide, unmeasured};
+use crate::guest;
+use crate::measure::executor::{self, Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
 use crate::measure::timekeeper::warn_of_clock;
-use crate::plan::{CaseGroup, PlannedRun, Sampling, VariantChoice};
-use crate::record::{Case, Death, Outcome, Warning};
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
+use crate::record::{Case, Death, Outcome};
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::Validation;
@@ -37,6 +38,8 @@ pub(crate) struct Remote<'a> {
     process: Option<Process>,
     /// Whether the last one hung: the next has to see whether the device runs anything.
     hung: bool,
+    /// How the worker died that was to open the device: no other is started.
+    dead: Option<Ended>,
 }
 
 /// The death of a worker, and the name of what was on the device, if anything was.
@@ -52,10 +55,10 @@ struct Suspect {
 }
 
 impl<'a> Remote<'a> {
-    /// An executor with `device` open.
+    /// An executor with `device` open, or one whose cases all crash because that ended the worker.
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// The driver's reason for not opening it.
     pub(crate) fn open(
         workers: &'a Workers<'a>,
         device: &DeviceInfo,
@@ -64,14 +67,18 @@ impl<'a> Remote<'a> {
         interrupted: &'a AtomicBool,
     ) -> Result<Self, String> {
         let (device, tuned) = (device.clone(), tuned.clone());
-        let mut remote = Self { workers, device, timing, tuned, interrupted, process: None, hung: false };
+        let mut remote = Self { workers, device, timing, tuned, interrupted, process: None, hung: false, dead: None };
         let idle = workers.idle.borrow_mut().take();
         // A worker is for one device.
         let idle = idle.filter(|process| process.device.is_none_or(|index| index == remote.device.index));
-        remote.opened(idle).map_err(|ended| match ended.how {
-            How::Refused => ended.to_string(),
-            _ => format!("its process died when '{}' was opened: {ended}", remote.device.name),
-        })?;
+        match remote.opened(idle) {
+            Ok(()) => {}
+            Err(ended) if ended.how == How::Refused => return Err(ended.to_string()),
+            Err(ended) => {
+                let cause = format!("{} when '{}' was opened", ended.cause, remote.device.name);
+                remote.dead = Some(Ended { cause, ..ended });
+            }
+        }
         Ok(remote)
     }
 
@@ -91,6 +98,10 @@ impl<'a> Remote<'a> {
         };
         let Self { timing, hung: canary, .. } = *self;
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
+        let guests = guest::all();
+        if !guests.is_empty() {
+            process.send(&Order::Learn(guests));
+        }
         process.send(&Order::Open { device, timing, tuned, canary });
         match process.receive(self.interrupted)? {
             Report::Opened(opened) => opened.map_err(Ended::refused)?,
@@ -115,6 +126,9 @@ impl<'a> Remote<'a> {
 
     /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer.
     fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(&Report) -> Option<Order>) -> Result<Done, Stopped> {
+        if let Some(ended) = self.dead.clone() {
+            return Err(Stopped { on_device: None, ended });
+        }
         let interrupted = self.interrupted;
         let mut on_device = None;
         let process = self.ready().map_err(|ended| Stopped { on_device: None, ended })?;
@@ -205,20 +219,7 @@ impl<'a> Remote<'a> {
 
     /// `run` without the cases that are `gone`.
     fn without(&self, run: &PlannedRun, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
-        let mut run = run.clone();
-        for group in &mut run.groups {
-            let is_gone = |group: &CaseGroup, variant| gone(&group.id(variant).to_string());
-            let automatic = CaseGroup { variants: vec![], ..group.clone() };
-            let automatic = tuned::choose(&automatic, &self.device, &self.tuned);
-            if automatic.iter().any(|chosen| is_gone(group, chosen.variant)) {
-                group.pick = VariantChoice::Named;
-            }
-            let mut variants = std::mem::take(&mut group.variants);
-            variants.retain(|variant| !is_gone(group, variant));
-            group.variants = variants;
-        }
-        run.groups.retain(|group| group.cases() > 0);
-        run
+        executor::without(run, &self.device, &self.tuned, gone)
     }
 
     /// The case of a suspect, tried once more in a process of its own: what crashes again is the culprit, and what does
@@ -234,8 +235,7 @@ impl<'a> Remote<'a> {
             if self.pass(&alone, &mut Silent, &mut cases).is_ok()
                 && let Some(mut case) = cases.pop()
             {
-                case.notes
-                    .push(format!("its process died beside others ({}); this is from one of its own", ended.cause));
+                case.notes.push(victim(ended));
                 return Some(case);
             }
         }
@@ -270,6 +270,20 @@ impl<'a> Remote<'a> {
             Ok(_) => self.dead(group, entrant, &Ended::refused("the worker is another program".into())),
             Err(stopped) => self.dead(group, entrant, &stopped.ended),
         }
+    }
+
+    /// The case of the side whose worker died, tried once more in a process of its own unless it hung.
+    fn suspected(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling, ended: &Ended) -> Case {
+        if ended.how != How::Crashed || self.interrupted.load(Ordering::Relaxed) {
+            return self.dead(group, entrant, ended);
+        }
+        // Whatever others left in a process is not this one's.
+        self.process = None;
+        let mut case = self.alone(group, entrant, sampling);
+        if case.outcome.failure().is_none() {
+            case.notes.push(victim(ended));
+        }
+        case
     }
 
     fn dead(&self, group: &CaseGroup, entrant: &Entrant, ended: &Ended) -> Case {
@@ -368,18 +382,24 @@ impl Executor for Remote<'_> {
             Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
             Err(stopped) => stopped,
         };
-        // The other side is measured alone: that it had a bad opponent is not its fault.
+        // The other side is measured alone: that it had a bad opponent is not its fault. The suspect is, too, after it.
         let culprit = SIDES.iter().position(|side| Some(*side) == on_device.as_deref());
-        let cases = std::array::from_fn(|side| match culprit {
-            Some(culprit) if culprit != side => self.alone(group, &entrants[side], sampling),
-            _ => self.dead(group, &entrants[side], &ended),
-        });
-        (cases, rounds)
+        let Some(culprit) = culprit else {
+            return (entrants.each_ref().map(|entrant| self.dead(group, entrant, &ended)), rounds);
+        };
+        let other = self.alone(group, &entrants[1 - culprit], sampling);
+        let suspect = self.suspected(group, &entrants[culprit], sampling, &ended);
+        (if culprit == 0 { [suspect, other] } else { [other, suspect] }, rounds)
     }
 
-    fn explain(&mut self, group: &CaseGroup, candidates: &[Candidate]) -> Result<Explained, String> {
+    fn explain(
+        &mut self,
+        group: &CaseGroup,
+        candidates: &[Candidate],
+        sampling: &Sampling,
+    ) -> Result<Explained, String> {
         let candidates = candidates.iter().map(SentCandidate::from).collect();
-        match self.ask(&Order::Explain { group: group.into(), candidates }, &mut |_| None) {
+        match self.ask(&Order::Explain { group: group.into(), candidates, sampling: *sampling }, &mut |_| None) {
             Ok(Done::Explain(times)) => times,
             Ok(_) => Err("the worker is another program".into()),
             Err(stopped) => Err(stopped.ended.to_string()),
@@ -401,19 +421,16 @@ impl Drop for Remote<'_> {
     }
 }
 
+/// What is to be said of a case that was measured after all.
+fn victim(ended: &Ended) -> String {
+    format!("its process died beside others ({}); this is from one of its own", ended.cause)
+}
+
 /// Marks the cases during which the device was slow. A worker compares with the best that it had seen until then; the
 /// best may have come later, or in the worker of another case.
 fn mark_slow_clocks(cases: &mut [Case]) {
-    let best_of = |case: &Case| {
-        let measured = case.measured()?;
-        let [before, after] = measured.conditions.canary?;
-        let slow = measured.warnings.iter().find_map(|warning| match warning {
-            Warning::SlowClock { ratio } => Some(*ratio),
-            _ => None,
-        });
-        Some(before.0.min(after.0) / slow.unwrap_or(1.0))
-    };
-    let best = cases.iter().filter_map(best_of).reduce(f64::min).map(Nanos);
+    let best = cases.iter().filter_map(|case| case.measured()?.conditions.canary_best).map(|best| best.0);
+    let best = best.reduce(f64::min).map(Nanos);
     for case in cases {
         warn_of_clock(best, &mut case.outcome);
     }
@@ -436,6 +453,7 @@ fn with_dead(found: Result<Option<Found>, Fruitless>, dead: Vec<(Tile, Refusal)>
 mod tests {
     use super::*;
     use crate::export::tests::record;
+    use crate::record::Warning;
 
     /// A case during which the canary took so long, marked by a worker that had seen `best`.
     fn case(canary: f64, best: f64) -> Case {

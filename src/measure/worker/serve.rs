@@ -3,9 +3,12 @@
 use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
 use crate::algorithms;
 use crate::basis::error::Error;
+use crate::basis::stderr::say;
+use crate::guest;
+use crate::measure::host;
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Observer, Runner, Timing, Witness};
-use crate::measure::session::Setup;
+use crate::measure::session::{Setup, access};
 use crate::plan::{PlannedRun, Sampling};
 use crate::record::Case;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
@@ -42,6 +45,10 @@ pub(crate) fn serve(setup: &Setup) -> Result<(), Error> {
         Ok(listed) => listed,
         Err(error) => {
             report(&Report::Devices(Err(error.to_string())));
+            // The host's own cases need none.
+            while let Ok(Order::Baseline { group, index, sampling }) = orders.recv() {
+                measure_baseline(&group, index, &sampling).map_err(Error::Failure)?;
+            }
             return Ok(());
         }
     };
@@ -174,6 +181,12 @@ impl Worker<'_> {
             report(&Report::Opened(opened));
             return Ok(());
         }
+        if let Order::Baseline { group, index, sampling } = order {
+            return measure_baseline(&group, index, &sampling);
+        }
+        if let Order::Learn(guests) = order {
+            return guests.into_iter().try_for_each(|guest| guest::learn(guest).map(drop));
+        }
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
             Order::Run { groups, sampling } => run(runner, &groups, sampling)?,
@@ -183,14 +196,16 @@ impl Worker<'_> {
                 Done::Alone(Box::new(runner.alone(&group, &entrant.entrant(&group)?, &sampling)))
             }
             Order::Tune(question) => Done::Tune(tune(runner, *question)?),
-            Order::Explain { group, candidates } => {
+            Order::Explain { group, candidates, sampling } => {
                 let group = group.group()?;
                 let candidates: Vec<_> =
                     candidates.into_iter().map(|sent| sent.candidate(&group)).collect::<Result<_, _>>()?;
-                Done::Explain(runner.explain(&group, &candidates))
+                Done::Explain(runner.explain(&group, &candidates, &sampling))
             }
             Order::HostSide => Done::HostSide(runner.host_side()),
-            Order::Open { .. } | Order::Decided(_) | Order::Interrupt => return Ok(()),
+            Order::Learn(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
+                return Ok(());
+            }
         };
         let messages = self.instance.validation_messages().split_off(self.told);
         self.told += messages.len();
@@ -201,15 +216,21 @@ impl Worker<'_> {
     fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner<'static>, String> {
         let physical = self.physicals.get(index).ok_or("the device is gone")?;
         let text = |error: VulkanError| error.to_string();
-        let device = Device::open(&self.instance, physical).map_err(text)?;
+        let device = Device::open_with(&self.instance, physical, access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
-        runner.watched_by(Rc::new(Teller::default()));
+        runner.watched_by(Rc::new(Teller { device: Some(Rc::clone(&device)), ..Teller::default() }));
         if canary {
             runner.prove()?;
         }
         Ok(runner)
     }
+}
+
+fn measure_baseline(group: &SentGroup, index: usize, sampling: &Sampling) -> Result<(), String> {
+    let case = host::measure(&group.group()?, index, sampling, &INTERRUPTED);
+    report(&Report::Done(Box::new(Done::Alone(Box::new(case))), vec![]));
+    Ok(())
 }
 
 fn run(runner: &mut Runner<'_>, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
@@ -251,6 +272,8 @@ fn tune(
 /// Tells the parent what happens.
 #[derive(Default)]
 struct Teller {
+    /// The device that is at work, where its loss is to be explained.
+    device: Option<Rc<Device>>,
     /// The name of what is on the device.
     on_device: RefCell<String>,
 }
@@ -265,6 +288,10 @@ impl Witness for Teller {
     }
 
     fn lost(&self, error: &str) {
+        // The parent keeps the last lines.
+        for line in self.device.iter().flat_map(|device| device.fault()) {
+            say(&format!("{line}\n"));
+        }
         report(&Report::Lost(error.into()));
         // The parent ends this process now.
         loop {

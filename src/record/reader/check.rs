@@ -2,7 +2,7 @@
 
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
-use crate::record::{Case, CaseSize, Measured, Outcome, Record, Verification};
+use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record, Verification};
 use crate::stats::Summary;
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -85,6 +85,10 @@ fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
                 device.index
             ));
         }
+    }
+    let origins = record.processes.iter().map(|process| &process.origin).chain([&record.origin]);
+    if let Some(nonsense) = origins.into_iter().find_map(Origin::nonsense) {
+        return Err(format!("`origin`: {}", printable(&nonsense)));
     }
     let totals = [("wall_time", record.wall_time), ("device_time", record.device_time)];
     if let Some((name, time)) = totals.into_iter().find(|(_, time)| !believable(*time)) {

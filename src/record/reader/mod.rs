@@ -11,7 +11,7 @@ use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
-use crate::record::{Case, Record, SCHEMA};
+use crate::record::{Case, Limit, Record, SCHEMA};
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -289,6 +289,7 @@ impl<'a> RawRecord<'a> {
             self.error(place, &problem.message)
         };
         notes.extend(check::check(&mut record).map_err(refuse)?.into_iter().map(|note| format!("'{name}': {note}")));
+        part_shares(&mut record);
         Ok(LoadedRecord { name: name.into(), record, notes })
     }
 
@@ -308,6 +309,22 @@ impl<'a> RawRecord<'a> {
             let id = id.map_or_else(|_| String::new(), |named| format!(" '{}'", printable(&named.id)));
             self.syntax(&error, raw.get(), self.offset(raw), &format!("case {}{id}: ", index + 1))
         })
+    }
+}
+
+/// Parts the shares of a version that took a variant's own launches for a limit of the hardware: those are of its
+/// structure.
+fn part_shares(record: &mut Record) {
+    let Record { devices, peaks, cases, .. } = record;
+    for case in cases {
+        let own = case.share.is_some_and(|share| share.limit == Limit::Launch) && case.launches > 1;
+        let device = devices.iter().find(|device| device.index == case.device);
+        let peak = device.and_then(|device| peaks.iter().find(|peak| peak.uuid == device.uuid));
+        let median = case.measured().map(|measured| measured.summary.median);
+        if let (true, None, Some(peak), Some(median)) = (own, case.structure, peak, median) {
+            case.structure = peak.structure(case, median);
+            case.share = peak.share(case, median);
+        }
     }
 }
 

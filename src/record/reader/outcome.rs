@@ -1,7 +1,7 @@
 //! Reads an outcome straight into its fields. What serde derives for a tagged enum keeps everything in between, which
 //! costs more than all else of reading a record: its samples are in there.
 
-use crate::algorithms::CheckMethod;
+use crate::algorithms::{CheckMethod, WrongElements};
 use crate::basis::metric::Metric;
 use crate::record::{Conditions, Correctness, Death, Measured, Outcome, Phases, Sample, Verification, Warning};
 use crate::stats::Summary;
@@ -39,6 +39,8 @@ struct Fields {
     method: Option<CheckMethod>,
     worst: Option<String>,
     metrics: Option<Vec<Metric>>,
+    #[serde(default)]
+    wrong: WrongElements,
     // Skipped.
     reason: Option<String>,
     // Failed.
@@ -70,6 +72,8 @@ struct Found {
     method: Option<CheckMethod>,
     worst: Option<String>,
     metrics: Option<Vec<Metric>>,
+    #[serde(default)]
+    wrong: WrongElements,
     // Unverified.
     unverified: Option<String>,
 }
@@ -90,6 +94,7 @@ impl<'de> Deserialize<'de> for Correctness {
                 method: there(found.method, "method")?,
                 worst: there(found.worst, "worst")?,
                 metrics: there(found.metrics, "metrics")?,
+                wrong: found.wrong,
             })),
         }
     }
@@ -114,6 +119,7 @@ impl<'de> Deserialize<'de> for Outcome {
                 method: there(fields.method, "method")?,
                 worst: there(fields.worst, "worst")?,
                 metrics: there(fields.metrics, "metrics")?,
+                wrong: fields.wrong,
             }),
             Status::Skipped => Self::Skipped { reason: there(fields.reason, "reason")? },
             Status::Failed => Self::Failed { error: there(fields.error, "error")? },

@@ -244,3 +244,15 @@ proptest! {
         prop_assert_eq!(offset_of(&text, line, column), offset);
     }
 }
+
+#[test]
+fn a_share_of_a_variants_own_launches_is_that_of_its_structure() {
+    use crate::record::Limit;
+    // Written when 3,070 launches counted as what the hardware allows LU of 1024 rows.
+    let text = include_bytes!("../../../results/lavapipe-lu.json");
+    let record = parse(text, "published").expect("a record").record;
+    let case = record.cases.iter().find(|case| case.launches == 3070).expect("lu/in-place");
+    let (share, own) = (case.share.expect("a share"), case.structure.expect("its own launches"));
+    assert_eq!((share.limit, own.limit), (Limit::Compute, Limit::Launch));
+    assert!((own.least.0 / 13_481_869.0 - 1.0).abs() < 1e-6 && share.least.0 < own.least.0, "{share:?} {own:?}");
+}

@@ -17,7 +17,7 @@ pub(super) enum Width {
 }
 
 impl Width {
-    fn pixels(self) -> u32 {
+    pub(super) fn pixels(self) -> u32 {
         match self {
             Self::Wide => 640,
             Self::Narrow => 350,
@@ -105,7 +105,7 @@ const ROW: u32 = 22;
 const MARGIN: u32 = 10;
 const LEFT: u32 = 66;
 const BOTTOM: u32 = 44;
-const FONT: &str = "system-ui, sans-serif";
+pub(super) const FONT: &str = "system-ui, sans-serif";
 
 impl Draw for Plot {
     fn svg(&self, width: Width) -> String {
@@ -277,7 +277,7 @@ fn mark(style: usize, x: i32, y: i32) -> String {
 }
 
 /// The element that holds a chart, its name and its heading of two lines.
-fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
+pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
     let heading = label(MARGIN, 18, 14, "start", &INK.hex(), &shortened(title, room / 9));
     let heading = heading.replacen("<text ", r#"<text font-weight="600" "#, 1);
@@ -289,7 +289,7 @@ fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u3
 }
 
 /// What is inside the element that plotters wrote.
-fn content(drawn: &str) -> &str {
+pub(super) fn content(drawn: &str) -> &str {
     let inside = drawn.split_once("<svg").and_then(|(_, rest)| rest.split_once('>'));
     inside.and_then(|(_, rest)| rest.rsplit_once("</svg>")).map_or("", |(inside, _)| inside)
 }

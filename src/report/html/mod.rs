@@ -5,8 +5,12 @@
 
 mod axis;
 mod chart;
+mod history;
 mod model;
 mod theme;
+mod trend;
+
+pub(crate) use history::page as history;
 
 pub use model::NamedRecord;
 
@@ -14,7 +18,7 @@ use crate::basis::markup::escape;
 use crate::basis::units::significant;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use crate::record::{Case, CaseSize, Measured, Outcome, Record};
+use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record};
 use chart::{Draw, Width};
 use model::{ChartGroup, Source, limit, percent, series};
 use std::fmt::Write;
@@ -67,7 +71,20 @@ impl Page {
             [run] => format!("gpukern: {}", run.name),
             runs => format!("gpukern: {} runs", runs.len()),
         };
-        let title = escape(&title);
+        self.opening(&title);
+        if groups.len() > 1 {
+            self.line(r#"<nav aria-label="Contents"><ul>"#);
+            for (at, group) in groups.iter().enumerate() {
+                let _ = writeln!(self.out, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
+            }
+            self.line("</ul></nav>");
+        }
+        self.line("<main>");
+    }
+
+    /// The head of a page, and its heading.
+    fn opening(&mut self, title: &str) {
+        let title = escape(title);
         let policy = format!(
             "default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'"
         );
@@ -92,14 +109,6 @@ impl Page {
 <h1>{title}</h1>
 </header>"##
         );
-        if groups.len() > 1 {
-            self.line(r#"<nav aria-label="Contents"><ul>"#);
-            for (at, group) in groups.iter().enumerate() {
-                let _ = writeln!(self.out, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
-            }
-            self.line("</ul></nav>");
-        }
-        self.line("<main>");
     }
 
     /// Devices and method.
@@ -116,6 +125,15 @@ impl Page {
         row("Vulkan", &|source| source.device.api_version.clone());
         row("sub-group", &|source| source.device.subgroup.size.to_string());
         row("started", &|source| started(&source.run.record.started));
+        for (name, text) in [
+            ("label", (|origin: &Origin| origin.label.clone()) as fn(&Origin) -> Option<String>),
+            ("commit", Origin::commit_text),
+            ("host", Origin::host_text),
+        ] {
+            if sources.iter().any(|source| text(&source.run.record.origin).is_some()) {
+                row(name, &|source| text(&source.run.record.origin).unwrap_or_else(|| "–".into()));
+            }
+        }
         row("command", &|source| source.run.record.command.join(" "));
         row("measured by", &|source| method(&source.run.record));
         row("cases", &|source| tally(source.cases()));
@@ -465,6 +483,7 @@ mod tests {
     use crate::basis::units::{Bytes, Nanos};
     use crate::export::tests::{HOSTILE, hostile, record};
     use crate::peak::{Extent, Figure, Peak, Quantity};
+    use crate::record::Conditions;
     use crate::record::{Limit, Share};
     use base64::Engine;
     use sha2::Digest;
@@ -494,7 +513,7 @@ mod tests {
             case.id = case.id.replace("64x64x64", "128x128x128");
         }
         record.cases.extend(larger);
-        let figure = |quantity, best| Figure { quantity, best, median: best, case: String::new() };
+        let figure = |quantity, best| Figure::new(quantity, [best; 2], &Conditions::default(), String::new());
         let bandwidth = |size: u64| Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(size) };
         record.peaks = vec![Peak {
             schema: crate::peak::SCHEMA.into(),
@@ -594,7 +613,7 @@ mod tests {
     fn hostile_names_are_text_and_run_nothing() {
         let mut hostile = hostile();
         for case in &mut hostile.cases {
-            case.share = Some(Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 2.0 });
+            case.share = Some(Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 2.0, interval: None });
         }
         let mut other = hostile.clone();
         other.cases.truncate(2);
@@ -633,7 +652,7 @@ mod tests {
             let mut record = full();
             for (at, case) in record.cases.iter_mut().enumerate() {
                 case.chain = chain;
-                case.share = Some(Share { limit: Limit::Memory, least: Nanos(sample), fraction });
+                case.share = Some(Share { limit: Limit::Memory, least: Nanos(sample), fraction, interval: None });
                 if let (Outcome::Measured(m), true) = (&mut case.outcome, at % 2 == 0) {
                     m.summary.median = Nanos(median);
                     m.summary.interval = Some([Nanos(sample), Nanos(1e250)]);

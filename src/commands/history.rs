@@ -1,0 +1,103 @@
+//! `gpukern history`.
+
+use super::Answer;
+use super::document::{self, Document};
+use crate::basis::error::{self, Error, Exit};
+use crate::basis::input_file;
+use crate::basis::printable::{brief, printable};
+use crate::commands::cli::HistoryArgs;
+use crate::compare::gate;
+use crate::export::otava;
+use crate::history::{Apart, History, MIN_EFFECT, Order, Settings, store};
+use crate::record::is_commit;
+use crate::report;
+use std::fmt::Write;
+use std::path::Path;
+
+const PAGE: Document = Document { name: "a page", option: "--output" };
+const OTAVA: Document = Document { name: "a file for Otava", option: "--output" };
+
+pub(super) fn run(args: &HistoryArgs) -> Result<Answer, Error> {
+    let settings = settings(args)?;
+    let otava = match (args.to.as_deref(), &args.output) {
+        (None, _) => false,
+        (Some("otava"), Some(folder)) if folder != Path::new("-") => true,
+        (Some("otava"), _) => {
+            return Err(Error::Usage("--to otava writes several files; name a folder: -o DIR".into()));
+        }
+        (Some(other), _) => return Err(Error::Usage(error::unknown("format", other, "", &["otava"]))),
+    };
+    if let Some(list) = Some(Path::new(&args.order)).filter(|_| matches!(settings.order, Order::Listed(_))) {
+        document::check_apart(&[("--output", args.output.as_deref())], &[("--order", list)])?;
+    }
+    let page = args.output.as_deref().filter(|_| !otava).map(|path| PAGE.open(path)).transpose()?;
+    let (runs, left_out) = store::read(&args.folder)?;
+    let history = History::new(runs, left_out, &settings);
+    let mut notes = String::new();
+    for reason in &history.left_out {
+        let _ = writeln!(notes, "left out: {reason}");
+    }
+    if history.series.is_empty() {
+        let shown = printable(&args.folder.display().to_string()).into_owned();
+        let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
+        return Err(Error::Usage(format!(
+            "no measured case in the folder '{shown}'; put records there that `gpukern bench --json PATH` wrote{reasons}"
+        )));
+    }
+    let mut answer = Answer::new(report::history::text(&history), notes, Exit::Success);
+    if otava && let Some(folder) = &args.output {
+        write_folder(folder, &otava::documents(&history)?)?;
+    }
+    if let Some(page) = page {
+        answer.deliver(page, &report::html::history(&history));
+    }
+    Ok(answer)
+}
+
+/// Writes files into a folder, made if need be.
+fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::Usage(format!("cannot write to '{}': {e}; choose another -o folder", folder.display())))?;
+    for (name, text) in files {
+        OTAVA.open(&folder.join(name))?.deliver(text)?;
+    }
+    Ok(())
+}
+
+fn settings(args: &HistoryArgs) -> Result<Settings, Error> {
+    let apart = args.apart.iter().map(|text| {
+        let names = Apart::ALL.map(|(name, _)| name);
+        let found = Apart::ALL.into_iter().find(|(name, _)| name == text);
+        found.map(|(_, apart)| apart).ok_or_else(|| Error::Usage(error::unknown("trait", text, "", &names)))
+    });
+    let min_effect = args.min_effect.as_deref().map(gate::percentage).transpose();
+    Ok(Settings {
+        order: order(&args.order)?,
+        apart: apart.collect::<Result<_, _>>()?,
+        min_effect: min_effect.map_err(|e| Error::Usage(format!("--min-effect: {e}")))?.unwrap_or(MIN_EFFECT),
+    })
+}
+
+/// The order that `--order` names: a word, or a file of commits.
+fn order(text: &str) -> Result<Order, Error> {
+    match text {
+        "started" => return Ok(Order::Started),
+        "committed" => return Ok(Order::Committed),
+        _ => {}
+    }
+    let refuse = |reason: String| {
+        Error::Usage(format!(
+            "--order '{}': {reason}; write started, committed, or a file of commits, the oldest first: \
+             git log --reverse --format=%H > FILE",
+            brief(text)
+        ))
+    };
+    let list = input_file::read_text(Path::new(text)).map_err(|e| refuse(e.to_string()))?;
+    let words = list.lines().filter_map(|line| line.split_whitespace().next());
+    let commits: Vec<String> = words.map(str::to_lowercase).collect();
+    match commits.iter().find(|commit| !is_commit(commit)) {
+        Some(other) => Err(refuse(format!("'{}' is no commit", brief(other)))),
+        None if commits.is_empty() => Err(refuse("it has no commits".into())),
+        None => Ok(Order::Listed(commits)),
+    }
+}

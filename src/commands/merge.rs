@@ -1,0 +1,33 @@
+//! `gpukern merge`.
+
+use super::document::{self, JSON};
+use super::{Answer, command_line, read};
+use crate::basis::error::{Error, Exit};
+use crate::commands::cli::MergeArgs;
+use crate::record::{MergePart, merge};
+use std::fmt::Write;
+use std::path::Path;
+
+pub(super) fn run(args: &MergeArgs) -> Result<Answer, Error> {
+    let inputs: Vec<_> = args.run.iter().map(|path| ("a record", path.as_path())).collect();
+    document::check_apart(&[("--output", args.output.as_deref())], &inputs)?;
+    let mut notes = String::new();
+    let mut parts = vec![];
+    for path in &args.run {
+        parts.push(MergePart { name: path.display().to_string(), record: read(path, &mut notes)?.record });
+    }
+    let (record, missing) = merge(parts, command_line()).map_err(Error::Usage)?;
+    for note in missing {
+        let _ = writeln!(notes, "note: {note}");
+    }
+    let _ = writeln!(
+        notes,
+        "{} records: {} cases on {} devices",
+        args.run.len(),
+        record.sightings().len(),
+        record.devices.len()
+    );
+    let target = JSON.open(args.output.as_deref().unwrap_or(Path::new("-")))?;
+    let output = target.deliver_json(&record)?.unwrap_or_default();
+    Ok(Answer::new(output, notes, Exit::Success))
+}

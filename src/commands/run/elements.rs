@@ -1,0 +1,228 @@
+//! `--print` and `--save`: elements of buffers, shown or written to files.
+
+use crate::basis::error::{self, Error};
+use crate::commands::Answer;
+use crate::commands::cli::RunArgs;
+use crate::guest::Save;
+use crate::run::array;
+use crate::run::element::Element;
+use crate::run::job::{Buffer, Role, Undertaking};
+use std::fmt::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Elements in a line of output at most, unless a range says otherwise.
+const MOST: u64 = 64;
+
+/// The buffers that the options name.
+pub(super) struct Wanted {
+    saves: Vec<Save>,
+    prints: Vec<Print>,
+    /// Where what is printed is written first, by the process that has it.
+    folder: Option<TempDir>,
+}
+
+/// Elements to be shown.
+struct Print {
+    text: String,
+    buffer: Buffer,
+    ranges: Vec<Range<u64>>,
+    path: PathBuf,
+}
+
+impl Wanted {
+    /// What `args` name of the buffers of `undertaking`.
+    ///
+    /// # Errors
+    /// When there is no such buffer or element, or several cases have it.
+    pub(super) fn new(args: &RunArgs, undertaking: &Undertaking) -> Result<Self, Error> {
+        let mut wanted = Self { saves: vec![], prints: vec![], folder: None };
+        if args.print.is_empty() && args.save.is_empty() {
+            return Ok(wanted);
+        }
+        let ([point], [_]) = (&undertaking.points[..], &undertaking.contenders[..]) else {
+            return Err(Error::Usage(format!(
+                "--print and --save are for one case, these are {}; give each axis one value, and name one kernel",
+                undertaking.points.len() * undertaking.contenders.len()
+            )));
+        };
+        for text in &args.save {
+            let (name, path) =
+                text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
+                    Error::Usage(format!("--save '{text}' names no buffer and file; write --save D=out.npy"))
+                })?;
+            let buffer = written(&point.buffers, name)?;
+            let path = std::path::absolute(path).map_err(|e| Error::Usage(format!("--save '{path}': {e}")))?;
+            if !path.parent().is_some_and(Path::is_dir) {
+                return Err(Error::Usage(format!("--save '{}': there is no such folder; make it", path.display())));
+            }
+            wanted.saves.push(Save { buffer: buffer.name.clone(), path });
+        }
+        if !args.print.is_empty() {
+            let folder = tempfile::tempdir().map_err(|e| Error::Failure(format!("cannot make a folder: {e}")))?;
+            for (index, text) in args.print.iter().enumerate() {
+                let (name, ranges) =
+                    text.split_once('[').map_or((text.as_str(), None), |(name, rest)| (name, Some(rest)));
+                let buffer = written(&point.buffers, name)?.clone();
+                let ranges =
+                    ranges_of(ranges, &buffer).map_err(|reason| Error::Usage(format!("--print '{text}' {reason}")))?;
+                let path = folder.path().join(format!("{index}.npy"));
+                wanted.prints.push(Print { text: text.clone(), buffer, ranges, path });
+            }
+            wanted.folder = Some(folder);
+        }
+        Ok(wanted)
+    }
+
+    /// What a worker is to write to files.
+    pub(super) fn saves(&self) -> Vec<Save> {
+        let printed =
+            self.prints.iter().map(|print| Save { buffer: print.buffer.name.clone(), path: print.path.clone() });
+        self.saves.iter().cloned().chain(printed).collect()
+    }
+
+    /// Adds what is to be shown to `answer`.
+    pub(super) fn show(&self, answer: &mut Answer) {
+        for print in &self.prints {
+            match array::read(&print.path, print.buffer.element, &print.buffer.shape) {
+                Ok(contents) => {
+                    let _ =
+                        write!(answer.output, "\n{}\n{}", print.text, table(&print.buffer, &print.ranges, &contents));
+                }
+                // The case has no answer, as its table says.
+                Err(_) => {
+                    let _ = writeln!(answer.notes, "note: {} was not computed", print.text);
+                }
+            }
+        }
+    }
+}
+
+/// The buffer of this name, which kernels write.
+fn written<'a>(buffers: &'a [Buffer], name: &str) -> Result<&'a Buffer, Error> {
+    let is_written = |buffer: &&Buffer| matches!(buffer.role, Role::Output | Role::InPlace);
+    buffers.iter().filter(is_written).find(|buffer| buffer.name == name).ok_or_else(|| {
+        let names: Vec<_> = buffers.iter().filter(is_written).map(|buffer| buffer.name.as_str()).collect();
+        Error::Usage(error::unknown("output", name, "", &names))
+    })
+}
+
+/// The ranges of `0:4,2,:]` in each dimension of `buffer`; the first elements of it where none are given.
+fn ranges_of(text: Option<&str>, buffer: &Buffer) -> Result<Vec<Range<u64>>, String> {
+    let Some(text) = text else {
+        // As many whole rows as fit, from the slowest dimension on.
+        let mut left = MOST;
+        let mut ranges: Vec<_> = buffer
+            .shape
+            .iter()
+            .rev()
+            .map(|extent| {
+                let shown = (*extent).min(left.max(1));
+                left /= shown.max(1);
+                0..shown
+            })
+            .collect();
+        ranges.reverse();
+        return Ok(ranges);
+    };
+    let items: Vec<_> = text.strip_suffix(']').ok_or("has no ] at its end; write D[0:4,0:4]")?.split(',').collect();
+    if items.len() != buffer.shape.len() {
+        return Err(format!(
+            "has {} ranges, {} has {} dimensions; write one for each",
+            items.len(),
+            buffer.name,
+            buffer.shape.len()
+        ));
+    }
+    let bound = |text: &str, default: u64| match text.trim() {
+        "" => Ok(default),
+        text => text.parse::<u64>().map_err(|_| format!("has '{text}' where an index belongs; write D[0:4,0:4]")),
+    };
+    let range = |(item, extent): (&&str, &u64)| {
+        let range = match item.split_once(':') {
+            Some((first, end)) => bound(first, 0)?..bound(end, *extent)?.min(*extent),
+            None => bound(item, 0).map(|index| index..index + 1)?,
+        };
+        if range.is_empty() || range.end > *extent {
+            return Err(format!("has no element in '{item}': that dimension has {extent}; choose others"));
+        }
+        Ok(range)
+    };
+    items.iter().zip(&buffer.shape).map(range).collect()
+}
+
+/// The elements of ranges, a line for each row.
+fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8]) -> String {
+    let size = buffer.element.bytes() as usize;
+    let mut text = String::new();
+    let mut index: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+    loop {
+        let row = ranges.last().map_or(0..1, Clone::clone);
+        let start = index
+            .iter()
+            .zip(&buffer.shape)
+            .take(ranges.len().saturating_sub(1))
+            .fold(0, |at, (i, extent)| at * extent + i);
+        let width = buffer.shape.last().copied().unwrap_or(1);
+        let elements = row.map(|column| {
+            let at = (start * width + column) as usize * size;
+            shown(buffer.element, &contents[at..at + size])
+        });
+        let _ = writeln!(text, "  {}", elements.collect::<Vec<_>>().join(" "));
+        // The next row, as an odometer counts.
+        let next = (0..ranges.len().saturating_sub(1)).rev().find(|at| index[*at] + 1 < ranges[*at].end);
+        let Some(next) = next else { return text };
+        index[next] += 1;
+        for at in next + 1..ranges.len() {
+            index[at] = ranges[at].start;
+        }
+    }
+}
+
+fn shown(element: Element, bytes: &[u8]) -> String {
+    match element {
+        Element::U64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        Element::I64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        // As many digits as tell it from its neighbours.
+        Element::F32 => f32::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        _ => element.value(bytes).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::job::Tolerance;
+
+    fn matrix(shape: &[u64]) -> Buffer {
+        let (element, role, tolerance) = (Element::F32, Role::Output, Tolerance::Exact);
+        Buffer { name: "D".into(), element, shape: shape.to_vec(), role, fill: None, tolerance }
+    }
+
+    fn text(shape: &[u64], ranges: Option<&str>) -> String {
+        let buffer = matrix(shape);
+        let contents: Vec<u8> = (0..buffer.len()).flat_map(|i| (i as f32 / 2.0).to_le_bytes()).collect();
+        table(&buffer, &ranges_of(ranges, &buffer).expect("there are such"), &contents)
+    }
+
+    #[test]
+    fn ranges_of_elements_are_shown_row_by_row() {
+        assert_eq!(text(&[2, 3], None), "  0 0.5 1\n  1.5 2 2.5\n");
+        assert_eq!(text(&[2, 3], Some("1,:2]")), "  1.5 2\n");
+        assert_eq!(text(&[2, 2, 2], Some(":,1,0:9]")), "  1 1.5\n  3 3.5\n");
+        assert_eq!(text(&[4], Some("2:]")), "  1 1.5\n");
+        assert_eq!(text(&[100, 100], None).lines().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_range_of_elements_is_refused_in_words() {
+        let refused = |ranges| ranges_of(Some(ranges), &matrix(&[2, 3])).expect_err("refused");
+        assert!(refused("0:1,0").contains("no ] at its end"));
+        assert!(refused("0:1]").contains("has 1 ranges, D has 2 dimensions"));
+        assert!(refused("a,0]").contains("'a' where an index belongs"));
+        for none in ["2,0]", "1:1,0]", "0,3:]"] {
+            assert!(refused(none).contains("has no element in"), "{none}");
+        }
+    }
+}

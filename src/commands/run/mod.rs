@@ -1,0 +1,107 @@
+//! `gpukern run`.
+
+mod elements;
+mod watch;
+
+use super::{Answer, ab, bench};
+use crate::algorithms::{Algorithm, CaseSpec, Variant};
+use crate::basis::error::Error;
+use crate::commands::cli::RunArgs;
+use crate::guest::{self, Guest, Save};
+use crate::measure::session::Setup;
+use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice};
+use crate::run::fault::Described;
+use crate::run::job::Undertaking;
+use crate::run::{init, options, resolve};
+use elements::Wanted;
+use std::ffi::OsString;
+
+pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
+    if args.attached {
+        super::child::attach_to_parent();
+    }
+    if args.watch {
+        return watch::run(args, setup);
+    }
+    if args.init {
+        let described = described(args)?;
+        let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
+        return Ok(Answer::success(texts.concat()));
+    }
+    // Everything that can be wrong with the command is found before a device is opened.
+    let undertaking = undertaking(args)?;
+    let wanted = Wanted::new(args, &undertaking)?;
+    let guest = guest(args, undertaking, wanted.saves())?;
+    let algorithm = guest::learn(guest.clone()).map_err(Error::Usage)?;
+    let measuring = args.measuring(arguments());
+    let run = planned(args, &guest, algorithm, &measuring.selection)?;
+    if args.ab {
+        return ab::contenders(args, run, setup);
+    }
+    let plan = Plan { runs: vec![run] }.only(&args.only)?;
+    let mut answer = bench::carry_out(&plan, (plan.options(), None), &measuring, setup)?;
+    wanted.show(&mut answer);
+    Ok(answer)
+}
+
+/// What is written about the kernels.
+fn described(args: &RunArgs) -> Result<Vec<Described>, Error> {
+    options::describe(&args.kernel, args.config.as_deref(), &args.fields)
+}
+
+/// What is to be run.
+fn undertaking(args: &RunArgs) -> Result<Undertaking, Error> {
+    resolve::resolve(&described(args)?)
+}
+
+/// The guest of an undertaking.
+fn guest(args: &RunArgs, undertaking: Undertaking, saves: Vec<Save>) -> Result<Guest, Error> {
+    // `matmul:tiled` and `tiled` are the same: the reference says of which algorithm.
+    let against = args.against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
+    let taken = crate::algorithms::ALGORITHMS.iter().any(|own| own.name == undertaking.name);
+    let name = if taken { format!("{}-run", undertaking.name) } else { undertaking.name.clone() };
+    let guest = Guest { name, undertaking, against, saves };
+    guest.check().map_err(Error::Usage)?;
+    Ok(guest)
+}
+
+/// The cases: every point of the axes, with the contenders that it lets pass.
+fn planned(
+    args: &RunArgs,
+    guest: &Guest,
+    algorithm: &'static Algorithm,
+    selection: &crate::plan::options::Selection,
+) -> Result<PlannedRun, Error> {
+    let dtype = guest.dtype();
+    let groups = guest.sizes().into_iter().enumerate().map(|(point, size)| {
+        let spec = CaseSpec { seed: selection.seed.unwrap_or(1), ..CaseSpec::new(algorithm, size, dtype) };
+        let variants: Vec<&'static Variant> =
+            guest.contenders(point, args.tune || args.ab).map(|at| &algorithm.variants[at]).collect();
+        CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, pick: VariantChoice::Named, on_host: false }
+    });
+    let groups: Vec<_> = groups.filter(|group| !group.variants.is_empty()).collect();
+    if groups.is_empty() {
+        return Err(Error::Usage(guest.nothing()));
+    }
+    PlannedRun::of(groups, selection).map_err(Error::Usage)
+}
+
+/// The command line of another process that measures the same.
+fn arguments() -> Vec<OsString> {
+    // What is behind the name of the command, but for where results go.
+    let mut arguments = std::env::args_os().skip_while(|argument| argument != "run").skip(1);
+    let mut kept = vec![];
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_string_lossy();
+        let elsewhere =
+            ["--json", "--baseline-run", "--budget", "--rounds", "--table", "--resume", "--print", "--save"];
+        let option = elsewhere.iter().find(|option| text == **option || text.starts_with(&format!("{option}=")));
+        match option {
+            Some(option) if text == **option => drop(arguments.next()),
+            Some(_) => {}
+            None if text == "--no-peak" => {}
+            None => kept.push(argument),
+        }
+    }
+    kept
+}

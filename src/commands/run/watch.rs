@@ -1,0 +1,120 @@
+//! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
+
+use super::{Answer, RunArgs, guest, planned, undertaking};
+use crate::basis::error::{Error, Exit};
+use crate::basis::units::ratio;
+use crate::commands::{command_line, interrupt, progress};
+use crate::compare::{self, Settings};
+use crate::guest as guests;
+use crate::measure::runner::{Silent, Timing};
+use crate::measure::session::{Agenda, Job, LimitPolicy, Setup};
+use crate::plan::Plan;
+use crate::record::{Case, Outcome, Record};
+use crate::tuning::tuned::Tuned;
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Time between two looks at the files.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The state of files by which a change is seen.
+type Seen = Vec<Option<(SystemTime, u64)>>;
+
+pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
+    interrupt::listen()?;
+    let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
+    let mut last: Option<Record> = None;
+    loop {
+        let before = seen(&files);
+        match measure(args, setup, &mut files) {
+            Ok(record) => {
+                record.cases.iter().for_each(|case| say(&line(case, last.as_ref(), &record)));
+                if record.cases.iter().any(|case| case.measured().is_some()) {
+                    last = Some(record);
+                }
+            }
+            Err(Error::Interrupted(_)) => {}
+            // What a compiler refuses is mended, and saved again.
+            Err(error) => say(&error.to_string()),
+        }
+        // Files that were not known before are as they were when they were read.
+        let mut known = if before.len() == files.len() { before } else { seen(&files) };
+        while seen(&files) == known {
+            if interrupt::flagged() {
+                return Ok(Answer::new(String::new(), String::new(), Exit::Success));
+            }
+            std::thread::sleep(LOOK);
+        }
+        // An editor may write in several steps.
+        while seen(&files) != known {
+            known = seen(&files);
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+fn say(text: &str) {
+    let now = jiff::Zoned::now().strftime("%H:%M:%S").to_string();
+    progress::line(&format!("{now}  {text}"));
+}
+
+fn seen(files: &BTreeSet<PathBuf>) -> Seen {
+    let state = |there: Metadata| Some((there.modified().ok()?, there.len()));
+    files.iter().map(|path| path.metadata().ok().and_then(state)).collect()
+}
+
+/// Measures what the files are now; those that it read are added to `files`.
+fn measure(args: &RunArgs, setup: &Setup, files: &mut BTreeSet<PathBuf>) -> Result<Record, Error> {
+    let undertaking = undertaking(args)?;
+    files.extend(undertaking.modules.iter().flat_map(|module| module.files.iter().cloned()));
+    let guest = guest(args, undertaking, vec![])?;
+    let algorithm = guests::learn(guest.clone()).map_err(Error::Usage)?;
+    let measuring = args.measuring(vec![]);
+    let plan = Plan { runs: vec![planned(args, &guest, algorithm, &measuring.selection)?] };
+    let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let tuned = Tuned::none();
+    let job = Job::new(Timing::Sample, limits, &tuned, command_line());
+    let session = Agenda::session(&plan, setup)?;
+    let agenda = Agenda::new(&plan, setup, session.as_ref())?;
+    let measured = agenda.measure(&job, interrupt::listen()?, &mut Silent)?;
+    measured.validated?;
+    Ok(measured.record)
+}
+
+/// What is to be said of a case: its time, the change since `last`, whether it is right, what the driver tells of it.
+fn line(case: &Case, last: Option<&Record>, now: &Record) -> String {
+    let mut facts = vec![case.variant.clone()];
+    if now.cases.iter().any(|other| other.variant == case.variant && other.size != case.size) {
+        facts[0] = format!("{} {}", case.variant, case.size);
+    }
+    match &case.outcome {
+        Outcome::Measured(measured) => {
+            facts.push(measured.summary.median.to_string());
+            facts.extend(last.and_then(|last| change(case, last, now)));
+            facts.extend(case.share.map(|share| format!("{:.0} % of the limit", 100.0 * share.fraction)));
+            facts.push(measured.verification.unverified().unwrap_or_else(|| "verified".into()));
+        }
+        Outcome::Rejected(verification) => facts.push(format!("wrong: {}", verification.worst)),
+        Outcome::Skipped { reason } => facts.push(format!("skipped: {reason}")),
+        outcome => facts.push(outcome.failure().unwrap_or_else(|| outcome.status().into())),
+    }
+    let told = |name: &str| ["register", "spill", "local memory", "scratch"].iter().any(|word| name.contains(word));
+    let statistics = case.kernels.iter().flat_map(|kernel| &kernel.statistics);
+    let statistics = statistics.filter(|metric| told(&metric.name.to_lowercase()));
+    facts.extend(statistics.filter_map(|metric| Some(format!("{} {}", metric.name.to_lowercase(), metric.value?))));
+    facts.join("  ")
+}
+
+/// The change of a case since an earlier record, with its interval.
+fn change(case: &Case, last: &Record, now: &Record) -> Option<String> {
+    let alone = |record: &Record| {
+        let cases = record.cases.iter().filter(|other| other.id == case.id).cloned().collect();
+        Record { cases, ..record.clone() }
+    };
+    let comparison = compare::compare(&[alone(last)], &[alone(now)], &Settings::default());
+    let compared = comparison.cases.into_iter().next()?;
+    let [low, high] = compared.interval?.map(ratio);
+    Some(format!("{} ({low} … {high}), {}", ratio(compared.ratio?), compared.verdict.name()))
+}

@@ -1,0 +1,101 @@
+//! A history as Apache Otava (<https://otava.apache.org>) reads it: a CSV file for each case of a device, a row for each
+//! run that measured it, and a configuration that names them as tests.
+//!
+//! A file for each, because Otava has no missing values. The branch is a column of another name than `branch`, by which
+//! Otava would refuse a file with several.
+
+use crate::basis::error::Error;
+use crate::history::{History, Run, Series};
+use serde_json::{Map, json};
+
+/// Name of the configuration.
+const CONFIGURATION: &str = "otava.yaml";
+
+/// The columns that Otava takes for attributes.
+const ATTRIBUTES: [&str; 6] = ["commit", "git_branch", "label", "driver", "gpukern", "file"];
+
+/// Names of files with their texts: the configuration first. Paths in it are relative to its folder.
+///
+/// # Errors
+/// When a row cannot be written, which no record causes.
+pub(crate) fn documents(history: &History) -> Result<Vec<(String, String)>, Error> {
+    let mut tests = Map::new();
+    let mut files = vec![];
+    for (at, series) in history.series.iter().enumerate() {
+        let file = format!("{:04}-{}.csv", at + 1, plain(&series.id));
+        let name = format!("{:04} {} on {}", at + 1, series.id, series.device);
+        let metrics = json!({ "time": { "direction": -1, "scale": 1, "column": "time_ns" } });
+        let test =
+            json!({ "type": "csv", "file": file, "time_column": "time", "attributes": ATTRIBUTES, "metrics": metrics });
+        tests.insert(name, test);
+        files.push((file, csv(history, series)?));
+    }
+    // JSON is YAML, and quotes what it has to.
+    let text = serde_json::to_string_pretty(&json!({ "tests": tests })).map_err(|e| Error::Failure(e.to_string()))?;
+    files.insert(0, (CONFIGURATION.into(), text + "\n"));
+    Ok(files)
+}
+
+fn csv(history: &History, series: &Series) -> Result<String, Error> {
+    let failure = |reason: String| Error::Failure(reason);
+    let mut writer = csv::Writer::from_writer(vec![]);
+    let headings = ["time"].into_iter().chain(ATTRIBUTES).chain(["time_ns"]);
+    writer.write_record(headings).map_err(|e| failure(e.to_string()))?;
+    for point in &series.points {
+        let Run { name, record } = &history.runs[point.run];
+        let origin = &record.origin;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let device = record.devices.iter().find(|device| device.index == record.cases[point.case].device);
+        let driver = device.map_or_else(String::new, |device| device.driver.info.clone());
+        let row = [
+            record.started.clone(),
+            text(&origin.commit),
+            text(&origin.branch),
+            text(&origin.label),
+            driver,
+            record.version.clone(),
+            name.clone(),
+            point.time.0.to_string(),
+        ];
+        writer.write_record(row).map_err(|e| failure(e.to_string()))?;
+    }
+    let bytes = writer.into_inner().map_err(|e| failure(e.to_string()))?;
+    String::from_utf8(bytes).map_err(|e| failure(e.to_string()))
+}
+
+/// Letters and digits of a name, for that of a file.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::HOSTILE;
+    use crate::history::tests::{driver_change, settings};
+
+    #[test]
+    fn each_case_is_a_file_and_a_test_of_the_configuration() {
+        let files = documents(&History::new(driver_change(), vec![], &settings())).expect("files");
+        let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["otava.yaml", "0001-matmul-naive-f32-64x64x64.csv", "0002-matmul-local-f32-64x64x64.csv"]);
+        let tests: serde_json::Value = serde_json::from_str(&files[0].1).expect("JSON");
+        assert_eq!(tests["tests"].as_object().map(Map::len), Some(2));
+        let lines: Vec<_> = files[1].1.lines().collect();
+        assert_eq!(lines[0], "time,commit,git_branch,label,driver,gpukern,file,time_ns");
+        assert_eq!((lines.len(), lines[1]), (41, "2026-01-01T00:00:00Z,0c0ffee,,,Mesa 22.3,0.0.0,000.json,248750"));
+    }
+
+    #[test]
+    fn hostile_names_stay_in_their_field() {
+        let mut runs = driver_change();
+        for run in &mut runs {
+            run.record.cases[0].id = HOSTILE.into();
+            run.record.origin.label = Some(HOSTILE.into());
+        }
+        let files = documents(&History::new(runs, vec![], &settings())).expect("files");
+        assert!(files.iter().all(|(name, _)| name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c))));
+        let mut reader = csv::Reader::from_reader(files[1].1.as_bytes());
+        assert!(reader.records().all(|row| row.expect("a row").get(3) == Some(HOSTILE)));
+    }
+}

@@ -1,0 +1,286 @@
+//! Whether what kernels of the user's left is right: compared with a reference, element by element.
+
+use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
+use crate::basis::dtype::HostArray;
+use crate::run::array;
+use crate::run::element::Element;
+use crate::run::job::{Buffer, Tolerance};
+use std::path::PathBuf;
+
+/// The right contents of buffers.
+pub(super) struct Expected {
+    /// The buffers that are compared: their place among the outputs, what they are, the answer.
+    pub(super) answers: Vec<(usize, Buffer, Vec<u8>)>,
+}
+
+impl Expected {
+    /// The expected contents, all of them numbers.
+    ///
+    /// # Errors
+    /// Where the reference has none.
+    pub(super) fn new(answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
+        for (_, data, answer) in &answers {
+            if let Some(odd) = Odd::of(data, answer) {
+                return Err(format!("the reference is no answer: {odd}; correct it, or its inputs"));
+            }
+        }
+        Ok(Self { answers })
+    }
+}
+
+impl Oracle for Expected {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        let found = self.answers.iter().map(|(at, data, answer)| compare(data, outputs[*at].as_bytes(), answer));
+        // The share of its tolerance; a residual that is no number, of 0 by 0, does not pass.
+        let share =
+            |check: &Check| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
+        let worst = found.max_by(|a, b| b.passes().cmp(&a.passes()).then(share(a).total_cmp(&share(b))));
+        worst.ok_or_else(|| "no buffer is compared".into())
+    }
+}
+
+/// No reference: whatever was found passes, and is said to be unverified.
+pub(super) struct Unknown {
+    /// The outputs, in their order.
+    pub(super) outputs: Vec<Buffer>,
+}
+
+impl Oracle for Unknown {
+    fn check(&self, _: &[HostArray]) -> Result<Check, String> {
+        let (method, worst, metrics) = (CheckMethod::Elementwise, String::new(), vec![]);
+        Ok(Check { residual: 0.0, tolerance: 0.0, method, worst, metrics, wrong: WrongElements::default() })
+    }
+
+    fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
+        let odd = self.outputs.iter().zip(outputs).filter_map(|(data, found)| Odd::of(data, found.as_bytes()));
+        let odd: Vec<_> = odd.map(|odd| odd.to_string()).collect();
+        let odd = if odd.is_empty() { String::new() } else { format!("; {}", odd.join("; ")) };
+        Some(format!("there is no reference{odd}"))
+    }
+}
+
+/// An oracle that writes buffers to files before it looks at them.
+pub(super) struct Saving {
+    pub(super) oracle: Box<dyn Oracle>,
+    /// The place of each among the outputs, what it is, and the file.
+    pub(super) saves: Vec<(usize, Buffer, PathBuf)>,
+}
+
+impl Oracle for Saving {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        for (at, buffer, path) in &self.saves {
+            let written = array::write(path, buffer.element, &buffer.shape, outputs[*at].as_bytes());
+            written.map_err(|e| format!("cannot write {} to '{}': {e}", buffer.name, path.display()))?;
+        }
+        self.oracle.check(outputs)
+    }
+
+    fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
+        self.oracle.doubt(outputs)
+    }
+}
+
+/// Elements that are no numbers.
+struct Odd<'a> {
+    data: &'a Buffer,
+    count: usize,
+    first: usize,
+    value: f64,
+}
+
+impl<'a> Odd<'a> {
+    /// Those of a buffer, if there are any.
+    fn of(data: &'a Buffer, contents: &[u8]) -> Option<Self> {
+        if !data.element.is_float() {
+            return None;
+        }
+        let size = data.element.bytes() as usize;
+        let value = |index: usize| data.element.value(&contents[index * size..]);
+        let mut odd = (0..data.len() as usize).filter(|index| !value(*index).is_finite());
+        let first = odd.next()?;
+        Some(Self { data, count: 1 + odd.count(), first, value: value(first) })
+    }
+}
+
+impl std::fmt::Display for Odd<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { data, count, first, value } = self;
+        let what = if value.is_nan() { "not a number" } else { "infinite" };
+        write!(f, "{} is {what}", place(data, *first))?;
+        match count {
+            1 => Ok(()),
+            _ => write!(f, ", and {} others of {} are no finite numbers", count - 1, data.len()),
+        }
+    }
+}
+
+/// The name of an element: `D[3,5]`.
+fn place(data: &Buffer, index: usize) -> String {
+    let mut left = index as u64;
+    let mut subscripts: Vec<String> = vec![];
+    for extent in data.shape.iter().rev() {
+        subscripts.push((left % extent).to_string());
+        left /= extent;
+    }
+    subscripts.reverse();
+    format!("{}[{}]", data.name, subscripts.join(","))
+}
+
+fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
+    &bytes[index * size..(index + 1) * size]
+}
+
+/// Where a number stands among all values of its type, so that the difference of two is their distance in units in the last
+/// place.
+fn rank(element: Element, bytes: &[u8]) -> i128 {
+    let mut wide = [0; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    let (bits, half) = (i128::from(u64::from_le_bytes(wide)), 1i128 << (8 * bytes.len() - 1));
+    match element {
+        _ if element.is_float() && bits >= half => half - bits,
+        Element::I8 | Element::I16 | Element::I32 | Element::I64 if bits >= half => bits - 2 * half,
+        _ => bits,
+    }
+}
+
+/// How far `found` is from `answer`.
+fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
+    let element = data.element;
+    let count = data.len() as usize;
+    let size = element.bytes() as usize;
+    let pair = |index: usize| (element.value(&found[index * size..]), element.value(&answer[index * size..]));
+    // The error of each element, by the measure of the tolerance; what is no number is beyond all.
+    let error = |index: usize| -> f64 {
+        let (got, expected) = pair(index);
+        let part = |bytes| -> &[u8] { element_of(bytes, index, size) };
+        match data.tolerance {
+            // A zero is a zero, whatever its sign.
+            _ if part(found) == part(answer) || got == 0.0 && expected == 0.0 => 0.0,
+            Tolerance::Exact => 1.0,
+            _ if !got.is_finite() => f64::INFINITY,
+            Tolerance::Close { rtol, atol } => (got - expected).abs() / (atol + rtol * expected.abs()),
+            Tolerance::Nmse(_) => (got - expected).powi(2),
+            Tolerance::Ulp(_) => (rank(element, part(found)) - rank(element, part(answer))).unsigned_abs() as f64,
+        }
+    };
+    let is_beyond = |error: f64| match data.tolerance {
+        // One that is no number is beyond any tolerance.
+        Tolerance::Close { .. } => error.is_nan() || error > 1.0,
+        Tolerance::Ulp(most) => error > most as f64,
+        Tolerance::Exact => error > 0.0,
+        Tolerance::Nmse(_) => false,
+    };
+    let (mut worst, mut largest, mut sum) = (None, 0.0, 0.0);
+    let (mut different, mut wrong) = (0u64, WrongElements::default());
+    for index in 0..count {
+        let error = error(index);
+        sum += error;
+        different += u64::from(error > 0.0);
+        if is_beyond(error) {
+            let (got, expected) = pair(index);
+            wrong.add(|| WrongElement::new(place(data, index), got, expected));
+        }
+        // 0 ÷ 0 of a tolerance of nothing is no number, and beyond it.
+        if error > largest || error.is_nan() && !f64::is_nan(largest) {
+            (worst, largest) = (Some(index), error);
+        }
+    }
+    let (residual, tolerance) = match data.tolerance {
+        Tolerance::Close { .. } => (largest, 1.0),
+        Tolerance::Nmse(most) => {
+            let scale: f64 = (0..count).map(|index| pair(index).1.powi(2)).sum();
+            (if sum == 0.0 { 0.0 } else { sum / scale }, most)
+        }
+        Tolerance::Ulp(most) => (largest, most as f64),
+        Tolerance::Exact => (different as f64, 0.0),
+    };
+    let worst = worst.map_or_else(String::new, |index| {
+        let (got, expected) = pair(index);
+        format!("{} is {got}, the reference has {expected}", place(data, index))
+    });
+    Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::job::Role;
+
+    fn data(element: Element, check: Tolerance) -> Buffer {
+        Buffer { name: "D".into(), element, shape: vec![2, 2], role: Role::Output, fill: None, tolerance: check }
+    }
+
+    fn bytes(values: [f32; 4]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> Check {
+        let answers = vec![(0, data(Element::F32, tolerance), bytes(answer))];
+        let expected = Expected::new(answers).expect("numbers");
+        expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
+    }
+
+    const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];
+
+    #[test]
+    fn each_tolerance_takes_what_is_within_it_and_names_the_worst_of_what_is_not() {
+        let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+        assert!(check(near, [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
+        let off = check(near, [1.0, -2.0, 1e-5, 100.0], RIGHT);
+        assert!(!off.passes() && off.worst.starts_with("D[1,0] is 0.00001, the reference has 0"), "{}", off.worst);
+        let square = Tolerance::Nmse(1e-6);
+        assert!(check(square, [1.05, -2.0, 0.05, 100.0], RIGHT).passes());
+        assert!(!check(square, [1.5, -2.0, 0.0, 100.0], RIGHT).passes());
+        let next = |value: f32, by: u32| f32::from_bits(value.to_bits() + by);
+        assert!(check(Tolerance::Ulp(2), [next(1.0, 2), next(-2.0, 1), 0.0, 100.0], RIGHT).passes());
+        assert_eq!(check(Tolerance::Ulp(2), [next(1.0, 3), -2.0, 0.0, 100.0], RIGHT).residual, 3.0);
+        assert!(check(Tolerance::Exact, RIGHT, RIGHT).passes());
+        let off = check(Tolerance::Exact, [1.0, -2.1, -0.0, 101.0], RIGHT);
+        assert_eq!((off.residual, off.passes()), (2.0, false));
+        let ranks = [1.0f32, 1.0f32.next_up(), -0.0, -1.0].map(|value| rank(Element::F32, &value.to_le_bytes()));
+        assert_eq!((ranks[1] - ranks[0], ranks[2], ranks[3]), (1, 0, -ranks[0]));
+        assert_eq!(rank(Element::I8, &[0xff]), -1);
+    }
+
+    #[test]
+    fn what_is_no_number_is_wrong_by_every_tolerance() {
+        for tolerance in [
+            Tolerance::Close { rtol: 1e30, atol: 1e30 },
+            Tolerance::Nmse(f64::MAX),
+            Tolerance::Ulp(u64::MAX),
+            Tolerance::Exact,
+        ] {
+            for value in [f32::NAN, f32::INFINITY] {
+                let found = check(tolerance, [1.0, -2.0, value, 100.0], RIGHT);
+                assert!(!found.passes(), "{tolerance:?}: {}", found.residual);
+            }
+        }
+        let none = check(Tolerance::Close { rtol: 0.0, atol: 0.0 }, [1.0, -2.0, 1e-30, 100.0], RIGHT);
+        assert!(!none.passes());
+    }
+
+    #[test]
+    fn the_buffer_that_is_off_decides() {
+        let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+        let answers = |at| (at, data(Element::F32, near), bytes(RIGHT));
+        let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
+        let right = || HostArray::U8(bytes(RIGHT));
+        let wrong = || HostArray::U8(bytes([1.0, -2.0, 0.0, f32::NAN]));
+        for outputs in [[right(), wrong()], [wrong(), right()]] {
+            assert!(!expected.check(&outputs).expect("compared").passes());
+        }
+        assert!(expected.check(&[right(), right()]).expect("compared").passes());
+    }
+
+    #[test]
+    fn a_reference_that_is_no_number_is_refused_and_an_output_that_is_none_is_said() {
+        let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
+        let refused = Expected::new(vec![(0, data(Element::F32, Tolerance::Exact), odd.clone())]).err();
+        let refused = refused.expect("no number");
+        assert!(refused.contains("D[0,1] is not a number, and 1 others of 4"), "{refused}");
+        let unknown = Unknown { outputs: vec![data(Element::F32, Tolerance::Exact)] };
+        let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");
+        assert_eq!(doubt(bytes(RIGHT)), "there is no reference");
+        assert!(doubt(odd).starts_with("there is no reference; D[0,1] is not a number"));
+    }
+}

@@ -1,0 +1,92 @@
+//! The programs of kernels of the user's.
+
+use crate::basis::dtype::DType;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::binding::{Bindings, Descriptor, DescriptorKind, SizedConstant};
+use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
+use crate::kernel::foreign::Foreign;
+use crate::kernel::program::{BufferId, Dispatch, Program, Step};
+use crate::kernel::shaders::Shader;
+use crate::run::job::{self, BindingKind, Buffer, Job, Module, Pass, Point};
+
+/// A compiled kernel as the device is given it.
+pub(super) struct Kernel {
+    pub(super) shader: &'static Shader,
+    /// Whether it asks how long the arrays are that it is given.
+    asks_lengths: bool,
+}
+
+impl Kernel {
+    /// The kernel of a module, which no other has the name of.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn new(module: &Module, name: String) -> Result<Self, String> {
+        let spirv: Vec<u8> = module.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let foreign = Foreign::read(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+        let interface = foreign.interface;
+        let shader = Shader { name: name.into(), dtype: None, layout: None, spirv: spirv.into(), interface };
+        Ok(Self { shader: Box::leak(Box::new(shader)), asks_lengths: asks_lengths(&module.spirv) })
+    }
+}
+
+/// Whether a module has an `OpArrayLength`.
+fn asks_lengths(spirv: &[u32]) -> bool {
+    const HEADER: usize = 5;
+    const ARRAY_LENGTH: u32 = 68;
+    let mut at = HEADER;
+    while let Some(word) = spirv.get(at) {
+        if word & 0xffff == ARRAY_LENGTH {
+            return true;
+        }
+        at += (word >> 16).max(1) as usize;
+    }
+    false
+}
+
+/// A buffer as programs know it. Its elements are bytes here: what is in them is compared by their own type.
+pub(super) fn spec(buffer: &'static Buffer) -> BufferSpec {
+    let role = match buffer.role {
+        job::Role::Input => Role::Input,
+        job::Role::Output => Role::Output,
+        job::Role::InPlace => Role::InPlace,
+        job::Role::Scratch => Role::Scratch,
+    };
+    BufferSpec { name: &buffer.name, role, dtype: DType::U8, len: buffer.bytes() }
+}
+
+/// The program of a job at a point.
+pub(super) fn program(kernels: &[Kernel], point: &'static Point, job: &'static Job, device: &DeviceInfo) -> Program {
+    let buffers: Vec<&Buffer> = point.buffers.iter().chain(&job.scratch).collect();
+    let steps = job.passes.iter().map(|pass| Step::Dispatch(dispatch(&kernels[pass.module], pass, &buffers, device)));
+    Program { steps: steps.collect(), scratch: job.scratch.iter().map(spec).collect(), ..Program::default() }
+}
+
+fn dispatch(kernel: &Kernel, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
+    let descriptor = |binding: &job::Binding| {
+        let bytes = buffers[binding.buffer].bytes();
+        // What is written behind the data is to be found in the red zone, where nobody would see it otherwise: robust
+        // accesses end with the descriptor. A kernel that asks for lengths is told the true ones.
+        let guarded = bytes + RED_ZONE;
+        let fits = guarded <= device.limits.storage_buffer_range.0;
+        let (kind, bytes) = match binding.kind {
+            BindingKind::Storage if fits && !kernel.asks_lengths => (DescriptorKind::Storage, guarded),
+            BindingKind::Storage => (DescriptorKind::Storage, bytes),
+            BindingKind::Uniform => (DescriptorKind::Uniform, bytes),
+        };
+        let (set, binding, buffer) = (binding.set, binding.binding, BufferId(binding.buffer));
+        Descriptor { set, binding, kind, buffer, offset: 0, bytes }
+    };
+    let (words, others): (Vec<_>, Vec<_>) = pass.constants.iter().partition(|constant| constant.bytes == 4);
+    let sized =
+        |constant: &&job::SpecConstant| SizedConstant { id: constant.id, bits: constant.bits, bytes: constant.bytes };
+    let bindings = Bindings {
+        descriptors: pass.bindings.iter().map(descriptor).collect(),
+        block: pass.push.clone(),
+        addresses: pass.addresses.iter().map(|address| (address.offset, BufferId(address.buffer))).collect(),
+        constants: others.iter().map(sized).collect(),
+    };
+    let mut constants: Vec<_> = words.iter().map(|constant| (constant.id, constant.bits as u32)).collect();
+    constants.sort_unstable();
+    Dispatch { constants, ..Dispatch::bound(kernel.shader, bindings) }.groups(pass.groups)
+}

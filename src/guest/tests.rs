@@ -1,0 +1,272 @@
+//! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards.
+
+use super::{Guest, Save, learn};
+use crate::algorithms::CaseSpec;
+use crate::basis::units::Work;
+use crate::device::cache::CacheFolder;
+use crate::device::capability::DeviceKind;
+use crate::measure::runner::{Runner, Silent, Timing};
+use crate::plan::options::Selection;
+use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
+use crate::record::{Case, Outcome};
+use crate::run::array;
+use crate::run::element::Element;
+use crate::run::job::{
+    Address, Binding, BindingKind, Buffer, Builtin, Contender, Fill, Job, Module, Pass, Point, Reference, Role,
+    SpecConstant, Tolerance, Undertaking,
+};
+use crate::vulkan::{Access, Device, Instance, Validation};
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+
+/// Scales and shifts: a bool, a 64-bit constant, a uniform buffer, two sets, a push constant behind a gap.
+const SHIFT: &str = "#version 460
+    layout(local_size_x_id = 0) in;
+    layout(constant_id = 1) const bool NEGATE = false;
+    layout(constant_id = 2) const double SCALE = 1.0;
+    layout(set = 0, binding = 1) readonly buffer A { float a[]; };
+    layout(set = 2, binding = 0) uniform U { vec4 bias; };
+    layout(set = 2, binding = 3) buffer D { float d[]; };
+    layout(push_constant) uniform P { layout(offset = 16) uint n; };
+    void main() {
+        uint i = gl_GlobalInvocationID.x;
+        if (i < n) d[i] = (NEGATE ? -1.0 : 1.0) * float(SCALE) * a[i] + bias.z;
+    }";
+
+fn compiled(name: &str, source: &str) -> Module {
+    let compiler = shaderc::Compiler::new().expect("shaderc");
+    let mut options = shaderc::CompileOptions::new().expect("options");
+    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
+    let kind = shaderc::ShaderKind::Compute;
+    let compiled = compiler.compile_into_spirv(source, kind, name, "main", Some(&options)).expect("it compiles");
+    Module { name: name.into(), spirv: compiled.as_binary().to_vec(), files: vec![] }
+}
+
+fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
+    let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
+    Buffer { name: name.into(), element: Element::F32, shape: vec![len], role, fill, tolerance }
+}
+
+fn bound(set: u32, binding: u32, kind: BindingKind, buffer: usize) -> Binding {
+    Binding { set, binding, kind, buffer }
+}
+
+fn constant(id: u32, bits: u64, bytes: u32) -> SpecConstant {
+    SpecConstant { id, bits, bytes }
+}
+
+fn contender(kernel: &str) -> Contender {
+    Contender { kernel: kernel.into(), choice: vec![] }
+}
+
+fn guest(name: &str, modules: Vec<Module>, buffers: Vec<Buffer>, reference: Reference, jobs: Vec<Job>) -> Guest {
+    let contenders = (0..jobs.len()).map(|index| contender(&format!("k{index}"))).collect();
+    let jobs = jobs.into_iter().map(Ok).collect();
+    let point = Point { values: vec![], buffers, reference, inputs: None, work: Work::default(), jobs };
+    let undertaking = Undertaking { name: name.into(), axes: vec![], modules, contenders, points: vec![point] };
+    Guest { name: name.into(), undertaking, against: vec![], saves: vec![] }
+}
+
+/// The job of [`SHIFT`] over buffers A, U, D.
+fn shift(negate: bool, scale: f64) -> Job {
+    let mut push = vec![0; 20];
+    push[16..].copy_from_slice(&100u32.to_le_bytes());
+    let pass = Pass {
+        module: 0,
+        constants: vec![constant(0, 64, 4), constant(1, u64::from(negate), 4), constant(2, scale.to_bits(), 8)],
+        groups: [2, 1, 1],
+        push,
+        addresses: vec![],
+        bindings: vec![
+            bound(0, 1, BindingKind::Storage, 0),
+            bound(2, 0, BindingKind::Uniform, 1),
+            bound(2, 3, BindingKind::Storage, 2),
+        ],
+    };
+    Job { passes: vec![pass], scratch: vec![] }
+}
+
+fn shifted() -> Vec<Buffer> {
+    vec![
+        buffer("A", 100, Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 })),
+        buffer("U", 4, Role::Input, Some(Fill::Iota)),
+        buffer("D", 100, Role::Output, None),
+    ]
+}
+
+/// The cases of a guest on the software device, or whichever there is, under the validation layer where that is installed.
+fn run(guest: &Guest) -> Vec<Case> {
+    let algorithm = learn(guest.clone()).expect("it fits");
+    let spec = CaseSpec::new(algorithm, guest.sizes()[0], guest.dtype());
+    let variants = guest.contenders(0, true).map(|at| &algorithm.variants[at]).collect();
+    let (on, pick) = (DeviceClass::Any, VariantChoice::Named);
+    let group = CaseGroup { algorithm, spec, variants, on, pick, on_host: false };
+    let selection = Selection { max_time: Some("20ms".into()), ..Selection::default() };
+    let run = PlannedRun::of(vec![group], &selection).expect("a run");
+    let instance = Instance::new(Validation::On, None).or_else(|_| Instance::new(Validation::Off, None));
+    let instance = instance.expect("Vulkan");
+    let devices = instance.devices().expect("devices");
+    let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
+    let device = Device::open_with(&instance, physical.expect("a device"), Access::Robust).expect("it opens");
+    let interrupted = AtomicBool::new(false);
+    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &interrupted).expect("a runner");
+    let cases = runner.run(&run, &mut Silent);
+    assert_eq!(device.validation_messages(), Vec::<String>::new());
+    drop((runner, Rc::clone(&device)));
+    cases
+}
+
+#[test]
+fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_the_answer() {
+    let jobs = vec![shift(true, 2.5), shift(true, 2.0)];
+    let reference = Reference::Kernel(shift(true, 2.5));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("d.npy");
+    let mut guest = guest("shift", vec![compiled("shift", SHIFT)], shifted(), reference, jobs);
+    guest.saves = vec![Save { buffer: "D".into(), path: path.clone() }];
+    let cases = run(&guest);
+    assert_eq!(cases[0].id, "shift/k0/f32/1");
+    let verified = cases[0].measured().and_then(|measured| measured.verification.verified().cloned());
+    assert_eq!(verified.expect("it is right").residual, Some(0.0));
+    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
+    assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
+    // What the second left, which ran last: −2·a + 2.
+    let buffers = shifted();
+    let d = array::read(&path, Element::F32, &[100]).expect("it was saved");
+    let a = buffers[0].contents(1, 0, std::path::Path::new(".")).expect("values");
+    let value = |bytes: &[u8], at: usize| Element::F32.value(&bytes[4 * at..]);
+    assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
+}
+
+#[test]
+fn without_a_reference_a_result_is_unverified_and_what_is_no_number_is_said() {
+    let jobs = vec![shift(false, 1.0), shift(false, f64::NAN)];
+    let cases = run(&guest("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, jobs));
+    let unverified = |case: &Case| case.measured().and_then(|measured| measured.verification.unverified());
+    assert_eq!(unverified(&cases[0]).as_deref(), Some("unverified: there is no reference"));
+    let odd = unverified(&cases[1]).expect("it has a time");
+    assert!(odd.contains("D[0] is not a number, and 99 others of 100"), "{odd}");
+}
+
+#[test]
+fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
+    let source = "#version 460
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { d[0] = 1.0; d[103] = 1.0; }";
+    let pass = Pass {
+        module: 0,
+        constants: vec![],
+        groups: [1; 3],
+        push: vec![],
+        addresses: vec![],
+        bindings: vec![bound(0, 0, BindingKind::Storage, 0)],
+    };
+    let job = Job { passes: vec![pass], scratch: vec![] };
+    let buffers = vec![buffer("D", 100, Role::Output, None)];
+    let cases = run(&guest("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![job]));
+    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+    assert_eq!(wrong.worst, "the kernel wrote 12 bytes after buffer D");
+}
+
+#[test]
+fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
+    let source = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { if (gl_GlobalInvocationID.x < d.length()) d[gl_GlobalInvocationID.x] = float(d.length()); }";
+    let pass = |groups| Pass {
+        module: 0,
+        constants: vec![],
+        groups: [groups, 1, 1],
+        push: vec![],
+        addresses: vec![],
+        bindings: vec![bound(0, 0, BindingKind::Storage, 0)],
+    };
+    let job = |groups| Job { passes: vec![pass(groups)], scratch: vec![] };
+    let buffers = vec![buffer("D", 100, Role::Output, None)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("d.npy");
+    let contents: Vec<u8> = std::iter::repeat_n(100f32.to_le_bytes(), 100).flatten().collect();
+    array::write(&path, Element::F32, &[100], &contents).expect("written");
+    let reference = Reference::Files(vec![(0, Fill::Npy(path))]);
+    let cases = run(&guest("lengths", vec![compiled("lengths", source)], buffers, reference, vec![job(20)]));
+    assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");
+}
+
+/// C = A·B by addresses: A and B in push constants, C behind a descriptor.
+const PRODUCT: &str = "#version 460
+    #extension GL_EXT_buffer_reference : require
+    layout(local_size_x = 8, local_size_y = 8) in;
+    layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float at[]; };
+    layout(binding = 0) buffer C { float c[]; };
+    layout(push_constant) uniform P { Floats a; Floats b; uint m, n, k; };
+    void main() {
+        uint row = gl_GlobalInvocationID.y, column = gl_GlobalInvocationID.x;
+        if (row >= m || column >= n) return;
+        float sum = 0.0;
+        for (uint i = 0; i < k; i++) sum += a.at[row * k + i] * b.at[i * n + column];
+        c[row * n + column] = sum;
+    }";
+
+#[test]
+fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_judges_both() {
+    let (m, n, k) = (33u64, 20u64, 17u64);
+    let mut push = vec![0; 16];
+    push.extend([m, n, k].iter().flat_map(|extent| (*extent as u32).to_le_bytes()));
+    let pass = |push: Vec<u8>| Pass {
+        module: 0,
+        constants: vec![],
+        groups: [n.div_ceil(8), m.div_ceil(8), 1],
+        push,
+        addresses: vec![Address { offset: 0, buffer: 2 }, Address { offset: 8, buffer: 1 }],
+        bindings: vec![bound(0, 0, BindingKind::Storage, 0)],
+    };
+    let job = |push| Job { passes: vec![pass(push)], scratch: vec![] };
+    let mut short = push.clone();
+    short[24..].copy_from_slice(&16u32.to_le_bytes());
+    // In another order than the built-in algorithm has them.
+    let uniform = || Some(Fill::Uniform { low: 0.0, high: 1.0 });
+    let buffers = vec![
+        buffer("c", m * n, Role::Output, None),
+        buffer("b", k * n, Role::Input, uniform()),
+        buffer("a", m * k, Role::Input, uniform()),
+    ];
+    let roles = [("A", 2), ("B", 1), ("C", 0)].map(|(role, place)| (role.to_string(), place)).to_vec();
+    let builtin = Builtin { algorithm: "matmul".into(), size: vec![m, n, k], layout: None, roles };
+    let reference = Reference::Builtin(builtin);
+    let jobs = vec![job(push), job(short)];
+    let mut guest = guest("product", vec![compiled("product", PRODUCT)], buffers, reference, jobs);
+    guest.against = vec!["tiled".into(), "split".into(), "auto".into()];
+    let cases = run(&guest);
+    let right: Vec<_> = cases.iter().map(|case| (case.variant.as_str(), case.measured().is_some())).collect();
+    let expected = [("k0", true), ("k1", false), ("matmul:tiled", true), ("matmul:split", true), ("matmul:auto", true)];
+    assert_eq!(right[..3], expected[..3], "{cases:?}");
+    assert_eq!(right[4], expected[4], "{cases:?}");
+    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
+    assert!(wrong.worst.starts_with("C["), "{}", wrong.worst);
+}
+
+#[test]
+fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed() {
+    let refused = |roles: &[(&str, usize)], size: &[u64], against: &[&str]| {
+        let buffers = vec![
+            buffer("a", 16, Role::Input, Some(Fill::Zero)),
+            buffer("b", 16, Role::Input, Some(Fill::Zero)),
+            buffer("c", 16, Role::Output, None),
+        ];
+        let roles = roles.iter().map(|(role, place)| (role.to_string(), *place)).collect();
+        let builtin = Builtin { algorithm: "matmul".into(), size: size.to_vec(), layout: None, roles };
+        let mut guest = guest("misfit", vec![compiled("shift", SHIFT)], buffers, Reference::Builtin(builtin), vec![]);
+        guest.against = against.iter().map(ToString::to_string).collect();
+        learn(guest).err().expect("it does not fit")
+    };
+    let all = [("A", 0), ("B", 1), ("C", 2)];
+    assert!(
+        refused(&all[..2], &[4], &[]).contains("no buffer takes the part of C of matmul; add it to reference.roles")
+    );
+    assert!(refused(&all, &[4, 4, 5], &[]).contains("buffer a has 16 elements, A of matmul 20"));
+    let swapped = [("A", 0), ("B", 2), ("C", 1)];
+    assert!(refused(&swapped, &[4], &[]).contains("correct reference.roles"));
+    assert!(refused(&all, &[4], &["tilde"]).contains("unknown variant 'tilde'"), "{}", refused(&all, &[4], &["tilde"]));
+}

@@ -1,0 +1,125 @@
+//! The commands that confirm a step.
+
+use super::series::Step;
+use super::{Run, Series};
+use crate::algorithms;
+use crate::device::capability::DeviceKind;
+use crate::plan::HOST;
+use crate::plan::options::Selection;
+use crate::record::Case;
+
+/// Processes that tell how far processes lie apart.
+const PROCESSES: usize = 5;
+
+/// Records before a step that a new run is compared with.
+const RECORDS: usize = 3;
+
+/// The commands that confirm a step of a case: `changes` are those beside it, and `own` says whether its program changed.
+/// None for a case that this version cannot run.
+pub(super) fn commands(runs: &[Run], series: &Series, step: &Step, changes: &[String], own: bool) -> Vec<String> {
+    let [before, after] = [step.at - 1, step.at].map(|at| series.points[at]);
+    let case = &runs[after.run].record.cases[after.case];
+    let devices = &runs[after.run].record.devices;
+    let host = devices.iter().any(|device| device.index == case.device && device.kind == DeviceKind::Host);
+    let Some(arguments) = arguments(case, host) else { return vec![] };
+    let has = |name: &str| changes.iter().any(|change| change.starts_with(name));
+    let commits = [before, after].map(|point| runs[point.run].record.origin.commit.clone());
+    let bench = format!("gpukern bench {arguments} --processes {PROCESSES} --json");
+    if (has("driver ") || has("the driver's build")) && !host && case.stop.is_none() {
+        return vec![format!("gpukern ab {arguments} --a-driver BEFORE_icd.json --b-driver AFTER_icd.json")];
+    }
+    match commits {
+        [Some(old), Some(new)] if old != new && (own || has("commit")) => vec![
+            format!("at {}: {bench} before.json", short(&old)),
+            format!("at {}: {bench} after.json", short(&new)),
+            "gpukern compare before.json after.json".into(),
+        ],
+        _ => {
+            let earlier = series.points[..step.at].iter().rev().take(RECORDS).rev();
+            let names: Vec<_> = earlier.map(|point| quoted(&runs[point.run].name)).collect();
+            vec![
+                format!("{bench} now.json"),
+                format!("gpukern compare --baseline {} --candidate now.json", names.join(" ")),
+            ]
+        }
+    }
+}
+
+fn short(commit: &str) -> String {
+    commit.chars().take(12).collect()
+}
+
+/// The options that name a case alone, if this version has it.
+fn arguments(case: &Case, host: bool) -> Option<String> {
+    let algorithm = algorithms::find(&case.algorithm).ok()?;
+    let size = case.size.known()?;
+    if !host {
+        case.registered()?;
+    }
+    let default = |input| algorithm.inputs.first() == Some(&input);
+    let stop = case.stop.filter(|stop| *stop != algorithms::StopRule::default());
+    let selection = Selection {
+        algorithm: vec![case.algorithm.clone()],
+        variant: if host { vec![] } else { vec![case.variant.clone()] },
+        device: if host { vec![HOST.into()] } else { vec![] },
+        size: vec![size.shortest().to_string()],
+        dtype: vec![case.dtype.to_string()],
+        layout: case.layout.unusual().iter().map(ToString::to_string).collect(),
+        solve: case.goal == algorithms::Goal::Solution,
+        input: (!default(case.input)).then(|| case.input.to_string()),
+        seed: Some(case.seed).filter(|seed| *seed != 1),
+        subgroup_size: case.subgroup_size.iter().map(ToString::to_string).collect(),
+        stop: stop.map(|stop| stop.test.name().to_string()),
+        eps: stop.map(|stop| stop.eps),
+        max_rounds: stop.map(|stop| stop.max_rounds),
+        ..Selection::default()
+    };
+    Some(selection.arguments().join(" "))
+}
+
+/// A name as a shell takes it for one word.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@".contains(c);
+    if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
+        name.to_string()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::tests::{driver_change, run, settings};
+    use crate::history::{History, Order, Settings};
+
+    #[test]
+    fn a_name_is_one_word_of_a_shell() {
+        assert_eq!(quoted("runs/a-1.json"), "runs/a-1.json");
+        assert_eq!(quoted("a b; rm 'x'.json"), r"'a b; rm '\''x'\''.json'");
+        assert_eq!((quoted("-o"), quoted("")), ("'-o'".into(), "''".into()));
+    }
+
+    #[test]
+    fn commits_are_measured_in_several_processes_where_the_driver_is_the_same() {
+        let mut runs = driver_change();
+        runs.iter_mut().for_each(|run| run.record.devices[0].driver.info = "Mesa 22.3".into());
+        let confirm = |runs| History::new(runs, vec![], &settings()).events.remove(0).confirm;
+        let commands = confirm(runs.clone());
+        assert!(commands[0].starts_with("at 0c10005: gpukern bench matmul"), "{commands:?}");
+        assert!(commands[0].contains("--variant=naive --size=64 --dtype=f32 --processes 5"), "{commands:?}");
+        assert_eq!(commands[2], "gpukern compare before.json after.json");
+        runs.iter_mut().for_each(|run| run.record.origin.commit = None);
+        let commands = confirm(runs.clone());
+        assert_eq!(commands[1], "gpukern compare --baseline 021.json 022.json 023.json --candidate now.json");
+        runs.iter_mut().for_each(|run| run.record.cases[0].variant = "no; such".into());
+        assert_eq!(confirm(runs), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_history_in_another_order_still_says_what_changed() {
+        let order = Order::Listed((0..40).map(|number| format!("{:07x}", 0xc0_ffee + number)).collect());
+        let history = History::new(driver_change(), vec![], &Settings { order, ..settings() });
+        assert_eq!((history.events.len(), run(0, [1.0, 1.0]).name), (1, "000.json".into()));
+    }
+}

@@ -1,0 +1,172 @@
+//! Records over time: the runs of a folder in their order, the series of each case, and the steps in these with what
+//! changed there. Pure but for `store`, which reads the folder.
+
+mod confirm;
+mod event;
+mod order;
+mod series;
+pub(crate) mod store;
+
+pub(crate) use event::Event;
+pub(crate) use order::Order;
+pub(crate) use series::{Apart, Series, Step};
+pub(crate) use store::Run;
+
+use crate::stats::steps;
+
+/// Expected share of false ones among the cases that have steps.
+pub(crate) const FALSE_DISCOVERIES: f64 = crate::compare::FALSE_DISCOVERIES;
+
+/// Smallest step that is told, as a ratio less 1, unless somebody asks for another.
+pub(crate) const MIN_EFFECT: f64 = 0.01;
+
+/// How a history is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) order: Order,
+    /// What series are kept apart by, beside the device.
+    pub(crate) apart: Vec<Apart>,
+    /// Smallest step that is told, as a ratio less 1.
+    pub(crate) min_effect: f64,
+}
+
+/// A history.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// The runs, in order.
+    pub(crate) runs: Vec<Run>,
+    /// A series for each case of each device.
+    pub(crate) series: Vec<Series>,
+    /// The places where cases changed, in order.
+    pub(crate) events: Vec<Event>,
+    /// The files that are no part of it, and why.
+    pub(crate) left_out: Vec<String>,
+    pub(crate) min_effect: f64,
+}
+
+impl History {
+    /// The history of `runs`; `left_out` says which files are none of them.
+    #[must_use]
+    pub(crate) fn new(runs: Vec<Run>, mut left_out: Vec<String>, settings: &Settings) -> Self {
+        let runs = order::ordered(runs, &settings.order, &mut left_out);
+        let mut series = series::all(&runs, &settings.apart);
+        let values: Vec<Vec<f64>> = series.iter().map(Series::values).collect();
+        let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
+        let found = steps::find(&slices, FALSE_DISCOVERIES);
+        for (series, steps) in series.iter_mut().zip(found) {
+            series.steps = series::steps(&runs, series, &steps, settings.min_effect);
+        }
+        let events = event::all(&runs, &series);
+        Self { runs, series, events, left_out, min_effect: settings.min_effect }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::basis::units::Nanos;
+    use crate::record::{Origin, Outcome, Record};
+    use crate::report::bench::tests::record;
+    use crate::stats::Summary;
+
+    pub(crate) fn settings() -> Settings {
+        Settings { order: Order::Started, apart: vec![], min_effect: MIN_EFFECT }
+    }
+
+    /// A run of minute `number` whose first two cases take `times` (µs).
+    pub(crate) fn run(number: usize, times: [f64; 2]) -> Run {
+        let mut record = record();
+        record.started = format!("2026-01-01T{:02}:{:02}:00Z", number / 60, number % 60);
+        record.command = vec!["gpukern".into(), "bench".into()];
+        record.origin = Origin { commit: Some(format!("{:07x}", 0xc0_ffee + number)), ..Origin::default() };
+        record.cases.truncate(2);
+        for (case, time) in record.cases.iter_mut().zip(times) {
+            set(case, time);
+        }
+        Run { name: format!("{number:03}.json"), record }
+    }
+
+    fn set(case: &mut crate::record::Case, time: f64) {
+        let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+        for sample in &mut measured.samples {
+            sample.device = Nanos(time * 1e3);
+        }
+        measured.summary = Summary::of(&[Nanos(time * 1e3); 6]).expect("samples");
+    }
+
+    /// A ripple of 1 % that is the same in every test.
+    pub(crate) fn ripple(number: usize) -> f64 {
+        1.0 + 0.01 * ((number * 7 % 13) as f64 / 13.0 - 0.5)
+    }
+
+    /// Forty runs; from the 25th on the driver is another, and the first case takes 10 % longer.
+    pub(crate) fn driver_change() -> Vec<Run> {
+        let mut runs = vec![];
+        for number in 0..40 {
+            let factor = if number >= 24 { 1.1 } else { 1.0 };
+            let mut run = run(number, [250.0 * factor * ripple(number), 125.0 * ripple(number + 5)]);
+            run.record.devices[0].driver.info = if number >= 24 { "Mesa 26.2" } else { "Mesa 22.3" }.into();
+            runs.push(run);
+        }
+        runs
+    }
+
+    #[test]
+    fn a_step_is_told_with_the_driver_that_changed_there_and_a_command() {
+        let history = History::new(driver_change(), vec![], &settings());
+        assert_eq!((history.runs.len(), history.series.len()), (40, 2));
+        let [event] = &history.events[..] else { panic!("one event: {:?}", history.events) };
+        assert_eq!((event.before, event.after), (23, 24));
+        assert!(event.changes.iter().any(|change| change == "driver Mesa 22.3 → Mesa 26.2"), "{:?}", event.changes);
+        let [moved] = &event.moves[..] else { panic!("one case: {:?}", event.moves) };
+        assert_eq!(history.series[moved.series].id, "matmul/naive/f32/64x64x64");
+        assert!((history.series[moved.series].steps[moved.step].ratio() - 1.1).abs() < 0.01);
+        assert!(event.confirm[0].contains("gpukern ab matmul") && event.confirm[0].contains("--a-driver"));
+    }
+
+    #[test]
+    fn what_the_order_does_not_know_is_left_out_by_name() {
+        let runs = || (0..4).rev().map(|number| run(number, [250.0, 125.0])).collect::<Vec<_>>();
+        let names = |history: &History| history.runs.iter().map(|run| run.name.clone()).collect::<Vec<_>>();
+        let history = History::new(runs(), vec![], &settings());
+        assert_eq!(names(&history), ["000.json", "001.json", "002.json", "003.json"]);
+        let commits: Vec<_> = [2, 0, 3].map(|number| format!("{:07x}", 0xc0_ffee + number)).to_vec();
+        let listed = Settings { order: Order::Listed(commits), ..settings() };
+        let history = History::new(runs(), vec![], &listed);
+        assert_eq!(names(&history), ["002.json", "000.json", "003.json"]);
+        assert!(history.left_out[0].starts_with("'001.json'"), "{:?}", history.left_out);
+        let history = History::new(runs(), vec![], &Settings { order: Order::Committed, ..settings() });
+        assert_eq!((history.runs.len(), history.left_out.len()), (0, 4));
+    }
+
+    #[test]
+    fn a_run_that_is_there_twice_counts_once_and_one_under_validation_not_at_all() {
+        let mut runs: Vec<_> = (0..3).map(|number| run(number, [250.0, 125.0])).collect();
+        runs.push(Run { name: "copy.json".into(), record: runs[1].record.clone() });
+        runs[2].record.method.validation = true;
+        let history = History::new(runs, vec![], &settings());
+        assert_eq!(history.runs.len(), 2);
+        let said = history.left_out.join("\n");
+        assert!(said.contains("'copy.json' is the run of '001.json'") && said.contains("validation"), "{said}");
+    }
+
+    #[test]
+    fn series_are_kept_apart_by_what_is_asked_for() {
+        let mut runs: Vec<_> = (0..4).map(|number| run(number, [250.0, 125.0])).collect();
+        for (number, run) in runs.iter_mut().enumerate() {
+            run.record.origin.host = Some(format!("node-{}", number % 2));
+            run.record.devices[0].name = format!("llvmpipe (LLVM {number})");
+        }
+        let count = |apart| History::new(runs.clone(), vec![], &Settings { apart, ..settings() }).series.len();
+        assert_eq!((count(vec![]), count(vec![Apart::Host])), (2, 4));
+    }
+
+    /// The least of what a record needs to be a run.
+    #[test]
+    fn a_history_of_one_run_has_a_series_and_no_step() {
+        let history = History::new(vec![run(0, [250.0, 125.0])], vec![], &settings());
+        assert_eq!((history.series.len(), history.events.len()), (2, 0));
+        let empty: Vec<Record> = vec![];
+        assert!(empty.is_empty() && History::new(vec![], vec![], &settings()).series.is_empty());
+    }
+}

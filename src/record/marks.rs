@@ -1,0 +1,278 @@
+//! What is true of all cases of a device, and what sets a case apart from the rest of them.
+
+use super::{Case, Measured, Record, SLOW, Warning};
+use crate::basis::units::significant;
+use crate::stats;
+
+/// Half the width of a median's interval, relative to it, from which the median is marked.
+const WIDE: f64 = 0.05;
+/// How far a case's canary may be from that of the others, as a ratio, before it is marked: a GPU's clock moves by 3 % about
+/// its mean without anyone doing anything.
+const APART: f64 = 1.05;
+/// The same on the host's processors, where the canary itself is disturbed now and then.
+const APART_ON_HOST: f64 = 1.10;
+/// How much more of the host's processors others may take than beside the other cases.
+const OTHERS_APART: f64 = 0.1;
+/// Cases that do not differ lie within so many robust standard deviations of the middle.
+const DEVIATIONS: f64 = 4.0;
+/// From a median absolute deviation to the standard deviation of a normal distribution.
+const ROBUST: f64 = 1.4826;
+
+/// A reason to be careful with one case and not with the others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    /// The sign that stands for it beside a number.
+    pub(crate) sign: &'static str,
+    /// What it means.
+    pub(crate) meaning: String,
+}
+
+impl Mark {
+    fn new(sign: &'static str, meaning: impl Into<String>) -> Self {
+        Self { sign, meaning: meaning.into() }
+    }
+}
+
+/// A figure of each case of a device: its middle, and how far from that a case may lie without being another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Typical {
+    middle: f64,
+    least: f64,
+    most: f64,
+    allowed: f64,
+}
+
+impl Typical {
+    /// `None` without figures. `least` is allowed in any case.
+    fn of(figures: &[f64], least: f64) -> Option<Self> {
+        let middle = stats::median(figures)?;
+        let apart: Vec<_> = figures.iter().map(|figure| (figure - middle).abs()).collect();
+        let spread = ROBUST * stats::median(&apart)?;
+        let ends = |pick: fn(f64, f64) -> f64| figures.iter().copied().reduce(pick).unwrap_or(middle);
+        Some(Self { middle, least: ends(f64::min), most: ends(f64::max), allowed: least.max(DEVIATIONS * spread) })
+    }
+
+    fn is_apart(self, figure: f64) -> bool {
+        (figure - self.middle).abs() > self.allowed
+    }
+}
+
+/// The conditions under which the cases of a device were sampled.
+struct OnDevice {
+    device: usize,
+    /// Logarithm of the canary's time.
+    canary: Option<Typical>,
+    /// Logarithm of the best that it ever took.
+    best: Option<f64>,
+    clock_mhz: Option<f64>,
+    others: Option<Typical>,
+    settled: bool,
+    on_host: bool,
+}
+
+/// The conditions of a record, from which its cases may differ.
+pub(crate) struct RunConditions(Vec<OnDevice>);
+
+impl RunConditions {
+    /// Those of `record`.
+    pub(crate) fn of(record: &Record) -> Self {
+        let of = |device: &crate::device::capability::DeviceInfo| {
+            let on_host = device.kind.is_host();
+            let measured: Vec<&Measured> =
+                record.cases.iter().filter(|case| case.device == device.index).filter_map(Case::measured).collect();
+            let figures = |figure: fn(&Measured) -> Option<f64>| -> Vec<f64> {
+                measured.iter().filter_map(|m| figure(m)).collect()
+            };
+            let clock = |m: &Measured| m.conditions.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
+            let unsettled = measured.iter().filter(|m| m.warnings.contains(&Warning::UnstableClock)).count();
+            OnDevice {
+                device: device.index,
+                canary: Typical::of(&figures(canary), if on_host { APART_ON_HOST } else { APART }.ln()),
+                best: figures(|m| m.conditions.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
+                clock_mhz: stats::median(&figures(clock)),
+                others: Typical::of(&figures(|m| m.conditions.others), OTHERS_APART),
+                settled: 2 * unsettled <= measured.len(),
+                on_host,
+            }
+        };
+        Self(record.devices.iter().map(of).collect())
+    }
+
+    /// What is true of all cases of a device, in a sentence; `None` where nothing was seen.
+    pub(crate) fn sentence(&self, device: usize) -> Option<String> {
+        let of = self.0.iter().find(|of| of.device == device)?;
+        let mut parts: Vec<String> = of.speed().into_iter().collect();
+        if let Some(Typical { middle, least, most, .. }) = of.others {
+            let percent = |share: f64| format!("{:.0}", 100.0 * share);
+            let share = if most - least > OTHERS_APART {
+                format!("{} to {} %", percent(least), percent(most))
+            } else {
+                format!("{} %", percent(middle))
+            };
+            parts.push(format!("other programs took {share} of the host's processors"));
+        }
+        if !of.settled {
+            parts.push("times of most cases did not settle within 1 % while they were warmed up".into());
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// What sets `case` apart from the others of its device.
+    pub(crate) fn marks(&self, case: &Case) -> Vec<Mark> {
+        let Some(m) = case.measured() else { return vec![] };
+        let of = self.0.iter().find(|of| of.device == case.device);
+        let mut marks: Vec<_> = m.verification.unverified().map(|why| Mark::new("u", why)).into_iter().collect();
+        let said = |kind: fn(&Warning) -> bool| m.warnings.iter().copied().find(kind);
+        let stated = [
+            ("i", said(|w| matches!(w, Warning::Interrupted))),
+            ("p", said(|w| matches!(w, Warning::Stopped { .. }))),
+            ("!", said(|w| matches!(w, Warning::AboveLimit { .. }))),
+        ];
+        let stated = stated.into_iter().filter_map(|(sign, warning)| Some(Mark::new(sign, warning?.explanation())));
+        marks.extend(stated);
+        if m.summary.relative_error().is_none_or(|error| error > WIDE) {
+            marks.push(Mark::new("±", "known to ±5 % or worse when sampling ended"));
+        }
+        if of.is_some_and(|of| of.disturbed(m)) {
+            let meaning = if of.is_some_and(|of| of.on_host) {
+                "disturbed: the canary kernel, or what other programs took, was not as beside the other cases"
+            } else {
+                "disturbed: the canary kernel was more than 5 % off that of the other cases, or changed by that"
+            };
+            marks.push(Mark::new("d", meaning));
+        }
+        marks
+    }
+}
+
+impl OnDevice {
+    /// How fast the device was, in words.
+    fn speed(&self) -> Option<String> {
+        let Typical { middle, least, most, .. } = self.canary?;
+        let clock = self.clock_mhz.map(|mhz| format!(" at {} GHz", significant(mhz / 1000.0))).unwrap_or_default();
+        let Some(best) = self.best else { return (!clock.is_empty()).then(|| format!("the device ran{clock}")) };
+        // A time that is longer by a ratio is a speed that is lower by its inverse.
+        let below = |log: f64| 100.0 * (1.0 - (best - log).exp()).max(0.0);
+        let [high, low, typical] = [least, most, middle].map(below);
+        let steady = most - least <= SLOW.ln();
+        Some(match (steady, typical >= 2.0) {
+            (true, false) => format!("the device ran{clock} throughout, as fast as at its best here"),
+            (true, true) => format!("the device ran{clock} throughout, {typical:.0} % below the best seen here"),
+            (false, _) => format!("the device ran{clock}, {high:.0} to {low:.0} % below the best seen here"),
+        })
+    }
+
+    fn disturbed(&self, m: &Measured) -> bool {
+        let others = m.conditions.others.zip(self.others);
+        if others.is_some_and(|(own, typical)| typical.is_apart(own)) {
+            return true;
+        }
+        if canary(m).zip(self.canary).is_some_and(|(own, typical)| typical.is_apart(own)) {
+            return true;
+        }
+        // On the host's processors one reading may be off for no reason that lasts.
+        let moved = m.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
+        !self.on_host && moved > APART.ln()
+    }
+}
+
+/// Logarithm of the canary's time while a case was sampled.
+fn canary(m: &Measured) -> Option<f64> {
+    m.conditions.canary().map(|time| time.0.ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::units::Nanos;
+    use crate::device::capability::DeviceKind;
+    use crate::record::{Conditions, Outcome};
+    use crate::stats::Summary;
+
+    /// A record of a device of this kind, with a case for each of these conditions.
+    fn record(kind: DeviceKind, conditions: &[Conditions]) -> Record {
+        let mut record = crate::report::bench::tests::record();
+        record.devices[0].kind = kind;
+        let case = record.cases[1].clone();
+        let with = |conditions: &Conditions| {
+            let mut case = case.clone();
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            measured.conditions = *conditions;
+            case
+        };
+        record.cases = conditions.iter().map(with).collect();
+        record
+    }
+
+    fn seen(canary: f64) -> Conditions {
+        let canary = Nanos(canary);
+        Conditions {
+            canary: Some([canary; 2]),
+            canary_median: Some(canary),
+            canary_best: Some(Nanos(75e3)),
+            ..Conditions::default()
+        }
+    }
+
+    fn told(record: &Record) -> (String, Vec<String>) {
+        let conditions = RunConditions::of(record);
+        let signs = |case| conditions.marks(case).iter().map(|mark| mark.sign).collect::<String>();
+        (conditions.sentence(0).unwrap_or_default(), record.cases.iter().map(signs).collect())
+    }
+
+    #[test]
+    fn what_is_true_of_the_whole_run_is_a_sentence_and_marks_no_row() {
+        let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..seen(79e3) };
+        let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &[throttled; 5]));
+        assert_eq!(sentence, "the device ran at 1.900 GHz throughout, 5 % below the best seen here");
+        assert_eq!(signs, [""; 5]);
+        let (sentence, _) = told(&record(DeviceKind::DiscreteGpu, &[seen(75.2e3); 5]));
+        assert_eq!(sentence, "the device ran throughout, as fast as at its best here");
+        let loaded = Conditions { others: Some(0.5), ..seen(75e3) };
+        let (sentence, signs) = told(&record(DeviceKind::Cpu, &[loaded; 5]));
+        assert!(sentence.ends_with("; other programs took 50 % of the host's processors"), "{sentence}");
+        assert_eq!(signs, [""; 5]);
+        assert_eq!(told(&record(DeviceKind::Cpu, &[Conditions::default(); 2])).0, "");
+    }
+
+    #[test]
+    fn a_row_that_differs_from_the_rest_of_its_run_is_marked() {
+        let mut conditions = [seen(75e3); 9];
+        conditions[3] = seen(82e3);
+        conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
+        let (sentence, signs) = told(&record(DeviceKind::DiscreteGpu, &conditions));
+        assert_eq!(sentence, "the device ran, 0 to 9 % below the best seen here");
+        assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
+        // One reading on the host's processors may be off; what others took, or most readings, tell.
+        conditions[7].others = Some(0.4);
+        conditions.iter_mut().for_each(|of| of.others = of.others.or(Some(0.03)));
+        let (_, signs) = told(&record(DeviceKind::Cpu, &conditions));
+        assert_eq!(signs, ["", "", "", "", "", "", "", "d", ""]);
+        conditions[3] = Conditions { others: Some(0.03), ..seen(100e3) };
+        assert_eq!(told(&record(DeviceKind::Cpu, &conditions)).1[3], "d");
+    }
+
+    #[test]
+    fn in_a_run_that_is_restless_as_a_whole_a_row_has_to_differ_by_more() {
+        let restless = [0.1, 0.35, 0.2, 0.5, 0.3, 0.15, 0.45, 0.25, 0.4];
+        let conditions = restless.map(|others| Conditions { others: Some(others), ..seen(75e3) });
+        let (sentence, signs) = told(&record(DeviceKind::Cpu, &conditions));
+        assert!(sentence.ends_with("other programs took 10 to 50 % of the host's processors"), "{sentence}");
+        assert_eq!(signs, [""; 9]);
+    }
+
+    #[test]
+    fn a_median_that_is_hardly_known_is_marked_and_one_at_its_time_limit_is_not() {
+        let mut record = record(DeviceKind::Cpu, &[seen(75e3); 2]);
+        for (case, times) in
+            record.cases.iter_mut().zip([[1.0, 1.0, 1.01, 1.01, 1.02, 1.02], [1.0, 1.0, 1.1, 1.2, 1.3, 1.4]])
+        {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            measured.summary = Summary::of(&times.map(Nanos)).expect("samples");
+            measured.warnings = vec![Warning::TimeLimit, Warning::UnstableClock];
+        }
+        let (sentence, signs) = told(&record);
+        assert_eq!(signs, ["", "±"]);
+        assert!(sentence.ends_with("did not settle within 1 % while they were warmed up"), "{sentence}");
+    }
+}

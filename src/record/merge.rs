@@ -1,0 +1,289 @@
+//! Records of shards and devices joined in one.
+
+use super::{Origin, Process, Record};
+use crate::basis::printable::printable;
+use crate::basis::units::Nanos;
+use crate::device::capability::DeviceInfo;
+use crate::plan::Shard;
+use std::collections::{BTreeSet, HashMap};
+
+/// A record with the name that messages have for it.
+#[derive(Clone, Debug)]
+pub(crate) struct MergePart {
+    pub(crate) name: String,
+    pub(crate) record: Record,
+}
+
+/// A device of the joined record.
+struct Joined {
+    /// As its own record has it.
+    info: DeviceInfo,
+    /// Its index in the joined record.
+    index: usize,
+    /// Where it was measured; of shards, every host that has its like.
+    hosts: BTreeSet<Option<String>>,
+}
+
+/// The record of all `parts`, which `command` joins, and a note for what is missing.
+///
+/// # Errors
+/// Why two of them do not belong together.
+pub(crate) fn merge(parts: Vec<MergePart>, command: Vec<String>) -> Result<(Record, Vec<String>), String> {
+    let mut parts = parts.into_iter();
+    let Some(first) = parts.next() else { return Err("there is nothing to merge; name two records".into()) };
+    let origin = first.record.origin.clone();
+    let mut whole = Whole::new(first, command);
+    let mut origins = vec![origin];
+    for part in parts {
+        whole.check(&part)?;
+        origins.push(part.record.origin.clone());
+        whole.add(part)?;
+    }
+    whole.record.origin = Origin::common(&origins);
+    Ok(whole.finished())
+}
+
+/// The joined record as far as it is.
+struct Whole {
+    /// Name of the first part.
+    name: String,
+    record: Record,
+    devices: Vec<Joined>,
+    /// The part that each case of a device is from.
+    cases: HashMap<(usize, String), String>,
+}
+
+impl Whole {
+    fn new(first: MergePart, command: Vec<String>) -> Self {
+        let MergePart { name, mut record } = first;
+        let processes = record.processes();
+        let host = record.origin.host.clone();
+        let device = |info: &DeviceInfo| Joined { info: info.clone(), index: info.index, hosts: [host.clone()].into() };
+        let devices = record.devices.iter().map(device).collect();
+        let cases = record.cases.iter().map(|case| ((case.device, case.id.clone()), name.clone())).collect();
+        (record.processes, record.plan, record.command) = (processes, None, command);
+        Self { name, record, devices, cases }
+    }
+
+    /// Refuses a part that does not belong to the first.
+    fn check(&self, part: &MergePart) -> Result<(), String> {
+        let (own, other) = (&self.record, &part.record);
+        let [a, b] = [&self.name, &part.name].map(|name| format!("'{}'", printable(name)));
+        if own.version != other.version {
+            let [one, two] = [own, other].map(|record| printable(&record.version).into_owned());
+            return Err(format!("{b} was measured by gpukern {two}, and {a} by {one}; measure both with one version"));
+        }
+        if own.method != other.method {
+            return Err(format!(
+                "{b} was measured by another method than {a}: validation layers, clock or cache differ"
+            ));
+        }
+        if own.options.is_none() || other.options.is_none() {
+            let name = if own.options.is_none() { a } else { b };
+            return Err(format!(
+                "{name} does not say with which options it was measured; measure it with this gpukern"
+            ));
+        }
+        if own.options != other.options {
+            return Err(format!(
+                "{b} was measured with other options than {a}: `{}`; give each the same cases and the same sampling",
+                printable(&other.command.join(" "))
+            ));
+        }
+        let commit = |origin: &Origin| origin.commit_text().unwrap_or_else(|| "no known commit".into());
+        let state = |origin: &Origin| (origin.commit.clone(), origin.modified);
+        if state(&own.origin) != state(&other.origin) {
+            let [one, two] = [own, other].map(|record| printable(&commit(&record.origin)).into_owned());
+            return Err(format!(
+                "{b} is of {two}, and {a} of {one}; measure one commit (GPUKERN_COMMIT names it where there is no git)"
+            ));
+        }
+        let count = |shards: &[Shard]| shards.first().map(|shard| shard.count);
+        match (count(&own.shards), count(&other.shards)) {
+            (Some(one), Some(two)) if one != two => Err(format!("{b} is one of {two} shards, and {a} one of {one}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the cases of a part.
+    fn add(&mut self, part: MergePart) -> Result<(), String> {
+        let MergePart { name, record } = part;
+        let places = self.places(&record);
+        let offset = self.record.processes.len();
+        let processes: Vec<Process> = record.processes();
+        self.record.processes.extend(processes);
+        let mut own = vec![];
+        for mut case in record.cases {
+            let Some(place) = places.get(&case.device) else { continue };
+            (case.device, case.process) = (*place, case.process + offset);
+            let key = (case.device, case.id.clone());
+            if let Some(other) = self.cases.get(&key) {
+                return Err(format!(
+                    "'{}' has case '{}' of '{}', which '{}' has too; a case is measured in one part alone",
+                    printable(&name),
+                    printable(&case.id),
+                    self.device_name(*place),
+                    printable(other)
+                ));
+            }
+            own.push(key);
+            self.record.cases.push(case);
+        }
+        self.cases.extend(own.into_iter().map(|key| (key, name.clone())));
+        for peak in record.peaks {
+            if !self.record.peaks.iter().any(|known| (&known.uuid, &known.driver) == (&peak.uuid, &peak.driver)) {
+                self.record.peaks.push(peak);
+            }
+        }
+        for caveat in record.caveats {
+            let caveat = caveat.moved(|device| places.get(&device).copied().unwrap_or(device));
+            if !self.record.caveats.contains(&caveat) {
+                self.record.caveats.push(caveat);
+            }
+        }
+        let whole = &mut self.record;
+        whole.shards.extend(record.shards);
+        whole.started = whole.started.clone().min(record.started);
+        whole.wall_time = Nanos(whole.wall_time.0 + record.wall_time.0);
+        whole.device_time = Nanos(whole.device_time.0 + record.device_time.0);
+        whole.overhead = Nanos(whole.overhead.0 + record.overhead.0);
+        Ok(())
+    }
+
+    /// The name of the device of this index.
+    fn device_name(&self, index: usize) -> String {
+        let device = self.record.devices.iter().find(|device| device.index == index);
+        device.map_or_else(String::new, |device| printable(&device.name).into_owned())
+    }
+
+    /// The indices that the devices of a part have in the whole, where new ones are added.
+    ///
+    /// A device of the same host is the same. Of shards, whose machines are to be alike, one of another host is too, where
+    /// nothing but its identity differs; of other records it is another one.
+    fn places(&mut self, record: &Record) -> HashMap<usize, usize> {
+        let host = &record.origin.host;
+        let sharded = !record.shards.is_empty() && !self.record.shards.is_empty();
+        let mut places: HashMap<usize, usize> = HashMap::new();
+        for info in &record.devices {
+            let same = |joined: &Joined| {
+                let here = host.is_some() && joined.hosts.contains(host) && joined.info == *info;
+                here || (sharded && kind(&joined.info) == kind(info))
+            };
+            let taken = |at: usize| places.values().any(|place| *place == at);
+            let found = (0..self.devices.len()).find(|at| !taken(*at) && same(&self.devices[*at]));
+            let place = found.unwrap_or_else(|| self.join(info));
+            self.devices[place].hosts.insert(host.clone());
+            places.insert(info.index, place);
+        }
+        places.into_iter().map(|(index, place)| (index, self.devices[place].index)).collect()
+    }
+
+    /// Adds a device; returns its place.
+    fn join(&mut self, info: &DeviceInfo) -> usize {
+        let used = |index: usize| self.record.devices.iter().any(|device| device.index == index);
+        let index = if used(info.index) { (0..).find(|index| !used(*index)).unwrap_or_default() } else { info.index };
+        self.record.devices.push(DeviceInfo { index, ..info.clone() });
+        self.devices.push(Joined { info: info.clone(), index, hosts: BTreeSet::new() });
+        self.devices.len() - 1
+    }
+
+    /// The record, and what of it is missing.
+    fn finished(mut self) -> (Record, Vec<String>) {
+        self.record.shards.sort();
+        self.record.shards.dedup();
+        let shards = &self.record.shards;
+        let count = shards.first().map_or(0, |shard| shard.count);
+        let missing: Vec<_> = (1..=count).filter(|index| !shards.iter().any(|shard| shard.index == *index)).collect();
+        let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        let note = format!("of {count} shards, these are missing: {}", names.join(", "));
+        (self.record, if missing.is_empty() { vec![] } else { vec![note] })
+    }
+}
+
+/// What devices that are alike have in common.
+fn kind(info: &DeviceInfo) -> DeviceInfo {
+    DeviceInfo { index: 0, uuid: String::new(), pci_address: None, ..info.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::reader;
+    use crate::report::bench::tests::record;
+
+    /// A part with the case at `at` alone, measured on `host`.
+    fn part(at: usize, host: &str, shard: Option<Shard>) -> MergePart {
+        let mut record = record();
+        record.cases = vec![record.cases[at].clone()];
+        record.options = Some("same".into());
+        record.shards = shard.into_iter().collect();
+        record.command = vec!["gpukern".into(), format!("bench-{at}")];
+        record.started = format!("2026-01-0{}T00:00:00Z", 9 - at);
+        record.origin = Origin { commit: Some("0123456".into()), host: Some(host.into()), ..Origin::default() };
+        MergePart { name: format!("{at}.json"), record }
+    }
+
+    fn shard(index: u32, count: u32) -> Option<Shard> {
+        Some(Shard { index, count })
+    }
+
+    fn merged(parts: Vec<MergePart>) -> Result<(Record, Vec<String>), String> {
+        let merged = merge(parts, vec!["gpukern".into(), "merge".into()])?;
+        let text = serde_json::to_vec(&merged.0).expect("JSON");
+        assert_eq!(reader::parse(&text, "merged").expect("a record").record.cases, merged.0.cases);
+        Ok(merged)
+    }
+
+    #[test]
+    fn shards_of_alike_machines_are_one_device_and_remember_their_hosts() {
+        let mut other = part(1, "b", shard(2, 2));
+        other.record.devices[0].uuid = "another board".into();
+        let (record, notes) = merged(vec![part(0, "a", shard(1, 2)), other]).expect("they belong together");
+        assert_eq!((record.devices.len(), record.cases.len(), notes.len()), (1, 2, 0));
+        assert_eq!((record.started.as_str(), record.wall_time), ("2026-01-08T00:00:00Z", Nanos(2e9)));
+        let hosts: Vec<_> =
+            record.cases.iter().map(|case| record.processes[case.process].origin.host.clone()).collect();
+        assert_eq!(hosts, [Some("a".into()), Some("b".into())]);
+        assert_eq!((record.origin.host, record.origin.commit.as_deref()), (None, Some("0123456")));
+    }
+
+    #[test]
+    fn records_of_two_machines_keep_their_devices_and_those_of_one_share_it() {
+        let two = merged(vec![part(0, "a", None), part(0, "b", None)]).expect("two devices").0;
+        assert_eq!(two.devices.iter().map(|device| device.index).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(two.cases[1].device, 1);
+        let one = merged(vec![part(0, "a", None), part(1, "a", None)]).expect("one device").0;
+        assert_eq!((one.devices.len(), one.cases.len()), (1, 2));
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_refused_with_the_reason() {
+        type Change = fn(&mut Record);
+        let cases: [(Change, &str); 8] = [
+            (|record| record.version = "9".into(), "'1.json' was measured by gpukern 9, and '0.json' by 0.0.0"),
+            (|record| record.method.validation = true, "by another method"),
+            (|record| record.options = Some("other".into()), "other options than '0.json': `gpukern bench-1`"),
+            (|record| record.options = None, "'1.json' does not say with which options"),
+            (|record| record.origin.commit = Some("fedcba9".into()), "'1.json' is of fedcba9, and '0.json' of 0123456"),
+            (|record| record.origin.modified = true, "0123456 (modified)"),
+            (|record| record.shards = vec![Shard { index: 1, count: 3 }], "one of 3 shards, and '0.json' one of 2"),
+            (|record| record.cases[0].id = "matmul/naive/f32/64x64x64".into(), "which '0.json' has too"),
+        ];
+        for (change, expected) in cases {
+            let mut other = part(1, "a", shard(2, 2));
+            change(&mut other.record);
+            let error = merged(vec![part(0, "a", shard(1, 2)), other]).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn missing_shards_are_named_and_a_part_of_a_merge_can_be_merged() {
+        let (first, notes) = merged(vec![part(0, "a", shard(1, 4)), part(1, "b", shard(3, 4))]).expect("two");
+        assert_eq!(notes, ["of 4 shards, these are missing: 2, 4"]);
+        let first = MergePart { name: "first.json".into(), record: first };
+        let (all, notes) = merged(vec![first, part(2, "c", shard(2, 4))]).expect("three");
+        assert_eq!((all.cases.len(), all.devices.len(), all.processes.len()), (3, 1, 3));
+        assert_eq!(notes, ["of 4 shards, these are missing: 4"]);
+    }
+}

@@ -1,0 +1,188 @@
+//! A record of several processes as tables, exports and reports show it: one case for those of all processes.
+
+use super::{Case, Measured, Outcome, Record, Sample, Verification, Warning};
+use crate::algorithms::ALGORITHMS;
+use crate::basis::units::Nanos;
+use crate::stats::{self, Summary, noise};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::mem::discriminant;
+
+impl Record {
+    /// The cases of each device and id, in the order in which they come first: one case for each process.
+    #[must_use]
+    pub(crate) fn sightings(&self) -> Vec<Vec<&Case>> {
+        let mut places: HashMap<(usize, &str), usize> = HashMap::new();
+        let mut sightings: Vec<Vec<&Case>> = vec![];
+        for case in &self.cases {
+            let place = *places.entry((case.device, &case.id)).or_insert(sightings.len());
+            match sightings.get_mut(place) {
+                Some(known) => known.push(case),
+                None => sightings.push(vec![case]),
+            }
+        }
+        sightings
+    }
+
+    /// The record with one case for those that several processes measured: a wrong answer or a failure in any of them, or
+    /// else the median of their medians, with the interval between processes. Each process took the cases in an order of
+    /// its own, so that here is the registry's.
+    #[must_use]
+    pub fn across_processes(&self) -> Cow<'_, Self> {
+        if self.processes.iter().all(|process| process.order.is_none()) {
+            return Cow::Borrowed(self);
+        }
+        let mut cases: Vec<Case> = self.sightings().iter().map(|sightings| across(sightings)).collect();
+        cases.sort_by_cached_key(rank);
+        Cow::Owned(Self { cases, ..self.clone() })
+    }
+}
+
+/// The place of a case in a table.
+fn rank(case: &Case) -> impl Ord + use<> {
+    let algorithm = ALGORITHMS.iter().position(|known| known.name == case.algorithm);
+    let variants = algorithm.map_or(&[][..], |index| ALGORITHMS[index].variants);
+    let variant = variants.iter().position(|known| known.name == case.variant);
+    let extents = case.size.known().map(|size| size.shortest().extents()).unwrap_or_default();
+    let largest = extents.iter().copied().max();
+    let widths = (case.subgroup_size, variant.unwrap_or(usize::MAX));
+    (case.device, algorithm.unwrap_or(usize::MAX), case.dtype, case.kind(), largest, extents, widths, case.id.clone())
+}
+
+/// One case for those of several processes.
+fn across(sightings: &[&Case]) -> Case {
+    let gravity = |case: &&&Case| match case.outcome {
+        Outcome::Rejected(_) => 0,
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => 1,
+        Outcome::Measured(_) => 2,
+        Outcome::Skipped { .. } => 3,
+        Outcome::Interrupted => 4,
+    };
+    let worst = sightings.iter().min_by_key(gravity).expect("a sighting is of a case");
+    let measured: Vec<(&Case, &Measured)> =
+        sightings.iter().filter_map(|case| Some((*case, case.measured()?))).collect();
+    if worst.measured().is_none() || measured.len() < 2 {
+        return (*worst).clone();
+    }
+    let speedups: Vec<f64> = sightings.iter().filter_map(|case| case.speedup).collect();
+    let mut case = (*worst).clone();
+    (case.process, case.speedup) = (0, stats::median(&speedups));
+    let mut notes = sightings.iter().flat_map(|case| case.notes.clone()).collect::<Vec<_>>();
+    notes.sort();
+    notes.dedup();
+    case.notes = notes;
+    let measured: Vec<&Measured> = measured.into_iter().map(|(_, measured)| measured).collect();
+    let mut whole = joined(&measured);
+    if let Some(share) = &mut case.share {
+        share.fraction = share.least.0 / whole.summary.median.0;
+        if share.fraction > 1.0 {
+            whole.warnings.push(Warning::AboveLimit { fraction: share.fraction });
+        }
+    }
+    case.outcome = Outcome::Measured(Box::new(whole));
+    case
+}
+
+/// The measurements of several processes as one: all samples, and a summary between processes.
+fn joined(measured: &[&Measured]) -> Measured {
+    let mut whole = measured[0].clone();
+    let residual = |of: &&Measured| of.verification.verified().and_then(|Verification { residual, .. }| *residual);
+    if let Some(worst) = measured
+        .iter()
+        .copied()
+        .max_by(|a, b| residual(a).partial_cmp(&residual(b)).unwrap_or(std::cmp::Ordering::Equal))
+    {
+        whole.verification = worst.verification.clone();
+    }
+    whole.samples = measured.iter().flat_map(|of| of.samples.iter().copied()).collect();
+    whole.summary = summary(measured, &whole.samples);
+    let mut warnings: Vec<Warning> = vec![];
+    for warning in measured.iter().flat_map(|of| of.warnings.iter().copied()) {
+        let known = warnings.iter().any(|known| discriminant(known) == discriminant(&warning));
+        if !known && !matches!(warning, Warning::AboveLimit { .. }) {
+            warnings.push(warning);
+        }
+    }
+    whole.warnings = warnings;
+    whole
+}
+
+/// The summary between processes; extremes and quartiles are those of all samples.
+fn summary(measured: &[&Measured], samples: &[Sample]) -> Summary {
+    let times: Vec<Nanos> = samples.iter().map(|sample| sample.device).collect();
+    let medians: Vec<f64> = measured.iter().map(|of| of.summary.median.0).collect();
+    let all = Summary::of(&times).unwrap_or(measured[0].summary);
+    let median = stats::median(&medians).unwrap_or(all.median.0);
+    let interval = noise::interval(&medians).map(|interval| interval.map(Nanos));
+    Summary { median: Nanos(median), interval, outliers: samples.iter().filter(|sample| sample.outlier).count(), ..all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::record;
+    use crate::record::{Origin, Process};
+
+    /// A record whose first case was measured by processes with these medians; the second case stands alone.
+    fn several(medians: &[f64]) -> Record {
+        let mut whole = record();
+        let process =
+            |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
+        whole.processes = (0..medians.len() as u64).map(process).collect();
+        let first = whole.cases.remove(0);
+        for (process, median) in medians.iter().enumerate() {
+            let mut case = Case { process, ..first.clone() };
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            let factor = median / measured.summary.median.0;
+            for sample in &mut measured.samples {
+                sample.device = Nanos(sample.device.0 * factor);
+            }
+            measured.summary.median = Nanos(*median);
+            whole.cases.push(case);
+        }
+        whole
+    }
+
+    #[test]
+    fn a_record_of_one_process_is_as_it_is() {
+        let whole = record();
+        assert!(matches!(whole.across_processes(), Cow::Borrowed(same) if *same == whole));
+    }
+
+    #[test]
+    fn several_processes_give_the_median_of_medians_and_the_interval_between_them() {
+        let whole = several(&[100.0, 104.0, 98.0]);
+        let shown = whole.across_processes();
+        let found: Vec<_> = shown.cases.iter().filter(|case| case.id == record().cases[0].id).collect();
+        let [case] = found[..] else { panic!("{} cases", found.len()) };
+        let measured = case.measured().expect("measured");
+        assert_eq!(measured.summary.median, Nanos(100.0));
+        let [low, high] = measured.summary.interval.expect("three tell").map(|end| end.0);
+        assert!(low < 98.0 && high > 104.0, "{low} {high}");
+        let count = record().cases[0].measured().expect("measured").samples.len();
+        assert_eq!((measured.samples.len(), measured.summary.count), (3 * count, 3 * count));
+        // Two do not tell how far a third may lie.
+        let two = several(&[100.0, 104.0]);
+        let shown = two.across_processes();
+        let case = shown.cases.iter().find(|case| case.id == record().cases[0].id).expect("there");
+        assert_eq!(case.measured().expect("measured").summary.interval, None);
+    }
+
+    #[test]
+    fn what_went_wrong_in_one_process_is_what_is_shown() {
+        let mut whole = several(&[100.0, 104.0, 98.0]);
+        let last = whole.cases.last_mut().expect("cases");
+        last.outcome = Outcome::Failed { error: "lost".into() };
+        let id = last.id.clone();
+        let failed = |whole: &Record| {
+            whole.across_processes().cases.iter().any(|case| case.id == id && case.outcome.failure().is_some())
+        };
+        assert!(failed(&whole));
+        // One that was merely interrupted takes nothing from the others.
+        whole.cases.last_mut().expect("cases").outcome = Outcome::Interrupted;
+        assert!(!failed(&whole));
+        let shown = whole.across_processes();
+        let case = shown.cases.iter().find(|case| case.id == id).expect("there");
+        assert_eq!(case.measured().expect("measured").summary.median, Nanos(102.0));
+    }
+}

@@ -1,0 +1,176 @@
+//! The tables of `history`.
+
+use super::table;
+use crate::basis::printable::printable;
+use crate::basis::units::{Nanos, TimeUnit};
+use crate::history::{Event, FALSE_DISCOVERIES, History, Run, Series};
+use crate::stats;
+use std::fmt::Write;
+
+/// Columns of a trend.
+const COLUMNS: usize = 24;
+
+/// Characters for low to high.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Cases of an event that are shown.
+const MOST_MOVES: usize = 12;
+
+/// A row for each case with its trend, then each place where cases changed, and a line that sums up.
+#[must_use]
+pub(crate) fn text(history: &History) -> String {
+    let mut out = String::new();
+    for device in devices(history) {
+        let _ = writeln!(out, "{}\n", printable(device));
+        let mut table = table::new(["case", "runs", "now", "±", "trend", "steps"]);
+        for series in history.series.iter().filter(|series| series.device == device) {
+            table.add_row(row(series));
+        }
+        let _ = writeln!(out, "{}", table::text(&table));
+    }
+    for event in &history.events {
+        let _ = writeln!(out, "{}", self::event(history, event));
+    }
+    let _ = writeln!(out, "{}", summary(history));
+    out
+}
+
+/// The devices of the series, in order.
+pub(super) fn devices(history: &History) -> Vec<&str> {
+    let mut devices: Vec<&str> = vec![];
+    for series in &history.series {
+        if !devices.contains(&series.device.as_str()) {
+            devices.push(&series.device);
+        }
+    }
+    devices
+}
+
+fn row(series: &Series) -> comfy_table::Row {
+    let steps: Vec<_> = series.steps.iter().map(|step| percent(step.ratio())).collect();
+    let cells = [
+        printable(&series.id).into(),
+        series.points.len().to_string(),
+        series.level().to_string(),
+        format!("{:.1} %", 100.0 * series.spread()),
+        trend(series),
+        if steps.is_empty() { "–".into() } else { steps.join(", ") },
+    ];
+    table::aligned(cells, &[1, 2, 3])
+}
+
+/// `+3.0 %` for 1.03.
+pub(super) fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", 100.0 * (ratio - 1.0))
+}
+
+/// The times of a series as a line of blocks, each the median of as many runs as fall into its column.
+fn trend(series: &Series) -> String {
+    let values: Vec<f64> = series.points.iter().map(|point| point.time.0).collect();
+    let columns = values.len().min(COLUMNS);
+    let part = |at: usize| &values[at * values.len() / columns..(at + 1) * values.len() / columns];
+    let levels: Vec<f64> = (0..columns).filter_map(|at| stats::median(part(at))).collect();
+    let (low, high) =
+        levels.iter().fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(*value), high.max(*value)));
+    let block = |value: &f64| {
+        // Less than a percent from end to end is noise, and looks like a line.
+        let height = if high <= low * 1.01 { 3 } else { (7.0 * (value - low) / (high - low)).round() as usize };
+        BLOCKS[height.min(7)]
+    };
+    levels.iter().map(block).collect()
+}
+
+/// A run in a line: its file, when it began, its commit, its label.
+pub(super) fn run(run: &Run) -> String {
+    let origin = &run.record.origin;
+    let mut words = vec![run.name.clone()];
+    words.extend(origin.commit_text().map(|commit| format!("commit {commit}")));
+    words.extend(origin.label.clone());
+    printable(&words.join(", ")).into_owned()
+}
+
+/// How a step reads: `+10.2 %, 250.0 → 275.5 µs`.
+pub(super) fn levels(series: &Series, step: usize) -> String {
+    let [before, after] = series.steps[step].levels;
+    let unit = TimeUnit::for_value(before);
+    let number = |time: Nanos| unit.number(time);
+    format!("{} → {} {unit}", number(before), number(after))
+}
+
+/// What is to be said of where a step is, if the values alone would put it elsewhere.
+pub(super) fn remark(history: &History, series: &Series, step: usize) -> Option<String> {
+    let at = series.steps[step].likeliest?;
+    let name = &history.runs[series.points[at].run].name;
+    Some(format!("the times alone put it before {}", printable(name)))
+}
+
+fn event(history: &History, event: &Event) -> String {
+    let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
+    let mut out = format!("between {before}\n    and {after}\n");
+    let changed = if event.changes.is_empty() {
+        "nothing that records have of all cases".into()
+    } else {
+        event.changes.join("; ")
+    };
+    let _ = writeln!(out, "  changed  {}", printable(&changed));
+    for moved in event.moves.iter().take(MOST_MOVES) {
+        let series = &history.series[moved.series];
+        let step = &series.steps[moved.step];
+        let mut why: Vec<_> = moved.changes.iter().map(|change| printable(change).into_owned()).collect();
+        why.extend(remark(history, series, moved.step));
+        let why = if why.is_empty() { String::new() } else { format!("; {}", why.join("; ")) };
+        let _ = writeln!(
+            out,
+            "  {:>8}  {}: {} ({} and {} runs){why}",
+            percent(step.ratio()),
+            printable(&series.id),
+            levels(series, moved.step),
+            step.counts[0],
+            step.counts[1],
+        );
+    }
+    if event.moves.len() > MOST_MOVES {
+        let _ = writeln!(out, "  and {} more cases", event.moves.len() - MOST_MOVES);
+    }
+    for command in &event.confirm {
+        let _ = writeln!(out, "  confirm  {}", printable(command));
+    }
+    out
+}
+
+/// `60 runs of 12 cases: 5 steps in 4 of them (…)`.
+pub(super) fn summary(history: &History) -> String {
+    let steps: usize = history.series.iter().map(|series| series.steps.len()).sum();
+    let stepped = history.series.iter().filter(|series| !series.steps.is_empty()).count();
+    format!(
+        "{} runs of {} cases: {steps} steps in {stepped} of them (at most {:.0} % of these by chance; steps below {} % are \
+         not told)",
+        history.runs.len(),
+        history.series.len(),
+        100.0 * FALSE_DISCOVERIES,
+        (1000.0 * history.min_effect).round() / 10.0,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::tests::{driver_change, settings};
+
+    #[test]
+    fn cases_have_a_trend_and_places_what_changed_there() {
+        insta::assert_snapshot!(text(&History::new(driver_change(), vec![], &settings())));
+    }
+
+    #[test]
+    fn text_from_records_does_nothing_to_a_terminal() {
+        let mut runs = driver_change();
+        for run in &mut runs {
+            run.record.devices[0].name = "\u{1b}[31mdevice".into();
+            run.record.origin.label = Some("\u{1b}]0;x\u{7}".into());
+            run.record.cases[0].id = "\u{1b}[2Jcase".into();
+        }
+        let shown = text(&History::new(runs, vec![], &settings()));
+        assert!(!shown.contains('\u{1b}') && shown.contains("\\u{1b}[2Jcase"), "{shown}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Arrays in files: NumPy's `.npy`, which has a type and a shape, and raw bytes.
+
+use super::element::Element;
+use crate::basis::units::Bytes;
+use std::fs::File;
+use std::io::{self, BufWriter, Cursor, Read, Write};
+use std::path::Path;
+
+/// What an array in NumPy's format says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// The name of its type as NumPy writes it: `<f4`.
+    dtype: String,
+    /// Extents, the slowest first.
+    shape: Vec<u64>,
+    fortran: bool,
+}
+
+/// Longest header that is taken for one.
+const MOST_HEADER: usize = 1 << 14;
+
+impl Header {
+    /// Reads the header of the array in `file` and leaves the file at its data.
+    fn read(file: &mut impl Read) -> Result<Self, String> {
+        let mut start = [0; 12];
+        file.read_exact(&mut start[..10]).map_err(|_| "it is shorter than the header of a .npy")?;
+        if start[..6] != *b"\x93NUMPY" {
+            return Err("it is not in NumPy's format; write it with numpy.save, or name it .bin".into());
+        }
+        let words = if start[6] == 1 { 10 } else { 12 };
+        let broken = |e: io::Error| format!("its header cannot be read: {e}");
+        file.read_exact(&mut start[10..words]).map_err(broken)?;
+        let length = match words {
+            10 => u32::from(u16::from_le_bytes([start[8], start[9]])),
+            _ => u32::from_le_bytes([start[8], start[9], start[10], start[11]]),
+        };
+        if length as usize > MOST_HEADER {
+            return Err(format!("its header has {length} bytes; at most {MOST_HEADER} are read"));
+        }
+        let mut text = vec![0; length as usize];
+        file.read_exact(&mut text).map_err(broken)?;
+        let header =
+            npyz::NpyHeader::from_reader(Cursor::new([&start[..words], &text[..]].concat())).map_err(broken)?;
+        Ok(Self {
+            dtype: header.dtype().descr().trim_matches('\'').to_string(),
+            shape: header.shape().to_vec(),
+            fortran: header.order() == npyz::Order::Fortran,
+        })
+    }
+
+    /// Checks that it is an array of these elements and this shape.
+    fn check(&self, element: Element, shape: &[u64]) -> Result<(), String> {
+        if !names(element).contains(&self.dtype.as_str()) {
+            return Err(format!(
+                "it has elements of type '{}', the buffer {element} ('{}'); convert it with numpy's astype",
+                self.dtype,
+                names(element)[0]
+            ));
+        }
+        if self.fortran {
+            return Err("its columns are contiguous; save numpy.ascontiguousarray of it".into());
+        }
+        if self.shape != shape {
+            return Err(format!("it has the shape {:?}, the buffer {shape:?}; make them the same", self.shape));
+        }
+        Ok(())
+    }
+}
+
+/// What NumPy calls arrays of such elements, the name that is written first. It has no bfloat16: what others save of it
+/// is two bytes of nothing in particular.
+fn names(element: Element) -> &'static [&'static str] {
+    match element {
+        Element::U8 => &["|u1", "<u1", "|b1"],
+        Element::Bytes => &["|u1", "<u1", "|i1", "<i1", "|b1"],
+        Element::I8 => &["|i1", "<i1"],
+        Element::U16 => &["<u2"],
+        Element::I16 => &["<i2"],
+        Element::U32 => &["<u4"],
+        Element::I32 => &["<i4"],
+        Element::U64 => &["<u8"],
+        Element::I64 => &["<i8"],
+        Element::F16 => &["<f2"],
+        Element::Bf16 => &["<u2", "|V2", "<V2"],
+        Element::F32 => &["<f4"],
+        Element::F64 => &["<f8"],
+    }
+}
+
+/// Checks that the `.npy` at `path` fits a buffer, without reading its data.
+///
+/// # Errors
+/// Why it does not.
+pub(crate) fn check(path: &Path, element: Element, shape: &[u64]) -> Result<(), String> {
+    let named = |reason: String| format!("{}: {reason}", path.display());
+    let mut file = open(path).map_err(|e| named(e.to_string()))?;
+    Header::read(&mut file).and_then(|header| header.check(element, shape)).map_err(named)
+}
+
+/// Reads the `.npy` at `path` for a buffer.
+///
+/// # Errors
+/// Why it does not fit, or cannot be read.
+pub(crate) fn read(path: &Path, element: Element, shape: &[u64]) -> Result<Vec<u8>, String> {
+    let named = |reason: String| format!("{}: {reason}", path.display());
+    let mut file = open(path).map_err(|e| named(e.to_string()))?;
+    Header::read(&mut file).and_then(|header| header.check(element, shape)).map_err(named)?;
+    exactly(file, shape.iter().product::<u64>() * element.bytes()).map_err(named)
+}
+
+/// Reads the raw bytes at `path` for a buffer of so many.
+///
+/// # Errors
+/// When there are more or fewer, or they cannot be read.
+pub(crate) fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
+    let named = |reason: String| format!("{}: {reason}", path.display());
+    exactly(open(path).map_err(|e| named(e.to_string()))?, bytes).map_err(named)
+}
+
+/// Checks that there are so many raw bytes at `path`.
+///
+/// # Errors
+/// When there are more or fewer.
+pub(crate) fn check_raw(path: &Path, bytes: u64) -> Result<(), String> {
+    let there = open(path).and_then(|file| file.metadata()).map_err(|e| format!("{}: {e}", path.display()))?.len();
+    if there == bytes { Ok(()) } else { Err(format!("{}: {}", path.display(), other_length(there, bytes))) }
+}
+
+fn other_length(there: u64, bytes: u64) -> String {
+    format!("it has {there} bytes, the buffer {bytes}; make them the same")
+}
+
+/// A regular file.
+fn open(path: &Path) -> io::Result<File> {
+    if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+fn exactly(file: File, bytes: u64) -> Result<Vec<u8>, String> {
+    let mut data = vec![];
+    file.take(bytes + 1).read_to_end(&mut data).map_err(|e| e.to_string())?;
+    match data.len() as u64 {
+        there if there == bytes => Ok(data),
+        there if there > bytes => Err(format!("it has more data than the {} of the buffer", Bytes(bytes))),
+        there => Err(format!("its data ends: {}", other_length(there, bytes))),
+    }
+}
+
+/// Writes the elements in `bytes` as `.npy` to `path`.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn write(path: &Path, element: Element, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+    use npyz::WriterBuilder;
+    let dtype = npyz::DType::Plain(names(element)[0].parse().map_err(io::Error::other)?);
+    let options = npyz::WriteOptions::new_header_only().dtype(dtype).shape(shape);
+    let mut file = options.writer(BufWriter::new(File::create(path)?)).write_header_only()?;
+    file.write_all(bytes)?;
+    file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_what_does_not_fit_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        for element in Element::ALL {
+            let mut bytes = vec![];
+            (0..6).for_each(|value| element.push(f64::from(value), &mut bytes));
+            write(&path, element, &[2, 3], &bytes).expect("written");
+            assert_eq!(check(&path, element, &[2, 3]), Ok(()), "{element}");
+            assert_eq!(read(&path, element, &[2, 3]).as_ref(), Ok(&bytes), "{element}");
+            let other = check(&path, element, &[3, 2]).expect_err("another shape");
+            assert!(other.contains("it has the shape [2, 3], the buffer [3, 2]"), "{other}");
+        }
+        let other = check(&path, Element::F32, &[2, 3]).expect_err("another type");
+        assert!(other.contains("elements of type '|u1', the buffer f32 ('<f4')"), "{other}");
+    }
+
+    #[test]
+    fn files_that_are_none_or_cut_off_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.npy");
+        write(&path, Element::F32, &[4], &[0; 12]).expect("written");
+        assert!(read(&path, Element::F32, &[4]).expect_err("cut off").contains("its data ends: it has 12 bytes"));
+        write(&path, Element::F32, &[4], &[0; 20]).expect("written");
+        assert!(read(&path, Element::F32, &[4]).expect_err("longer").contains("more data than the 16 B"));
+        let bytes = std::fs::read(&path).expect("there");
+        for (contents, expected) in [
+            (&b""[..], "shorter than the header"),
+            (b"0123456789", "not in NumPy's format"),
+            (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "header has 4294967295 bytes"),
+            (b"\x93NUMPY\x01\x00\x03\x00{}}", "header cannot be read"),
+            (&bytes[..40], "header cannot be read"),
+        ] {
+            std::fs::write(&path, contents).expect("written");
+            let error = check(&path, Element::F32, &[4]).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+        let nested = [b"\x93NUMPY\x01\x00\x00\x20".to_vec(), vec![b'('; 0x2000]].concat();
+        std::fs::write(&path, nested).expect("written");
+        assert!(check(&path, Element::F32, &[4]).is_err());
+        assert!(check(folder.path(), Element::F32, &[4]).expect_err("a folder").contains("no regular file"));
+        std::fs::write(&path, [1, 2, 3]).expect("written");
+        assert_eq!(read_raw(&path, 3), Ok(vec![1, 2, 3]));
+        assert!(check_raw(&path, 4).expect_err("shorter").contains("it has 3 bytes, the buffer 4"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The points that axes span: lists and ranges of numbers, and expressions of other axes.
+
+use super::description::{Formula, Listed, Named};
+use super::expression::Expression;
+use super::fault::Fault;
+use super::fill::split;
+use super::scope::Values;
+use crate::basis::printable::brief;
+
+/// Points of one description at most: more is a slip of the keyboard.
+const MOST_POINTS: usize = 10_000;
+
+/// The values of all axes, in their order, at each point; the last axis changes fastest.
+///
+/// # Errors
+/// An axis without a value, a range that is none, axes that depend on each other, too many points.
+pub(crate) fn points(axes: &Named<Listed>) -> Result<Vec<Vec<i64>>, Fault> {
+    let names = axes.names();
+    let items = axes.iter().map(|(name, listed)| items(name, listed, &names)).collect::<Result<Vec<_>, _>>()?;
+    let order = order(&names, &items)?;
+    let count = items.iter().try_fold(1usize, |count, items| count.checked_mul(items.len()));
+    let Some(count) = count.filter(|count| *count <= MOST_POINTS) else {
+        return Err(Fault::new("axes", format!("span more than {MOST_POINTS} points; list fewer values")));
+    };
+    let mut points: Vec<Vec<i64>> = Vec::with_capacity(count);
+    for at in 0..count {
+        let mut rest = at;
+        let mut chosen = vec![0; items.len()];
+        for (axis, items) in items.iter().enumerate().rev() {
+            (chosen[axis], rest) = (rest % items.len(), rest / items.len());
+        }
+        let mut values = Values::default();
+        for &axis in &order {
+            let field = || format!("axes.{}", names[axis]);
+            let value =
+                items[axis][chosen[axis]].value(&|name| values.get(name)).map_err(|e| Fault::new(field(), e))?;
+            values.set(names[axis], value);
+        }
+        let point = names.iter().map(|name| values.get(name)).collect::<Result<Vec<_>, _>>();
+        let point = point.map_err(|e| Fault::new("axes", e))?;
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    Ok(points)
+}
+
+/// The values of one axis, each as an expression.
+fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>, Fault> {
+    let fault = |message: String| Fault::new(format!("axes.{name}"), message);
+    let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !plain || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(fault(format!("'{}' cannot stand in expressions; use letters, digits and _", brief(name))));
+    }
+    let mut items = vec![];
+    for value in listed.values() {
+        match value {
+            Formula::Text(text) => {
+                for part in split(text) {
+                    match part.split_once("..") {
+                        Some((first, rest)) => items.extend(range(part, first, rest).map_err(&fault)?),
+                        None => items.push(Expression::parse(part).map_err(&fault)?),
+                    }
+                }
+            }
+            Formula::Integer(value) => items.push(Expression::integer(*value)),
+            other => return Err(fault(format!("'{other}' is no integer; write 1024, \"512..4096\" or \"2*M\""))),
+        }
+        if items.len() > MOST_POINTS {
+            return Err(fault(format!("has more than {MOST_POINTS} values; list fewer")));
+        }
+    }
+    if items.is_empty() {
+        return Err(fault("has no value; write 1024, \"512..4096\" or [4096, 14336]".into()));
+    }
+    for used in items.iter().flat_map(Expression::names) {
+        if !names.contains(&used) {
+            return Err(fault(crate::basis::error::unknown("axis", used, "", names)));
+        }
+    }
+    Ok(items)
+}
+
+/// The numbers of `first..last`, doubling, or of `first..last:step`.
+fn range(text: &str, first: &str, rest: &str) -> Result<Vec<Expression>, String> {
+    let (last, step) = match rest.split_once(':') {
+        Some((last, step)) => (last, Some(step)),
+        None => (rest, None),
+    };
+    let number = |part: &str| {
+        Expression::parse(part)?.value(&|name| Err(format!("names '{name}', but a range has numbers at its ends")))
+    };
+    let (first, last, step) = (number(first)?, number(last)?, step.map(number).transpose()?);
+    if first > last {
+        return Err(format!("range '{text}' runs downwards; write {last}..{first}"));
+    }
+    let next = |value: &i64| match step {
+        Some(step) => value.checked_add(step),
+        None => value.checked_mul(2),
+    };
+    match step {
+        Some(step) if step < 1 => return Err(format!("range '{text}' has the step {step}; use one above zero")),
+        None if first < 1 => {
+            return Err(format!("range '{text}' doubles from {first}; begin above zero, or add a step ':1'"));
+        }
+        _ => {}
+    }
+    let values = std::iter::successors(Some(first), next).take_while(|value| *value <= last).take(MOST_POINTS + 1);
+    Ok(values.map(Expression::integer).collect())
+}
+
+/// The axes in an order in which each depends on earlier ones alone.
+fn order(names: &[&str], items: &[Vec<Expression>]) -> Result<Vec<usize>, Fault> {
+    let mut placed: Vec<usize> = vec![];
+    while placed.len() < names.len() {
+        let there = |name: &str| placed.iter().any(|axis| names[*axis] == name);
+        let free = (0..names.len())
+            .find(|axis| !placed.contains(axis) && items[*axis].iter().flat_map(Expression::names).all(there));
+        let Some(free) = free else {
+            let left: Vec<_> = (0..names.len()).filter(|axis| !placed.contains(axis)).map(|axis| names[axis]).collect();
+            let message = format!("depends on itself: {} need each other's values; give one a number", left.join(", "));
+            return Err(Fault::new(format!("axes.{}", left[0]), message));
+        };
+        placed.push(free);
+    }
+    Ok(placed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spanned(text: &str) -> Result<Vec<Vec<i64>>, String> {
+        let description = super::super::description::Description::parse(text)?;
+        points(&description.axes).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn the_last_axis_changes_fastest_and_axes_may_follow_others() {
+        let text = "[axes]\nM = '2..8'\nK = [10, 20]\nN = '2*M'";
+        let expected = [[2, 10, 4], [2, 20, 4], [4, 10, 8], [4, 20, 8], [8, 10, 16], [8, 20, 16]];
+        assert_eq!(spanned(text), Ok(expected.map(Vec::from).to_vec()));
+        assert_eq!(
+            spanned("[axes]\nA = 'B'\nB = '1,5..9:2,min(3,4)'"),
+            Ok([1, 5, 7, 9, 3].map(|v| vec![v, v]).to_vec())
+        );
+        assert_eq!(spanned(""), Ok(vec![vec![]]));
+    }
+}

@@ -1,0 +1,323 @@
+//! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
+
+use super::description::Description;
+use super::element::Element;
+use super::expression::Expression;
+use super::fault::{Described, Fault};
+use super::fill;
+use super::job::{Buffer, Fill, Role, Tolerance};
+use super::loaded::{LoadedPass, Program, means};
+use super::scope::Values;
+use super::{array, init};
+use crate::basis::error;
+use crate::basis::units::Bytes;
+use crate::kernel::foreign::{MemberKind, Scalar, Slot};
+
+/// The buffers of a description, in its order.
+#[derive(Debug)]
+pub(crate) struct Table {
+    entries: Vec<Entry>,
+}
+
+/// What holds for a buffer at every point.
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    element: Element,
+    shape: Vec<Expression>,
+    role: Role,
+    tolerance: Tolerance,
+    /// The specialization constants, which the shape of scratch alone may name.
+    constants: Vec<String>,
+}
+
+/// What kernels do with a buffer.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    bound: bool,
+    writable: bool,
+}
+
+impl Table {
+    /// The buffers of a description, each of which a kernel must see; every block must see one.
+    ///
+    /// # Errors
+    /// What is missing, unknown or of another type.
+    pub(crate) fn new(description: &Description, programs: &[&Program]) -> Result<Self, Fault> {
+        let mut usage = vec![Usage::default(); description.buffer.0.len()];
+        let passes = || programs.iter().flat_map(|program| &program.passes);
+        for pass in passes() {
+            known_binds(description, pass)?;
+            for (place, slot) in &pass.foreign.slots {
+                let buffer = bound(description, pass, *place, slot)?;
+                fits_type(description, buffer, pass, slot)?;
+                usage[buffer].bound = true;
+                usage[buffer].writable |= slot.is_writable();
+            }
+            for member in pass.foreign.push.iter().filter(|member| member.kind == MemberKind::Address) {
+                let buffer = addressed(description, pass, &member.name)?;
+                usage[buffer] = Usage { bound: true, writable: true };
+            }
+        }
+        if let Some(unused) = usage.iter().position(|usage| !usage.bound) {
+            let name = &description.buffer.0[unused].0;
+            let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
+            let known: Vec<&str> =
+                passes().flat_map(|pass| pass.foreign.slots.values().flat_map(Slot::names)).collect();
+            let message = error::unknown("block", name, "", &known);
+            let message = message.split("; available").next().unwrap_or_default();
+            return Err(Fault::new(format!("buffer.{name}"), format!("{message}; kernels bind: {}", all.join("; "))));
+        }
+        let constants: Vec<String> =
+            passes().flat_map(|pass| &pass.constants).map(|constant| constant.name.clone()).collect();
+        let entry = |((name, _), usage): (&(String, super::description::Buffer), &Usage)| {
+            Entry::new(description, name, *usage, &constants)
+        };
+        Ok(Self { entries: description.buffer.0.iter().zip(&usage).map(entry).collect::<Result<_, _>>()? })
+    }
+
+    /// The place of a buffer of the description among those of a point, or behind them where it is scratch.
+    pub(crate) fn place(&self, buffer: usize) -> usize {
+        let scratch = |entry: &&Entry| entry.role == Role::Scratch;
+        let before = &self.entries[..buffer];
+        let shared = self.entries.len() - self.entries.iter().filter(scratch).count();
+        match self.entries[buffer].role {
+            Role::Scratch => shared + before.iter().filter(scratch).count(),
+            _ => before.len() - before.iter().filter(scratch).count(),
+        }
+    }
+}
+
+impl Entry {
+    fn new(description: &Description, name: &str, usage: Usage, constants: &[String]) -> Result<Self, Fault> {
+        let stated = description.buffer.get(name).cloned().unwrap_or_default();
+        let field = |of: &str| format!("buffer.{name}.{of}");
+        let element = element(description, name)?;
+        let Some(shape) = &stated.shape else {
+            return Err(Fault::new(field("shape"), "is missing; write its extents, the slowest first: [\"M\", \"K\"]"));
+        };
+        let shape = shape.values().iter().map(super::description::Formula::expression).collect::<Result<Vec<_>, _>>();
+        let shape = shape.map_err(|e| Fault::new(field("shape"), e))?;
+        if shape.is_empty() || shape.len() > 8 {
+            return Err(Fault::new(field("shape"), format!("has {} extents; write 1 to 8", shape.len())));
+        }
+        let supplied = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
+        let role = match (stated.scratch, &stated.fill, &stated.check) {
+            (true, None, None) => Role::Scratch,
+            (true, ..) => {
+                return Err(Fault::new(field("scratch"), "is neither filled nor checked; leave out fill and check"));
+            }
+            (false, _, Some(_)) if !usage.writable => {
+                return Err(Fault::new(field("check"), "is for what kernels write, and every block of it is readonly"));
+            }
+            (false, Some(_), Some(_)) => Role::InPlace,
+            (false, Some(_), None) => Role::Input,
+            (false, None, Some(_)) => Role::Output,
+            (false, None, None) if usage.writable => Role::Output,
+            (false, None, None) if supplied => Role::Input,
+            (false, None, None) => {
+                let message = format!("is missing, and no kernel writes to it; write {}", fill::FORMS);
+                return Err(Fault::new(field("fill"), message));
+            }
+        };
+        let tolerance = match &stated.check {
+            Some(check) => check.tolerance(&field("check"))?,
+            None => init::usual(element),
+        };
+        if let (Tolerance::Ulp(_), Element::Bytes) = (tolerance, element) {
+            return Err(Fault::new(field("check"), "counts representable values, which bytes are not; use \"exact\""));
+        }
+        Ok(Self { name: name.to_string(), element, shape, role, tolerance, constants: constants.to_vec() })
+    }
+}
+
+/// The type of a buffer.
+fn element(description: &Description, name: &str) -> Result<Element, Fault> {
+    let stated = description.buffer.get(name).and_then(|buffer| buffer.element.as_deref());
+    let field = format!("buffer.{name}.type");
+    let Some(text) = stated else {
+        let known = Element::ALL.map(Element::name).join(", ");
+        return Err(Fault::new(field, format!("is missing; write one of {known}")));
+    };
+    text.parse().map_err(|e: String| Fault::new(field, e))
+}
+
+/// Checks that `bind` of a pass names blocks that it has and buffers that are described.
+fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault> {
+    for (block, buffer) in pass.bind.iter() {
+        let field = pass.field(&format!("bind.{block}"));
+        if !pass.foreign.slots.iter().any(|(place, slot)| means(block, *place, slot)) {
+            let known: Vec<&str> = pass.foreign.slots.values().flat_map(Slot::names).collect();
+            return Err(Fault::new(field, error::unknown("block", block, "", &known)));
+        }
+        if description.buffer.get(buffer).is_none() {
+            return Err(Fault::new(field, error::unknown("buffer", buffer, "", &description.buffer.names())));
+        }
+    }
+    Ok(())
+}
+
+/// The buffer of the description that a slot of a pass sees.
+///
+/// # Errors
+/// When there is none, or several.
+pub(crate) fn bound(
+    description: &Description,
+    pass: &LoadedPass,
+    place: (u32, u32),
+    slot: &Slot,
+) -> Result<usize, Fault> {
+    let index = |wanted: &str| description.buffer.0.iter().position(|(name, _)| name == wanted);
+    let stated = pass.bind.iter().find(|(block, _)| means(block, place, slot)).and_then(|(_, buffer)| index(buffer));
+    let by_name = || description.buffer.0.iter().enumerate().filter(|(_, (name, _))| means(name, place, slot));
+    let (set, binding) = place;
+    match (stated, by_name().map(|(index, _)| index).collect::<Vec<_>>().as_slice()) {
+        (Some(index), _) | (None, &[index]) => Ok(index),
+        (None, []) => {
+            let name = slot.names().first().map_or_else(|| format!("\"{set}.{binding}\""), ToString::to_string);
+            let what = if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
+            Err(Fault::new(
+                format!("buffer.{name}"),
+                format!(
+                    "is missing: {} binds {what} at set {set}, binding {binding}; write [buffer.{name}] with type and shape",
+                    pass.source
+                ),
+            ))
+        }
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|index| description.buffer.0[*index].0.as_str()).collect();
+            Err(Fault::new(
+                format!("buffer.{}", names[1]),
+                format!("is the same buffer as {}: set {set}, binding {binding}; describe it once", names[0]),
+            ))
+        }
+    }
+}
+
+/// The buffer of the description whose address a push constant is.
+///
+/// # Errors
+/// When none is meant.
+pub(crate) fn addressed(description: &Description, pass: &LoadedPass, member: &str) -> Result<usize, Fault> {
+    let stated = pass.push.get(member).or_else(|| description.push.get(member)).map(ToString::to_string);
+    let name = stated.unwrap_or_else(|| member.rsplit('.').next().unwrap_or(member).to_string());
+    let found = description.buffer.0.iter().position(|(own, _)| *own == name);
+    found.ok_or_else(|| {
+        let known = description.buffer.names();
+        let message =
+            if known.is_empty() { "describe it in [buffer]".into() } else { format!("buffers: {}", known.join(", ")) };
+        Fault::new(
+            pass.field(&format!("push.{member}")),
+            format!("is the address of a buffer, and '{name}' is none; {message}"),
+        )
+    })
+}
+
+/// Checks that the elements of a buffer can be those of a block. Kernels may take numbers apart by their bits, so that
+/// only floats of another width are a mistake for certain.
+fn fits_type(description: &Description, buffer: usize, pass: &LoadedPass, slot: &Slot) -> Result<(), Fault> {
+    let name = &description.buffer.0[buffer].0;
+    let element = element(description, name)?;
+    if !element.is_float() {
+        return Ok(());
+    }
+    let scalars: Vec<Option<Scalar>> =
+        slot.blocks.iter().map(|block| block.array.and_then(|array| array.scalar)).collect();
+    let float = |scalar: &Option<Scalar>| match scalar {
+        Some(scalar @ (Scalar::Float { .. } | Scalar::Bfloat16)) => Some(scalar.name()),
+        _ => None,
+    };
+    let floats: Vec<String> = scalars.iter().filter_map(float).collect();
+    if floats.len() == scalars.len() && !floats.is_empty() && !floats.iter().any(|own| own == element.name()) {
+        let message =
+            format!("is {element}, but {} declares elements of {}; make them the same", pass.source, floats[0]);
+        return Err(Fault::new(format!("buffer.{name}.type"), message));
+    }
+    Ok(())
+}
+
+/// Most bytes of one buffer: what no device has.
+const MOST_BYTES: u64 = 1 << 42;
+
+/// The buffers with a wanted role at a point; scratch may depend on specialization constants.
+///
+/// # Errors
+/// An extent that makes no sense, a file that does not fit.
+pub(crate) fn buffers(
+    described: &Described,
+    table: &Table,
+    scope: &Values,
+    wanted: impl Fn(Role) -> bool,
+) -> Result<Vec<Buffer>, Fault> {
+    table.entries.iter().filter(|entry| wanted(entry.role)).map(|entry| entry.at(described, scope)).collect()
+}
+
+impl Entry {
+    fn at(&self, described: &Described, scope: &Values) -> Result<Buffer, Fault> {
+        let field = |of: &str| format!("buffer.{}.{of}", self.name);
+        let mut scope = scope.clone();
+        if self.role != Role::Scratch {
+            for constant in &self.constants {
+                scope.bar(constant, "a specialization constant: only scratch may depend on one, not what is checked");
+            }
+        }
+        let extent = |expression: &Expression| {
+            let value = expression.value(&|name| scope.get(name)).map_err(|e| Fault::new(field("shape"), e))?;
+            u64::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
+                let message = format!("has the extent {value} ('{}'); extents are above zero", expression.text());
+                Fault::new(field("shape"), message)
+            })
+        };
+        let shape = self.shape.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
+        let bytes = shape.iter().try_fold(self.element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
+        let Some(bytes) = bytes.filter(|bytes| *bytes <= MOST_BYTES) else {
+            let message =
+                format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MOST_BYTES));
+            return Err(Fault::new(field("shape"), message));
+        };
+        let fill = self.fill(described, &scope, &shape, bytes)?;
+        let Self { element, role, tolerance, .. } = *self;
+        Ok(Buffer { name: self.name.clone(), element, shape, role, fill, tolerance })
+    }
+
+    /// What it holds before a run; files must be there and fit.
+    fn fill(&self, described: &Described, scope: &Values, shape: &[u64], bytes: u64) -> Result<Option<Fill>, Fault> {
+        if !matches!(self.role, Role::Input | Role::InPlace) {
+            return Ok(None);
+        }
+        let stated = described.description.buffer.get(&self.name).and_then(|buffer| buffer.fill.as_ref());
+        let Some(text) = stated else { return Ok(Some(Fill::Made)) };
+        let fault = |message: String| Fault::new(format!("buffer.{}.fill", self.name), message);
+        let fill = fill::parse(&scope.replace(text), &described.folder, &|name| scope.get(name)).map_err(fault)?;
+        match &fill {
+            Fill::Npy(path) => array::check(path, self.element, shape).map_err(fault)?,
+            Fill::Raw(path) => array::check_raw(path, bytes).map_err(fault)?,
+            _ => {}
+        }
+        Ok(Some(fill))
+    }
+}
+
+/// Checks that a buffer of so many bytes is one that a slot can see: at least one of its blocks.
+///
+/// # Errors
+/// What it should have.
+pub(crate) fn fits_blocks(name: &str, bytes: u64, source: &str, slot: &Slot) -> Result<(), Fault> {
+    let fits = |block: &crate::kernel::foreign::Block| match block.array {
+        Some(array) => bytes > block.fixed && (bytes - block.fixed).is_multiple_of(array.stride.max(1)),
+        None => bytes >= block.fixed,
+    };
+    if slot.blocks.is_empty() || slot.blocks.iter().any(fits) {
+        return Ok(());
+    }
+    let wanted = slot.blocks.iter().map(|block| match block.array {
+        Some(array) if block.fixed > 0 => format!("{} bytes and elements of {}", block.fixed, array.stride),
+        Some(array) => format!("elements of {} bytes", array.stride),
+        None => format!("{} bytes at least", block.fixed),
+    });
+    let wanted = wanted.collect::<Vec<_>>().join(" or ");
+    Err(Fault::new(
+        format!("buffer.{name}.shape"),
+        format!("makes {bytes} bytes, but {source} declares {wanted}; make them fit"),
+    ))
+}

@@ -1,0 +1,379 @@
+//! Users' sources → SPIR-V: GLSL by shaderc, WGSL by naga, SPIR-V as it is, Slang and HLSL by their compilers where these
+//! are on the PATH.
+
+use crate::basis::error;
+use crate::basis::input_file;
+use crate::kernel::foreign::{Constant, Scalar};
+use crate::kernel::reflection::{HEADER, MAGIC};
+use crate::kernel::spirv::MOST_BYTES;
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A source and how it is compiled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Source {
+    /// Its file.
+    pub(crate) path: PathBuf,
+    /// The entry point; `main` where nothing is said, or the only one.
+    pub(crate) entry: Option<String>,
+    /// Folders in which `#include` looks behind that of the file.
+    pub(crate) include: Vec<PathBuf>,
+    /// Macros with their values.
+    pub(crate) define: Vec<(String, String)>,
+    /// Whether to compile for Vulkan 1.3 in place of 1.2.
+    pub(crate) newest: bool,
+}
+
+/// A source that has been compiled, but for constants that are compiled in.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    form: Form,
+    /// The file and all that it includes.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+enum Form {
+    Spirv(Vec<u32>),
+    Wgsl(Box<Wgsl>),
+}
+
+/// A WGSL module that has been found valid.
+#[derive(Debug)]
+struct Wgsl {
+    module: naga::Module,
+    info: naga::valid::ModuleInfo,
+    entry: String,
+    version: (u8, u8),
+}
+
+/// Endings of files that are understood.
+pub(crate) const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "hlsl"];
+
+impl Source {
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// What the compiler says, with file and line; why the file cannot be read.
+    pub(crate) fn compile(&self) -> Result<Compiled, String> {
+        let ending = self.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let alone = |form| Compiled { form, files: vec![self.path.clone()] };
+        match ending {
+            "comp" | "glsl" => self.glsl(),
+            "spv" => Ok(alone(Form::Spirv(self.spirv(&self.bytes()?)?))),
+            "wgsl" => Ok(alone(Form::Wgsl(Box::new(self.wgsl()?)))),
+            "slang" | "hlsl" => Ok(alone(Form::Spirv(self.other(ending)?))),
+            _ => {
+                let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
+                Err(format!("{}: its ending says no language of kernels; name it {known}", self.path.display()))
+            }
+        }
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        self.path
+            .metadata()
+            .and_then(|_| input_file::read(&self.path, MOST_BYTES as u64))
+            .map_err(|e| format!("{}: {e}", self.path.display()))
+    }
+
+    fn text(&self) -> Result<String, String> {
+        String::from_utf8(self.bytes()?).map_err(|_| format!("{}: it is not UTF-8 text", self.path.display()))
+    }
+
+    /// A module with the one entry point that is wanted, called `main`.
+    fn spirv(&self, bytes: &[u8]) -> Result<Vec<u32>, String> {
+        let shown = self.path.display();
+        if !bytes.len().is_multiple_of(4) {
+            return Err(format!("{shown}: it has {} bytes, which SPIR-V has not; compile it again", bytes.len()));
+        }
+        let words: Vec<u32> =
+            bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+        if words.len() < HEADER || words[0] != MAGIC {
+            return Err(format!(
+                "{shown}: it is not SPIR-V of this machine; name it after its language, or compile it"
+            ));
+        }
+        isolate(&words, self.entry.as_deref()).map_err(|reason| format!("{shown}: {reason}"))
+    }
+
+    fn glsl(&self) -> Result<Compiled, String> {
+        let source = self.text()?;
+        let failed = |e: shaderc::Error| format!("shaderc does not start: {e}");
+        let compiler = shaderc::Compiler::new().map_err(failed)?;
+        let files = RefCell::new(vec![self.path.clone()]);
+        let mut options = shaderc::CompileOptions::new().map_err(failed)?;
+        let (vulkan, version) = if self.newest || source.lines().any(|line| line == "#pragma vulkan 1.3") {
+            (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
+        } else {
+            (shaderc::EnvVersion::Vulkan1_2, shaderc::SpirvVersion::V1_5)
+        };
+        options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
+        options.set_target_spirv(version);
+        for (name, value) in &self.define {
+            options.add_macro_definition(name, Some(value));
+        }
+        options.set_include_callback(|requested, kind, from, _| {
+            let (path, content) = self.included(requested, kind, from)?;
+            files.borrow_mut().push(path.clone());
+            Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
+        });
+        let entry = self.entry.as_deref().unwrap_or("main");
+        let shown = self.path.display().to_string();
+        if [entry, &source, &shown].iter().any(|text| text.contains('\0')) {
+            return Err(format!("{shown}: it holds a zero byte, which text has not"));
+        }
+        let artifact = compiler
+            .compile_into_spirv(&source, shaderc::ShaderKind::Compute, &shown, entry, Some(&options))
+            .map_err(|e| match e {
+                shaderc::Error::CompilationError(_, text) => text.trim_end().to_string(),
+                other => format!("{shown}: {other}"),
+            })?;
+        let words = artifact.as_binary().to_vec();
+        drop(options);
+        Ok(Compiled { form: Form::Spirv(words), files: files.into_inner() })
+    }
+
+    /// The file that `requested` names in one of the folders, and its text.
+    fn included(&self, requested: &str, kind: shaderc::IncludeType, from: &str) -> Result<(PathBuf, String), String> {
+        let beside = Path::new(from).parent().filter(|_| matches!(kind, shaderc::IncludeType::Relative));
+        let folders = beside.into_iter().chain(self.include.iter().map(PathBuf::as_path));
+        let mut tried = vec![];
+        for path in folders.map(|folder| folder.join(requested)) {
+            if path.is_file() {
+                let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+                return Ok((path, text));
+            }
+            tried.push(path.display().to_string());
+        }
+        let tried = if tried.is_empty() { "no folder".to_string() } else { tried.join(", ") };
+        Err(format!("there is no '{requested}': looked for {tried}; name its folder in `include`"))
+    }
+
+    fn wgsl(&self) -> Result<Wgsl, String> {
+        let (source, shown) = (self.text()?, self.path.display().to_string());
+        if let Some((name, _)) = self.define.first() {
+            return Err(format!("{shown}: WGSL has no macros ('{name}'); declare an `override` and set it in `spec`"));
+        }
+        let module = naga::front::wgsl::parse_str(&source)
+            .map_err(|e| e.emit_to_string_with_path(&source, &shown).trim_end().to_string())?;
+        let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
+        let info = naga::valid::Validator::new(flags, all)
+            .validate(&module)
+            .map_err(|e| e.emit_to_string_with_path(&source, &shown).trim_end().to_string())?;
+        let kernels: Vec<&str> = module
+            .entry_points
+            .iter()
+            .filter(|entry| entry.stage == naga::ShaderStage::Compute)
+            .map(|entry| entry.name.as_str())
+            .collect();
+        let entry = chosen(self.entry.as_deref(), &kernels).map_err(|reason| format!("{shown}: {reason}"))?;
+        let entry = entry.to_string();
+        let version = if self.newest { (1, 6) } else { (1, 5) };
+        Ok(Wgsl { module, info, entry, version })
+    }
+
+    /// SPIR-V by a compiler on the PATH.
+    fn other(&self, ending: &str) -> Result<Vec<u32>, String> {
+        let shown = self.path.display();
+        let folder = tempfile::tempdir().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
+        let output = folder.path().join("kernel.spv");
+        let entry = self.entry.as_deref().unwrap_or("main");
+        let vulkan = if self.newest { "1.3" } else { "1.2" };
+        let slang = || {
+            let mut command = Command::new("slangc");
+            command.args(["-target", "spirv", "-stage", "compute", "-entry", entry]).arg("-o").arg(&output);
+            (command, "slangc")
+        };
+        let dxc = || {
+            let mut command = Command::new("dxc");
+            command.args(["-spirv", "-T", "cs_6_6", "-E", entry]).arg(format!("-fspv-target-env=vulkan{vulkan}"));
+            command.arg("-Fo").arg(&output);
+            (command, "dxc")
+        };
+        let candidates = if ending == "slang" { vec![slang()] } else { vec![dxc(), slang()] };
+        let names: Vec<&str> = candidates.iter().map(|(_, name)| *name).collect();
+        for (mut command, name) in candidates {
+            command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
+            command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}"))).arg(&self.path);
+            match command.output() {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(format!("{shown}: {name} does not start: {e}")),
+                Ok(answer) if answer.status.success() && output.is_file() => {
+                    let bytes = std::fs::read(&output).map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
+                    // slangc calls every entry point `main`.
+                    let any = Self { entry: None, ..self.clone() };
+                    return any.spirv(&bytes);
+                }
+                Ok(answer) => {
+                    let said = [answer.stderr, answer.stdout].concat();
+                    return Err(format!("{shown}: {name}: {}", String::from_utf8_lossy(&said).trim_end()));
+                }
+            }
+        }
+        Err(format!(
+            "{shown}: there is no {} on the PATH to compile it; install one, or compile it to SPIR-V and name the .spv",
+            names.join(" and no ")
+        ))
+    }
+}
+
+/// The entry point that is wanted among the compute shaders of a module.
+fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'a str, String> {
+    match (wanted, kernels) {
+        (_, []) => Err("it has no compute shader; write one, with a work-group size".into()),
+        (Some(wanted), all) => {
+            let found = all.iter().find(|name| **name == wanted);
+            found.copied().ok_or_else(|| error::unknown("entry point", wanted, "", all))
+        }
+        (None, [only]) => Ok(only),
+        (None, all) => {
+            let main = all.iter().find(|name| **name == "main").copied();
+            main.ok_or_else(|| format!("it has several compute shaders: {}; name one as `entry`", all.join(", ")))
+        }
+    }
+}
+
+const OP_ENTRY_POINT: u32 = 15;
+const OP_EXECUTION_MODE: u32 = 16;
+const OP_EXECUTION_MODE_ID: u32 = 331;
+const OP_FUNCTION: u32 = 54;
+const COMPUTE: u32 = 5;
+
+/// The module with one entry point alone, called `main`.
+fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, String> {
+    let mut entries = vec![];
+    for (at, length, opcode) in instructions(words)? {
+        // Execution model, function, name.
+        if opcode == OP_ENTRY_POINT && length > 3 && words[at + 1] == COMPUTE {
+            let (name, literal) = string(&words[at + 3..at + length]);
+            entries.push((name, words[at + 2], at, literal));
+        }
+    }
+    let names: Vec<&str> = entries.iter().map(|(name, ..)| name.as_str()).collect();
+    let name = chosen(wanted, &names)?;
+    let Some((_, function, entry, literal)) = entries.iter().find(|(own, ..)| own == name) else {
+        return Err("its entry points changed while they were read".into());
+    };
+    let mut kept = words[..HEADER].to_vec();
+    for (at, length, opcode) in instructions(words)? {
+        let of = words.get(at + if opcode == OP_ENTRY_POINT { 2 } else { 1 }).filter(|_| length > 1);
+        match opcode {
+            OP_ENTRY_POINT if at == *entry => {
+                let variables = &words[at + 3 + literal..at + length];
+                let renamed = [COMPUTE, *function, u32::from_le_bytes(*b"main"), 0];
+                kept.push(((1 + renamed.len() + variables.len()) as u32) << 16 | OP_ENTRY_POINT);
+                kept.extend(renamed);
+                kept.extend(variables);
+            }
+            OP_ENTRY_POINT => {}
+            OP_EXECUTION_MODE | OP_EXECUTION_MODE_ID if of != Some(function) => {}
+            _ => kept.extend(&words[at..at + length]),
+        }
+    }
+    Ok(kept)
+}
+
+/// Place, length in words and opcode of each instruction.
+fn instructions(words: &[u32]) -> Result<Vec<(usize, usize, u32)>, String> {
+    let (mut found, mut at, mut functions) = (vec![], HEADER, false);
+    while at < words.len() {
+        let (length, opcode) = ((words[at] >> 16) as usize, words[at] & 0xffff);
+        if length == 0 || at + length > words.len() {
+            return Err(format!("it is damaged at word {at}: an instruction reaches beyond its end"));
+        }
+        functions |= opcode == OP_FUNCTION;
+        // Nothing in functions is looked at.
+        found.push((at, length, if functions { 0 } else { opcode }));
+        at += length;
+    }
+    Ok(found)
+}
+
+/// A string among operands, and the words that it takes.
+fn string(words: &[u32]) -> (String, usize) {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    (String::from_utf8_lossy(&bytes[..end]).into_owned(), (end / 4 + 1).min(words.len()))
+}
+
+impl Compiled {
+    /// The constants that are set when SPIR-V is made: the overrides of WGSL.
+    pub(crate) fn overrides(&self) -> Vec<Constant> {
+        let Form::Wgsl(wgsl) = &self.form else { return vec![] };
+        let overrides = wgsl.module.overrides.iter().map(|(handle, declared)| {
+            let scalar = match wgsl.module.types[declared.ty].inner {
+                naga::TypeInner::Scalar(scalar) => match (scalar.kind, u32::from(scalar.width) * 8) {
+                    (naga::ScalarKind::Bool, _) => Scalar::Bool,
+                    (naga::ScalarKind::Float, bits) => Scalar::Float { bits },
+                    (naga::ScalarKind::Sint, bits) => Scalar::Int { bits, signed: true },
+                    (_, bits) => Scalar::Int { bits, signed: false },
+                },
+                _ => Scalar::Int { bits: 32, signed: false },
+            };
+            let default = declared.init.and_then(|init| literal(&wgsl.module, init)).unwrap_or(0);
+            let id = declared.id.map_or(u32::from(u16::MAX) + 1 + handle.index() as u32, u32::from);
+            Constant { name: declared.name.clone().unwrap_or_default(), id, scalar, default }
+        });
+        overrides.collect()
+    }
+
+    /// SPIR-V with the overrides of these names set.
+    ///
+    /// # Errors
+    /// What naga says.
+    pub(crate) fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
+        match &self.form {
+            Form::Spirv(words) => Ok(words.clone()),
+            Form::Wgsl(wgsl) => wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.files[0].display())),
+        }
+    }
+}
+
+/// The bits of a literal.
+fn literal(module: &naga::Module, expression: naga::Handle<naga::Expression>) -> Option<u64> {
+    use naga::Literal;
+    let naga::Expression::Literal(literal) = module.global_expressions[expression] else { return None };
+    Some(match literal {
+        Literal::F64(value) => value.to_bits(),
+        Literal::F32(value) => u64::from(value.to_bits()),
+        Literal::F16(value) => u64::from(value.to_bits()),
+        Literal::U32(value) => u64::from(value),
+        Literal::I32(value) => u64::from(value.cast_unsigned()),
+        Literal::U64(value) => value,
+        Literal::I64(value) => value.cast_unsigned(),
+        Literal::Bool(value) => u64::from(value),
+        _ => return None,
+    })
+}
+
+impl Wgsl {
+    fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
+        let constants = overrides.iter().cloned().collect();
+        let entry = (naga::ShaderStage::Compute, self.entry.as_str());
+        let (module, info) =
+            naga::back::pipeline_constants::process_overrides(&self.module, &self.info, Some(entry), &constants)
+                .map_err(|e| chain(&e))?;
+        let mut options = naga::back::spv::Options { lang_version: self.version, ..Default::default() };
+        options.flags |= naga::back::spv::WriterFlags::DEBUG;
+        let chosen = naga::back::spv::PipelineOptions {
+            shader_stage: naga::ShaderStage::Compute,
+            entry_point: self.entry.clone(),
+        };
+        let words = naga::back::spv::write_vec(&module, &info, &options, Some(&chosen)).map_err(|e| chain(&e))?;
+        isolate(&words, Some(&self.entry))
+    }
+}
+
+/// An error with what caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let _ = write!(text, ": {inner}");
+        cause = inner.source();
+    }
+    text
+}

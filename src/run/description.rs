@@ -1,0 +1,398 @@
+//! What a person writes about a kernel: the fields of a TOML file, which are also options of the command line.
+
+use super::expression::Expression;
+use super::fault::Fault;
+use crate::basis::error;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The description of a kernel, or of several that solve the same problem. Everything is text and numbers here; the
+/// resolver gives it a meaning.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Description {
+    /// What tables call the problem.
+    pub name: Option<String>,
+    /// The kernel, where one dispatch is all.
+    pub kernel: Option<Kernel>,
+    /// The dispatches, in order, where there are several.
+    pub pass: Vec<Kernel>,
+    /// What is swept.
+    pub axes: Named<Listed>,
+    /// Specialization constants by name or id; a list is what `tune` searches.
+    pub spec: Named<Listed>,
+    /// Conditions on axes and specialization constants: what fails one is not run.
+    #[serde(rename = "where")]
+    pub conditions: Named<Formula>,
+    /// Push constants by the names of their members.
+    pub push: Named<Formula>,
+    /// Buffers by the name of a block that sees them, or `"set.binding"`.
+    pub buffer: Named<Buffer>,
+    /// The grid.
+    pub dispatch: Option<Dispatch>,
+    /// Where the right answer comes from.
+    pub reference: Option<Reference>,
+    /// The nominal work.
+    pub work: Option<Work>,
+    /// A program that writes inputs.
+    pub inputs: Option<Inputs>,
+}
+
+/// A kernel and how it is compiled; as a pass, how it is dispatched too.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Kernel {
+    /// Its file, or several that compete.
+    pub source: Files,
+    /// Its entry point, where that is not `main`.
+    pub entry: Option<String>,
+    /// Folders in which `#include` looks.
+    pub include: Vec<String>,
+    /// Macros.
+    pub define: Named<Formula>,
+    /// The version of Vulkan to compile for: 1.2 or 1.3.
+    pub vulkan: Option<String>,
+    /// Blocks that see a buffer of another name.
+    pub bind: Named<String>,
+    /// Of a pass: specialization constants, in place of those of the description.
+    pub spec: Named<Formula>,
+    /// Of a pass: push constants, in place of those of the description.
+    pub push: Named<Formula>,
+    /// Of a pass: its grid.
+    pub groups: Option<Groups>,
+}
+
+/// A buffer.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Buffer {
+    /// Element type: `f32`, …, `bytes`.
+    #[serde(rename = "type")]
+    pub element: Option<String>,
+    /// Extents, the slowest first.
+    pub shape: Option<Groups>,
+    /// What it holds before a run.
+    pub fill: Option<String>,
+    /// How far it may be from the right answer.
+    pub check: Option<Check>,
+    /// Whether nobody but kernels looks at it.
+    pub scratch: bool,
+}
+
+/// A tolerance: `"exact"`, or the figures of one kind.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Check {
+    /// `"exact"`.
+    Name(String),
+    /// `{ rtol = …, atol = … }`, `{ nmse = … }`, `{ ulp = … }`.
+    Figures(CheckFigures),
+}
+
+/// The figures of a tolerance.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CheckFigures {
+    /// Relative part.
+    pub rtol: Option<f64>,
+    /// Absolute part.
+    pub atol: Option<f64>,
+    /// Normalised mean squared error.
+    pub nmse: Option<f64>,
+    /// Representable values apart.
+    pub ulp: Option<u64>,
+    /// The same bits.
+    pub exact: Option<bool>,
+}
+
+/// The grid of a dispatch.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Dispatch {
+    /// Work-groups along x, y, z.
+    pub groups: Option<Groups>,
+}
+
+/// Where the right answer comes from: one of `builtin`, `kernel`, `file` and `command`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Reference {
+    /// An algorithm of this program's.
+    pub builtin: Option<String>,
+    /// Its extents.
+    pub size: Option<Groups>,
+    /// The layout of its operands.
+    pub layout: Option<String>,
+    /// Its buffers and what they are called here.
+    pub roles: Named<String>,
+    /// A file, or one for each output.
+    pub file: Option<OutputFiles>,
+    /// A program.
+    pub command: Option<String>,
+    /// A kernel that is right.
+    pub kernel: Files,
+    /// Of that kernel, as of [`Kernel`].
+    pub entry: Option<String>,
+    pub include: Vec<String>,
+    pub define: Named<Formula>,
+    pub vulkan: Option<String>,
+    pub bind: Named<String>,
+    pub spec: Named<Formula>,
+    pub push: Named<Formula>,
+    pub groups: Option<Groups>,
+}
+
+/// The nominal work of a run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Work {
+    /// Arithmetic operations.
+    pub flops: Option<Formula>,
+    /// Bytes that must cross the memory interface.
+    pub bytes: Option<Formula>,
+}
+
+/// A program that writes inputs.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Inputs {
+    /// The line for a shell.
+    pub command: Option<String>,
+}
+
+/// A number, or an expression.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Formula {
+    Truth(bool),
+    Integer(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl Formula {
+    /// The expression that it is.
+    ///
+    /// # Errors
+    /// When its text is none.
+    pub fn expression(&self) -> Result<Expression, String> {
+        match self {
+            Self::Truth(truth) => Ok(Expression::integer(i64::from(*truth))),
+            Self::Integer(value) => Ok(Expression::integer(*value)),
+            Self::Number(value) => Expression::parse(&format!("{value:e}")),
+            Self::Text(text) if text == "true" || text == "false" => Ok(Expression::integer(i64::from(text == "true"))),
+            Self::Text(text) => Expression::parse(text),
+        }
+    }
+
+    /// The value of a macro; `None` where it is not to be defined.
+    #[must_use]
+    pub fn macro_text(&self) -> Option<String> {
+        match self {
+            Self::Truth(truth) => truth.then(|| "1".to_string()),
+            other => Some(other.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truth(truth) => write!(f, "{truth}"),
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Number(value) => write!(f, "{value}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// One value, or a list.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Listed {
+    One(Formula),
+    Many(Vec<Formula>),
+}
+
+impl Listed {
+    /// The values.
+    #[must_use]
+    pub fn values(&self) -> &[Formula] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
+}
+
+/// Extents, or work-groups: one, or a list.
+pub(crate) type Groups = Listed;
+
+/// Files: one, or a list.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Files {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self::Many(vec![])
+    }
+}
+
+impl Files {
+    /// The names.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Many(names) => names,
+        }
+    }
+}
+
+/// The files of outputs: that of the only one, or one for each.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum OutputFiles {
+    One(String),
+    Each(Named<String>),
+}
+
+/// A table whose keys are names of the user's, in the order in which they are written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Named<V>(pub Vec<(String, V)>);
+
+impl<V> Default for Named<V> {
+    fn default() -> Self {
+        Self(vec![])
+    }
+}
+
+impl<V> Named<V> {
+    /// The value of `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&V> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Sets the value of `name`.
+    pub fn set(&mut self, name: &str, value: V) {
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_string(), value)),
+        }
+    }
+
+    /// The names.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Named<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+            type Value = Named<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut entries = vec![];
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Named(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
+}
+
+impl Description {
+    /// Reads a description in TOML.
+    ///
+    /// # Errors
+    /// What is wrong, with the line: an unknown field, a value of another type.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
+    }
+
+    /// The line, from 1, at which `text` has `field`, such as `buffer.A.shape`, or the table that should have it.
+    #[must_use]
+    pub fn line(text: &str, field: &str) -> Option<usize> {
+        let root = toml::de::DeTable::parse(text).ok()?;
+        let mut table = root.get_ref();
+        let (mut at, mut rest) = (None, field);
+        // Names may hold dots, as `buffer."0.1"` does, so that the longest key that fits is followed.
+        while !rest.is_empty() {
+            let fits =
+                |key: &str| rest.strip_prefix(key).is_some_and(|behind| behind.is_empty() || behind.starts_with('.'));
+            let found = table.iter().filter(|(key, _)| fits(key.get_ref())).max_by_key(|(key, _)| key.get_ref().len());
+            let Some((key, value)) = found else { break };
+            at = Some(key.span().start);
+            rest = rest[key.get_ref().len()..].trim_start_matches('.');
+            match value.get_ref() {
+                toml::de::DeValue::Table(inner) => table = inner,
+                _ => break,
+            }
+        }
+        at.map(|at| text[..at.min(text.len())].matches('\n').count() + 1)
+    }
+}
+
+impl Check {
+    /// The tolerance.
+    ///
+    /// # Errors
+    /// When the figures are of several kinds, of none, or make no sense.
+    pub fn tolerance(&self, field: &str) -> Result<super::job::Tolerance, Fault> {
+        use super::job::Tolerance;
+        const HOW: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, { ulp = 4 } or \"exact\"";
+        let figures = match self {
+            Self::Name(name) if name == "exact" => return Ok(Tolerance::Exact),
+            Self::Name(name) => {
+                return Err(Fault::new(field, format!("{}; {HOW}", error::unknown("check", name, "", &["exact"]))));
+            }
+            Self::Figures(figures) => figures,
+        };
+        let sensible = |figure: Option<f64>, name: &str| match figure {
+            Some(value) if !value.is_finite() || value < 0.0 => {
+                Err(Fault::new(field, format!("{name} is {value}; use a number from 0 up")))
+            }
+            other => Ok(other),
+        };
+        let (rtol, atol) = (sensible(figures.rtol, "rtol")?, sensible(figures.atol, "atol")?);
+        let nmse = sensible(figures.nmse, "nmse")?;
+        match (rtol.or(atol), nmse, figures.ulp, figures.exact) {
+            (Some(_), None, None, None) => {
+                Ok(Tolerance::Close { rtol: rtol.unwrap_or(0.0), atol: atol.unwrap_or(0.0) })
+            }
+            (None, Some(nmse), None, None) => Ok(Tolerance::Nmse(nmse)),
+            (None, None, Some(ulp), None) => Ok(Tolerance::Ulp(ulp)),
+            (None, None, None, Some(true)) => Ok(Tolerance::Exact),
+            (None, None, None, _) => Err(Fault::new(field, format!("states no tolerance; {HOW}"))),
+            _ => Err(Fault::new(field, format!("states tolerances of several kinds; {HOW}"))),
+        }
+    }
+}

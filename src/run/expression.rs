@@ -1,0 +1,454 @@
+//! Integer expressions over named values, as descriptions have them for shapes, grids, push constants and conditions:
+//! `cdiv(M, BM) * 4`, `BM * BN <= 16384 && K % 32 == 0`. Where a number with a fraction is wanted, the same expressions
+//! are evaluated in f64 arithmetic.
+
+use crate::basis::error;
+use crate::basis::printable::brief;
+use std::collections::BTreeSet;
+
+/// An expression that has been understood.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expression {
+    root: Node,
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Integer(i64),
+    Fraction(f64),
+    Name(String),
+    Negated(Box<Node>),
+    Not(Box<Node>),
+    Binary(Operator, Box<Node>, Box<Node>),
+    Call(Function, Vec<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Or,
+    And,
+    Equal,
+    NotEqual,
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Power,
+}
+
+impl Operator {
+    /// Every operator as it is written, longer ones before those that they begin with.
+    const ALL: [(&'static str, Self); 14] = [
+        ("||", Self::Or),
+        ("&&", Self::And),
+        ("==", Self::Equal),
+        ("!=", Self::NotEqual),
+        ("<=", Self::AtMost),
+        (">=", Self::AtLeast),
+        ("<", Self::Less),
+        (">", Self::More),
+        ("+", Self::Add),
+        ("-", Self::Sub),
+        ("*", Self::Mul),
+        ("/", Self::Div),
+        ("%", Self::Rem),
+        ("^", Self::Power),
+    ];
+
+    /// How strongly it binds.
+    fn strength(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And => 2,
+            Self::Equal | Self::NotEqual | Self::Less | Self::AtMost | Self::More | Self::AtLeast => 3,
+            Self::Add | Self::Sub => 4,
+            Self::Mul | Self::Div | Self::Rem => 5,
+            Self::Power => 7,
+        }
+    }
+}
+
+/// The strength of a sign, between that of products and that of powers.
+const SIGN: u8 = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    Cdiv,
+    Min,
+    Max,
+    Sqrt,
+}
+
+impl Function {
+    const ALL: [(&'static str, Self); 4] =
+        [("cdiv", Self::Cdiv), ("min", Self::Min), ("max", Self::Max), ("sqrt", Self::Sqrt)];
+
+    fn arguments(self) -> usize {
+        if self == Self::Sqrt { 1 } else { 2 }
+    }
+}
+
+/// Longest expression, and the levels that it may be nested.
+const MOST_BYTES: usize = 1 << 12;
+const DEEPEST: usize = 64;
+
+/// The names that an expression may use, with their values.
+pub(crate) type Scope<'a> = &'a dyn Fn(&str) -> Result<i64, String>;
+
+impl Expression {
+    /// Understands `text`.
+    ///
+    /// # Errors
+    /// What is wrong with it, quoting it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MOST_BYTES {
+            return Err(format!("expression '{}' is longer than {MOST_BYTES} bytes; use shorter ones", brief(text)));
+        }
+        let quoted = |reason: String| format!("expression '{}' {reason}", brief(text));
+        let mut parser = Parser { rest: text };
+        let root = parser.expression(0, DEEPEST).map_err(quoted)?;
+        match parser.rest.trim_start().chars().next() {
+            None => Ok(Self { root, text: text.trim().to_string() }),
+            Some(c) => Err(quoted(format!("goes on with '{}', where an operator was expected", c.escape_default()))),
+        }
+    }
+
+    /// The expression of a number.
+    #[must_use]
+    pub fn integer(value: i64) -> Self {
+        Self { root: Node::Integer(value), text: value.to_string() }
+    }
+
+    /// The text that it was read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The names that it uses.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        collect(&self.root, &mut names);
+        names
+    }
+
+    /// Its value as an integer; conditions are 1 or 0.
+    ///
+    /// # Errors
+    /// When a name is unknown, something is divided by zero, or a value leaves 64 bits.
+    pub fn value(&self, scope: Scope<'_>) -> Result<i64, String> {
+        integer(&self.root, scope).map_err(|reason| format!("expression '{}' {reason}", brief(&self.text)))
+    }
+
+    /// Its value as a number with a fraction.
+    ///
+    /// # Errors
+    /// When a name is unknown, or the value is not finite.
+    pub fn number(&self, scope: Scope<'_>) -> Result<f64, String> {
+        let quoted = |reason: String| format!("expression '{}' {reason}", brief(&self.text));
+        let value = fraction(&self.root, scope).map_err(quoted)?;
+        if value.is_finite() { Ok(value) } else { Err(quoted("is no finite number".into())) }
+    }
+}
+
+fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
+    match node {
+        Node::Integer(_) | Node::Fraction(_) => {}
+        Node::Name(name) => {
+            names.insert(name);
+        }
+        Node::Negated(of) | Node::Not(of) => collect(of, names),
+        Node::Binary(_, left, right) => {
+            collect(left, names);
+            collect(right, names);
+        }
+        Node::Call(_, arguments) => arguments.iter().for_each(|argument| collect(argument, names)),
+    }
+}
+
+fn integer(node: &Node, scope: Scope<'_>) -> Result<i64, String> {
+    let of = |node: &Node| integer(node, scope);
+    let fits = |value: Option<i64>| value.ok_or_else(|| "has a value beyond 64 bits".to_string());
+    match node {
+        Node::Integer(value) => Ok(*value),
+        Node::Fraction(value) => Err(format!("has the fraction {value} where an integer is wanted")),
+        Node::Name(name) => scope(name),
+        Node::Negated(node) => fits(of(node)?.checked_neg()),
+        Node::Not(node) => Ok(i64::from(of(node)? == 0)),
+        Node::Binary(operator, left, right) => {
+            let (left, right) = (of(left)?, of(right)?);
+            let not_zero = || if right == 0 { Err("divides by zero".to_string()) } else { Ok(()) };
+            match operator {
+                Operator::Or => Ok(i64::from(left != 0 || right != 0)),
+                Operator::And => Ok(i64::from(left != 0 && right != 0)),
+                Operator::Equal => Ok(i64::from(left == right)),
+                Operator::NotEqual => Ok(i64::from(left != right)),
+                Operator::Less => Ok(i64::from(left < right)),
+                Operator::AtMost => Ok(i64::from(left <= right)),
+                Operator::More => Ok(i64::from(left > right)),
+                Operator::AtLeast => Ok(i64::from(left >= right)),
+                Operator::Add => fits(left.checked_add(right)),
+                Operator::Sub => fits(left.checked_sub(right)),
+                Operator::Mul => fits(left.checked_mul(right)),
+                Operator::Div => not_zero().and_then(|()| fits(left.checked_div(right))),
+                Operator::Rem => not_zero().and_then(|()| fits(left.checked_rem(right))),
+                Operator::Power => fits(u32::try_from(right).ok().and_then(|right| left.checked_pow(right))),
+            }
+        }
+        Node::Call(function, arguments) => {
+            let values = arguments.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+            match (function, values.as_slice()) {
+                (Function::Min, &[a, b]) => Ok(a.min(b)),
+                (Function::Max, &[a, b]) => Ok(a.max(b)),
+                (Function::Cdiv, &[_, 0]) => Err("divides by zero".into()),
+                (Function::Cdiv, &[a, b]) => {
+                    let (quotient, rest) = (fits(a.checked_div(b))?, fits(a.checked_rem(b))?);
+                    fits(quotient.checked_add(i64::from(rest != 0 && (rest < 0) == (b < 0))))
+                }
+                _ => Err("takes a square root where an integer is wanted".into()),
+            }
+        }
+    }
+}
+
+fn fraction(node: &Node, scope: Scope<'_>) -> Result<f64, String> {
+    let of = |node: &Node| fraction(node, scope);
+    let truth = |holds: bool| f64::from(u8::from(holds));
+    Ok(match node {
+        Node::Integer(value) => *value as f64,
+        Node::Fraction(value) => *value,
+        Node::Name(name) => scope(name)? as f64,
+        Node::Negated(node) => -of(node)?,
+        Node::Not(node) => truth(of(node)? == 0.0),
+        Node::Binary(operator, left, right) => {
+            let (left, right) = (of(left)?, of(right)?);
+            match operator {
+                Operator::Or => truth(left != 0.0 || right != 0.0),
+                Operator::And => truth(left != 0.0 && right != 0.0),
+                Operator::Equal => truth(left == right),
+                Operator::NotEqual => truth(left != right),
+                Operator::Less => truth(left < right),
+                Operator::AtMost => truth(left <= right),
+                Operator::More => truth(left > right),
+                Operator::AtLeast => truth(left >= right),
+                Operator::Add => left + right,
+                Operator::Sub => left - right,
+                Operator::Mul => left * right,
+                Operator::Div => left / right,
+                Operator::Rem => left % right,
+                Operator::Power => left.powf(right),
+            }
+        }
+        Node::Call(function, arguments) => {
+            let values = arguments.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+            match (function, values.as_slice()) {
+                (Function::Cdiv, &[a, b]) => (a / b).ceil(),
+                (Function::Min, &[a, b]) => a.min(b),
+                (Function::Max, &[a, b]) => a.max(b),
+                (_, values) => values[0].sqrt(),
+            }
+        }
+    })
+}
+
+/// A parser by strength of operators.
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+impl Parser<'_> {
+    /// An expression of operators that bind more strongly than `than`.
+    fn expression(&mut self, than: u8, depth: usize) -> Result<Node, String> {
+        let depth = depth.checked_sub(1).ok_or("is nested too deeply; use fewer parentheses")?;
+        let mut left = self.operand(depth)?;
+        while let Some((sign, operator)) = self.operator() {
+            let strength = operator.strength();
+            if strength <= than {
+                break;
+            }
+            self.rest = &self.rest[sign.len()..];
+            // Powers are taken from the right.
+            let right = self.expression(strength - u8::from(operator == Operator::Power), depth)?;
+            left = Node::Binary(operator, left.into(), right.into());
+        }
+        Ok(left)
+    }
+
+    /// The operator that comes next.
+    fn operator(&mut self) -> Option<(&'static str, Operator)> {
+        self.rest = self.rest.trim_start();
+        Operator::ALL.into_iter().find(|(sign, _)| self.rest.starts_with(sign))
+    }
+
+    fn operand(&mut self, depth: usize) -> Result<Node, String> {
+        self.rest = self.rest.trim_start();
+        let Some(first) = self.rest.chars().next() else {
+            return Err("ends where a number, a name or '(' was expected".into());
+        };
+        match first {
+            '(' => {
+                self.rest = &self.rest[1..];
+                let inner = self.expression(0, depth)?;
+                self.expect(')')?;
+                Ok(inner)
+            }
+            '-' | '!' => {
+                self.rest = &self.rest[1..];
+                let inner = self.expression(if first == '-' { SIGN } else { SIGN + 1 }, depth)?;
+                Ok(if first == '-' { Node::Negated(inner.into()) } else { Node::Not(inner.into()) })
+            }
+            '0'..='9' | '.' => self.literal(),
+            'a'..='z' | 'A'..='Z' | '_' => self.name(depth),
+            other => Err(format!("has '{}' where a number, a name or '(' was expected", other.escape_default())),
+        }
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), String> {
+        self.rest = self.rest.trim_start();
+        self.rest = self.rest.strip_prefix(wanted).ok_or_else(|| format!("lacks a '{wanted}'"))?;
+        Ok(())
+    }
+
+    /// A number: decimal, hexadecimal, or with a fraction.
+    fn literal(&mut self) -> Result<Node, String> {
+        let hexadecimal = self.rest.starts_with("0x");
+        let mut before = ' ';
+        let end = self.rest.find(|c: char| {
+            let exponent = !hexadecimal && matches!(before, 'e' | 'E') && matches!(c, '+' | '-');
+            before = c;
+            !(c.is_ascii_alphanumeric() || c == '.' || c == '_' || exponent)
+        });
+        let (digits, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        self.rest = rest;
+        let plain = digits.replace('_', "");
+        let malformed = || format!("has the malformed number '{}'", brief(digits));
+        if let Some(digits) = plain.strip_prefix("0x") {
+            return i64::from_str_radix(digits, 16).map(Node::Integer).map_err(|_| malformed());
+        }
+        if plain.bytes().all(|b| b.is_ascii_digit()) {
+            return plain.parse().map(Node::Integer).map_err(|_| "has a number beyond 64 bits".into());
+        }
+        // What Rust reads beside decimal fractions, such as `inf`, does not begin with a digit.
+        plain.parse().ok().filter(|value: &f64| value.is_finite()).map(Node::Fraction).ok_or_else(malformed)
+    }
+
+    /// A name, or the call of a function.
+    fn name(&mut self, depth: usize) -> Result<Node, String> {
+        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
+        let (name, rest) = self.rest.split_at(end);
+        self.rest = rest.trim_start();
+        if !self.rest.starts_with('(') {
+            return Ok(Node::Name(name.to_string()));
+        }
+        self.rest = &self.rest[1..];
+        let known = Function::ALL.iter().find(|(known, _)| *known == name);
+        let Some((_, function)) = known else {
+            let names = Function::ALL.map(|(name, _)| name);
+            return Err(format!("has an {}", error::unknown("function", name, "", &names)));
+        };
+        let mut arguments = vec![self.expression(0, depth)?];
+        while arguments.len() < function.arguments() {
+            self.expect(',').map_err(|_| format!("gives {name} {} of its 2 arguments", arguments.len()))?;
+            arguments.push(self.expression(0, depth)?);
+        }
+        self.expect(')').map_err(|_| format!("lacks a ')' behind the arguments of {name}"))?;
+        Ok(Node::Call(*function, arguments))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(name: &str) -> Result<i64, String> {
+        match name {
+            "M" => Ok(100),
+            "BM" => Ok(64),
+            "most" => Ok(i64::MAX),
+            other => Err(format!("names {other}")),
+        }
+    }
+
+    fn value(text: &str) -> Result<i64, String> {
+        Expression::parse(text)?.value(&scope)
+    }
+
+    #[test]
+    fn operators_bind_as_in_c_and_powers_from_the_right() {
+        for (text, expected) in [
+            ("1 + 2 * 3", 7),
+            ("(1+2)*3", 9),
+            ("7 - 2 - 1", 4),
+            ("-7 / 2", -3),
+            ("7 % 4", 3),
+            ("2^3^2", 512),
+            ("-2^2", -4),
+            ("2^-0", 1),
+            ("cdiv(M, BM)", 2),
+            ("cdiv(-7, 2)", -3),
+            ("cdiv(128,64)", 2),
+            ("min(M, 3) + max(1, BM)", 67),
+            ("BM*BM<=4096 && M%4==0", 1),
+            ("M < 100 || !(BM != 64)", 1),
+            ("!1 + 1", 1),
+            ("0x10 + 1_000", 1016),
+        ] {
+            assert_eq!(value(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn fractions_are_for_numbers_that_have_them() {
+        let number = |text: &str| Expression::parse(text).and_then(|e| e.number(&scope));
+        assert_eq!(number("1 / sqrt(BM)"), Ok(0.125));
+        assert_eq!(number("1e-5"), Ok(1e-5));
+        assert_eq!(number("2.5e+1 - .5"), Ok(24.5));
+        assert_eq!(number("1/0").expect_err("infinite"), "expression '1/0' is no finite number");
+        assert!(value("0.5").expect_err("no integer").contains("fraction 0.5 where an integer is wanted"));
+        assert!(value("sqrt(4)").expect_err("no integer").contains("square root"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_text_and_the_reason() {
+        for (text, expected) in [
+            ("", "expression '' ends where a number"),
+            ("1 +", "ends where a number"),
+            ("(1", "lacks a ')'"),
+            ("1 2", "goes on with '2'"),
+            ("M / (BM - 64)", "divides by zero"),
+            ("M % 0", "divides by zero"),
+            ("cdiv(M, 0)", "divides by zero"),
+            ("most + 1", "beyond 64 bits"),
+            ("2^63", "beyond 64 bits"),
+            ("2^(-1)", "beyond 64 bits"),
+            ("99999999999999999999", "beyond 64 bits"),
+            ("ceil(M)", "unknown function 'ceil'"),
+            ("cdvi(M, 2)", "did you mean 'cdiv'?"),
+            ("cdiv(M)", "gives cdiv 1 of its 2 arguments"),
+            ("min(1,2,3)", "lacks a ')' behind the arguments of min"),
+            ("1x", "malformed number '1x'"),
+            ("M & 3", "goes on with '&'"),
+            ("N", "names N"),
+            ("é", "has '\\u{e9}'"),
+        ] {
+            let error = value(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        assert!(value(&"(".repeat(1000)).expect_err("deep").contains("nested too deeply"));
+        assert!(value(&"-".repeat(1000)).expect_err("deep").contains("nested too deeply"));
+        assert!(value(&"1+".repeat(4000)).expect_err("long").contains("longer than"));
+    }
+
+    #[test]
+    fn names_are_those_used_anywhere() {
+        let expression = Expression::parse("cdiv(M, BM) + -x * !M").expect("an expression");
+        assert_eq!(expression.names().into_iter().collect::<Vec<_>>(), ["BM", "M", "x"]);
+    }
+}

@@ -1,0 +1,183 @@
+//! What buffers hold before a run: how it is written, and the bytes.
+
+use super::array;
+use super::expression::{Expression, Scope};
+use super::job::{Buffer, Fill};
+use crate::algorithms::input::generator;
+use crate::basis::error;
+use rand::Rng;
+use std::f64::consts::TAU;
+use std::path::Path;
+
+/// How a fill is written, for messages.
+pub(crate) const FORMS: &str = "zero, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy or @x.bin";
+
+/// Understands a fill; file names are relative to `folder` and have their placeholders replaced already.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse(text: &str, folder: &Path, scope: Scope<'_>) -> Result<Fill, String> {
+    let text = text.trim();
+    if let Some(name) = text.strip_prefix('@') {
+        let path = folder.join(name);
+        return match path.extension().and_then(|ending| ending.to_str()) {
+            Some("npy") => Ok(Fill::Npy(path)),
+            Some("bin") => Ok(Fill::Raw(path)),
+            _ => Err(format!("fill '{text}' is neither a .npy nor a .bin; name it after what it is")),
+        };
+    }
+    let (name, arguments) = match text.split_once('(') {
+        None => (text, vec![]),
+        Some((name, rest)) => {
+            let inner = rest.strip_suffix(')').ok_or_else(|| format!("fill '{text}' lacks a ')'; write {FORMS}"))?;
+            (name.trim(), split(inner))
+        }
+    };
+    let numbers = arguments.iter().map(|text| Expression::parse(text)?.number(scope)).collect::<Result<Vec<_>, _>>()?;
+    match (name, numbers.as_slice()) {
+        ("zero", []) => Ok(Fill::Zero),
+        ("iota", []) => Ok(Fill::Iota),
+        ("normal", []) => Ok(Fill::Normal { mean: 0.0, deviation: 1.0 }),
+        ("normal", &[mean, deviation]) if deviation >= 0.0 => Ok(Fill::Normal { mean, deviation }),
+        ("uniform", []) => Ok(Fill::Uniform { low: 0.0, high: 1.0 }),
+        ("uniform", &[low, high]) if low <= high && (high - low).is_finite() => Ok(Fill::Uniform { low, high }),
+        ("normal" | "uniform" | "zero" | "iota", _) => {
+            Err(format!("fill '{text}' has other figures than it may have; write {FORMS}"))
+        }
+        _ => {
+            Err(format!("{}; write {FORMS}", error::unknown("fill", name, "", &["zero", "iota", "normal", "uniform"])))
+        }
+    }
+}
+
+/// The parts between commas that are in no parentheses.
+pub(crate) fn split(list: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth) = (vec![], 0, 0i32);
+    for (at, c) in list.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(list[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(list[start..].trim());
+    parts
+}
+
+impl Buffer {
+    /// The bytes that it holds before a run: random ones by `seed` and `stream`, the place of the buffer, and those that
+    /// a program made from `folder`.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) fn contents(&self, seed: u64, stream: u64, folder: &Path) -> Result<Vec<u8>, String> {
+        let (element, len) = (self.element, self.len() as usize);
+        let mut bytes = Vec::with_capacity(self.bytes() as usize);
+        let mut random = generator(seed, stream);
+        match &self.fill {
+            None | Some(Fill::Zero) => bytes.resize(self.bytes() as usize, 0),
+            Some(Fill::Iota) => (0..len).for_each(|at| {
+                // Integers wrap, as counting in them does.
+                let narrow = 8 * element.bytes().min(4);
+                let value = if element.is_float() { at as u64 } else { at as u64 & ((1 << narrow) - 1) };
+                match element.name().starts_with('i') && value >> (narrow - 1) == 1 {
+                    true => element.push(value as f64 - 2f64.powi(narrow as i32), &mut bytes),
+                    false => element.push(value as f64, &mut bytes),
+                }
+            }),
+            Some(Fill::Uniform { low, high }) => (0..len).for_each(|_| {
+                let unit = (random.next_u64() >> 11) as f64 * 2f64.powi(-53);
+                let value = if element.is_float() {
+                    low + unit * (high - low)
+                } else {
+                    (low.ceil() + (unit * (high.floor() - low.ceil() + 1.0)).floor()).min(high.floor())
+                };
+                element.push(value, &mut bytes);
+            }),
+            Some(Fill::Normal { mean, deviation }) => (0..len).for_each(|_| {
+                // Box and Muller, 1958: of two uniform numbers, the first above zero.
+                let [first, second] = [0, 1].map(|_| ((random.next_u64() >> 11) as f64 + 0.5) * 2f64.powi(-53));
+                let value = mean + deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos();
+                element.push(if element.is_float() { value } else { value.round() }, &mut bytes);
+            }),
+            Some(Fill::Npy(path)) => return array::read(path, element, &self.shape),
+            Some(Fill::Raw(path)) => return array::read_raw(path, self.bytes()),
+            Some(Fill::Made) => {
+                let [npy, raw] = ["npy", "bin"].map(|ending| folder.join(format!("{}.{ending}", self.name)));
+                return match (npy.is_file(), raw.is_file()) {
+                    (true, _) => array::read(&npy, element, &self.shape),
+                    (false, true) => array::read_raw(&raw, self.bytes()),
+                    (false, false) => Err(format!(
+                        "inputs.command wrote neither {0}.npy nor {0}.bin into {{out}}; write one, or state buffer.{0}.fill",
+                        self.name
+                    )),
+                };
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::element::Element;
+    use crate::run::job::{Role, Tolerance};
+
+    fn values(element: Element, fill: &str, len: u64) -> Vec<f64> {
+        let nothing = |name: &str| Err(format!("no {name}"));
+        let fill = Some(parse(fill, Path::new(""), &nothing).expect("a fill"));
+        let tolerance = Tolerance::Exact;
+        let buffer = Buffer { name: "A".into(), element, shape: vec![len], role: Role::Input, fill, tolerance };
+        let bytes = buffer.contents(1, 0, Path::new("")).expect("bytes");
+        assert_eq!(bytes.len() as u64, buffer.bytes());
+        bytes.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes)).collect()
+    }
+
+    #[test]
+    fn fills_have_the_figures_that_they_state() {
+        assert_eq!(values(Element::F16, "iota", 4), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(values(Element::U8, "iota", 258)[255..], [255.0, 0.0, 1.0]);
+        assert_eq!(values(Element::I8, "iota", 130)[127..], [127.0, -128.0, -127.0]);
+        assert_eq!(values(Element::I64, "zero", 2), [0.0, 0.0]);
+        for element in Element::ALL.into_iter().filter(|element| element.is_float()) {
+            let even = values(element, "uniform(-1, 3)", 10_000);
+            assert!(even.iter().all(|value| (-1.0..=3.0).contains(value)), "{element}");
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+            assert!((mean(&even) - 1.0).abs() < 0.05, "{element}: {}", mean(&even));
+            let normal = values(element, "normal(2, 0.5)", 10_000);
+            assert!((mean(&normal) - 2.0).abs() < 0.02, "{element}: {}", mean(&normal));
+            let squares: Vec<f64> = normal.iter().map(|value| (value - 2.0).powi(2)).collect();
+            assert!((mean(&squares) - 0.25).abs() < 0.02, "{element}: {}", mean(&squares));
+        }
+        let dice = values(Element::I32, "uniform(1, 6)", 6000);
+        for side in 1..=6 {
+            let count = dice.iter().filter(|value| **value == f64::from(side)).count();
+            assert!((800..1200).contains(&count), "{side}: {count}");
+        }
+    }
+
+    #[test]
+    fn figures_may_be_expressions_of_axes_and_what_is_no_fill_is_refused() {
+        let scope = |name: &str| if name == "K" { Ok(16) } else { Err(format!("names {name}")) };
+        let parsed = |text: &str| parse(text, Path::new("f"), &scope);
+        assert_eq!(parsed("uniform(-1/sqrt(K), min(K, 1))"), Ok(Fill::Uniform { low: -0.25, high: 1.0 }));
+        assert_eq!(parsed("@x.npy"), Ok(Fill::Npy("f/x.npy".into())));
+        for (text, expected) in [
+            ("unifrom(0,1)", "did you mean 'uniform'?"),
+            ("uniform(1,0)", "other figures"),
+            ("normal(0,-1)", "other figures"),
+            ("zero(1)", "other figures"),
+            ("uniform(0,1", "lacks a ')'"),
+            ("uniform(0,N)", "names N"),
+            ("@x.txt", "neither a .npy nor a .bin"),
+        ] {
+            let error = parsed(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

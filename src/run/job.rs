@@ -1,0 +1,247 @@
+//! What is to be run, once everything that a person wrote has been found to make sense: numbers and bytes, no expressions
+//! and no names that are still to be looked up. It is what a worker is sent.
+
+use super::element::Element;
+use crate::basis::units::Work;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// All that one `run` may measure: kernels and choices of specialization constants at the points that axes span.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Undertaking {
+    /// What tables call the problem: the name that the description gives it, or that of the first source without its
+    /// extension.
+    pub name: String,
+    /// The names of the axes, in the order of the description.
+    pub axes: Vec<String>,
+    /// Every module that a pass runs, each compiled once.
+    pub modules: Vec<Module>,
+    /// What competes: a kernel with one choice of its specialization constants, the first choice of each kernel first.
+    pub contenders: Vec<Contender>,
+    /// The problems, in the order of the sweep.
+    pub points: Vec<Point>,
+}
+
+/// A compiled source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Module {
+    /// The source as it was named, for reports: `mul_mm.comp`.
+    pub name: String,
+    /// SPIR-V in the order of this machine.
+    pub spirv: Vec<u32>,
+    /// The file and all that it includes, to be watched for changes.
+    pub files: Vec<PathBuf>,
+}
+
+/// A kernel, or a sequence of them, with one choice of specialization constants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Contender {
+    /// The kernel: its source without folder and extension, or the name of the description where that has several passes.
+    pub kernel: String,
+    /// The specialization constants of which the description lists several values, with the chosen ones: `BM`, `64`.
+    pub choice: Vec<(String, String)>,
+}
+
+/// A problem: what the axes' values make of the description.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// The value of each axis, in their order.
+    pub values: Vec<i64>,
+    /// What the buffers are called, and hold, for every contender. None of them is scratch.
+    pub buffers: Vec<Buffer>,
+    /// Where the right answer comes from.
+    pub reference: Reference,
+    /// How the inputs that a file or a program supplies are made, where one does.
+    pub inputs: Option<Command>,
+    /// Nominal work: what the description states, else each input and each output crossing the memory interface once.
+    pub work: Work,
+    /// What each contender does, or the reason why it is not asked to: `where.legal is false: …`.
+    pub jobs: Vec<Result<Job, String>>,
+}
+
+/// What one contender does at a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// The dispatches, in order: each waits for the one before.
+    pub passes: Vec<Pass>,
+    /// Buffers of its own, numbered behind those of the point.
+    pub scratch: Vec<Buffer>,
+}
+
+/// A dispatch of a module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pass {
+    /// The module, by its place in [`Undertaking::modules`].
+    pub module: usize,
+    /// The specialization constants that differ from their defaults or are stated.
+    pub constants: Vec<SpecConstant>,
+    /// Work-groups along x, y, z: one at least.
+    pub groups: [u64; 3],
+    /// The push-constant block, with zeros where addresses go.
+    pub push: Vec<u8>,
+    /// Where the addresses of buffers go in it.
+    pub addresses: Vec<Address>,
+    /// What is bound to the descriptors, each set and binding once.
+    pub bindings: Vec<Binding>,
+}
+
+/// The value of a specialization constant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SpecConstant {
+    /// Its `constant_id`.
+    pub id: u32,
+    /// Its value, in the low bytes.
+    pub bits: u64,
+    /// Its bytes: 1, 2, 4 or 8; a bool has 4, as `VkBool32` has.
+    pub bytes: u32,
+}
+
+/// Bytes of the push constants at which the address of a buffer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Address {
+    /// Bytes from the start of the block.
+    pub offset: u32,
+    /// The buffer, by its place among those of the point and the scratch behind them.
+    pub buffer: usize,
+}
+
+/// A buffer at a set and binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Binding {
+    pub set: u32,
+    pub binding: u32,
+    pub kind: BindingKind,
+    /// The buffer, by its place among those of the point and the scratch behind them.
+    pub buffer: usize,
+}
+
+/// What a kernel takes a buffer for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BindingKind {
+    /// `buffer`, `var<storage>`.
+    Storage,
+    /// `uniform`, `var<uniform>`.
+    Uniform,
+}
+
+/// A buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Buffer {
+    /// The name in the description.
+    pub name: String,
+    pub element: Element,
+    /// Extents, the slowest first.
+    pub shape: Vec<u64>,
+    pub role: Role,
+    /// What it holds before a run, where somebody fills it.
+    pub fill: Option<Fill>,
+    /// How far its elements may be from the right ones.
+    pub tolerance: Tolerance,
+}
+
+impl Buffer {
+    /// Number of elements; the resolver has seen that it and the bytes fit 64 bits.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has no elements, which the resolver refuses.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of its data.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.len() * self.element.bytes()
+    }
+}
+
+/// Who fills a buffer and who looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Role {
+    /// Filled before the first run, read by kernels.
+    Input,
+    /// Written by kernels, checked.
+    Output,
+    /// Filled before every run, changed by kernels, checked.
+    InPlace,
+    /// Written and read by kernels alone.
+    Scratch,
+}
+
+/// What a buffer holds before a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Fill {
+    /// Zeros.
+    Zero,
+    /// 0, 1, 2, …, which wraps in the integers that end.
+    Iota,
+    /// Normally distributed.
+    Normal { mean: f64, deviation: f64 },
+    /// Evenly distributed from `low` to `high`, both included for integers.
+    Uniform { low: f64, high: f64 },
+    /// The elements of an array in NumPy's format, which has the type and the shape of the buffer.
+    Npy(PathBuf),
+    /// The bytes of a file, as many as the buffer has.
+    Raw(PathBuf),
+    /// What [`Point::inputs`] writes: `<name>.npy` or `<name>.bin` in its folder.
+    Made,
+}
+
+/// How far elements may be from the right ones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Tolerance {
+    /// |x − r| ≤ atol + rtol·|r| for every element, as of NumPy's `isclose`.
+    Close { rtol: f64, atol: f64 },
+    /// Σ(x − r)² / Σr² at most.
+    Nmse(f64),
+    /// Representable values between x and r at most.
+    Ulp(u64),
+    /// The same bits, but that zeros are equal.
+    Exact,
+}
+
+/// Where the right answer comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reference {
+    /// Nowhere: the result is unverified.
+    None,
+    /// Files, for each output by its place among the buffers.
+    Files(Vec<(usize, Fill)>),
+    /// A program that is given the inputs as `.npy` in one folder and writes the outputs as `.npy` in another.
+    Command(Command),
+    /// Another kernel, or a sequence of them.
+    Kernel(Job),
+    /// An algorithm of this program's, by its oracle on the host.
+    Builtin(Builtin),
+}
+
+/// An algorithm of this program's and how its buffers are called here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Builtin {
+    /// `matmul`.
+    pub algorithm: String,
+    /// Its extents, in the order of its sizes: for a product M, N, K.
+    pub size: Vec<u64>,
+    /// The layout of its operands, where it is not the usual one: `nt`.
+    pub layout: Option<String>,
+    /// The name of each of its buffers, and the place of the buffer that takes this part.
+    pub roles: Vec<(String, usize)>,
+}
+
+/// A program to be run by `sh -c`, with placeholders replaced already but for the folders `{in}` and `{out}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Command {
+    /// The line.
+    pub line: String,
+    /// The folder that it is run in: that of the description.
+    pub folder: PathBuf,
+}

@@ -1,0 +1,217 @@
+//! The kernels of a description, compiled and with their interfaces read.
+
+use super::compile::{Compiled, Source};
+use super::description::{Description, Formula, Kernel, Listed, Named};
+use super::fault::{Described, Fault};
+use super::job::Module;
+use crate::kernel::foreign::{Constant, Foreign, Slot};
+use crate::kernel::reflection::Word;
+
+/// A kernel, or a sequence of them, that solves the problem.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The name of its contenders.
+    pub(crate) name: String,
+    pub(crate) passes: Vec<LoadedPass>,
+}
+
+/// A dispatch of a kernel that has been read.
+#[derive(Debug)]
+pub(crate) struct LoadedPass {
+    /// The source as it was named.
+    pub(crate) source: String,
+    /// What stands before the names of its fields in messages: empty, `pass.`, `reference.`.
+    pub(crate) prefix: &'static str,
+    compiled: Compiled,
+    /// The interface, where all constants have their defaults.
+    pub(crate) foreign: Foreign,
+    /// The specialization constants; of WGSL the overrides.
+    pub(crate) constants: Vec<Constant>,
+    /// Blocks that see a buffer of another name.
+    pub(crate) bind: Named<String>,
+    pub(crate) spec: Named<Formula>,
+    pub(crate) push: Named<Formula>,
+    pub(crate) groups: Option<Listed>,
+}
+
+/// The field that a kernel is described by, for messages, and what stands before those of its fields.
+#[derive(Clone, Copy)]
+struct Place {
+    field: &'static str,
+    prefix: &'static str,
+}
+
+/// The programs of a description: one for each source of `[kernel]`, or one of all `[[pass]]`.
+///
+/// # Errors
+/// What the compiler says; a description without a kernel.
+pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
+    let Description { kernel, pass, name, dispatch, .. } = &described.description;
+    match (kernel, pass.as_slice()) {
+        (Some(_), [_, ..]) => Err(Fault::new("pass", "stands beside [kernel]; keep one of them")),
+        (None, []) => Err(Fault::new("kernel", "is missing; name a source: [kernel] source = \"k.comp\"")),
+        (Some(kernel), []) => {
+            if kernel.source.names().is_empty() {
+                return Err(Fault::new("kernel.source", "is missing; name a file: source = \"k.comp\""));
+            }
+            let at = Place { field: "kernel.source", prefix: "" };
+            if kernel.groups.is_some() && dispatch.as_ref().is_some_and(|dispatch| dispatch.groups.is_some()) {
+                return Err(Fault::new("kernel.groups", "stands beside dispatch.groups; keep one of them"));
+            }
+            let groups =
+                dispatch.as_ref().and_then(|dispatch| dispatch.groups.clone()).or_else(|| kernel.groups.clone());
+            let program = |source: &String| {
+                let pass = LoadedPass { groups: groups.clone(), ..load(described, kernel, source, at)? };
+                Ok(Program { name: stem(source), passes: vec![pass] })
+            };
+            kernel.source.names().iter().map(program).collect()
+        }
+        (None, passes) => {
+            let at = Place { field: "pass", prefix: "pass." };
+            if dispatch.is_some() {
+                return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
+            }
+            let load = |pass: &Kernel| match pass.source.names() {
+                [source] => load(described, pass, source, at),
+                _ => Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
+            };
+            let passes = passes.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+            let name = name.clone().unwrap_or_else(|| stem(&passes[0].source));
+            Ok(vec![Program { name, passes }])
+        }
+    }
+}
+
+/// The kernel that is the reference, where one is.
+///
+/// # Errors
+/// What the compiler says.
+pub(crate) fn reference(described: &Described) -> Result<Option<Program>, Fault> {
+    let Some(reference) = &described.description.reference else { return Ok(None) };
+    let source = match reference.kernel.names() {
+        [] => return Ok(None),
+        [source] => source,
+        _ => return Err(Fault::new("reference.kernel", "names several files; one is the reference")),
+    };
+    let kernel = Kernel {
+        entry: reference.entry.clone(),
+        include: reference.include.clone(),
+        define: reference.define.clone(),
+        vulkan: reference.vulkan.clone(),
+        bind: reference.bind.clone(),
+        spec: reference.spec.clone(),
+        push: reference.push.clone(),
+        groups: reference.groups.clone(),
+        ..Kernel::default()
+    };
+    let pass = load(described, &kernel, source, Place { field: "reference.kernel", prefix: "reference." })?;
+    Ok(Some(Program { name: stem(source), passes: vec![pass] }))
+}
+
+/// The name of a file without folder and ending.
+fn stem(source: &str) -> String {
+    let stem = std::path::Path::new(source).file_stem().and_then(|stem| stem.to_str());
+    stem.unwrap_or(source).to_string()
+}
+
+fn load(described: &Described, kernel: &Kernel, source: &str, at: Place) -> Result<LoadedPass, Fault> {
+    let newest = match kernel.vulkan.as_deref() {
+        None | Some("1.2") => false,
+        Some("1.3") => true,
+        Some(other) => {
+            let field = if at.prefix.is_empty() { "kernel.vulkan".into() } else { format!("{}vulkan", at.prefix) };
+            return Err(Fault::new(field, format!("'{other}' is none of the versions 1.2 and 1.3")));
+        }
+    };
+    let mut folders: Vec<_> = kernel.include.iter().map(|folder| described.path(folder)).collect();
+    folders.push(described.folder.clone());
+    let text = Source {
+        path: described.path(source),
+        entry: kernel.entry.clone(),
+        include: folders,
+        define: kernel
+            .define
+            .iter()
+            .filter_map(|(name, value)| Some((name.to_string(), value.macro_text()?)))
+            .collect(),
+        newest,
+    };
+    let fault = |message: String| Fault::new(at.field, message);
+    let compiled = text.compile().map_err(fault)?;
+    let words = compiled.spirv(&[]).map_err(fault)?;
+    let named = |reason: String| fault(format!("{source}: {reason}"));
+    let foreign = Foreign::read(&bytes(&words)).map_err(named)?;
+    let overrides = compiled.overrides();
+    let constants = if overrides.is_empty() { foreign.constants.clone() } else { overrides };
+    Ok(LoadedPass {
+        source: source.to_string(),
+        prefix: at.prefix,
+        compiled,
+        foreign,
+        constants,
+        bind: kernel.bind.clone(),
+        spec: kernel.spec.clone(),
+        push: kernel.push.clone(),
+        groups: kernel.groups.clone(),
+    })
+}
+
+/// Words in the order of SPIR-V files.
+pub(crate) fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+impl LoadedPass {
+    /// The constant of this name or number.
+    pub(crate) fn constant(&self, key: &str) -> Option<&Constant> {
+        let id = key.parse::<u32>().ok();
+        self.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
+    }
+
+    /// The module with these values of overrides, which specialization constants are not.
+    ///
+    /// # Errors
+    /// What its compiler says.
+    pub(crate) fn module(&self, overrides: &[(String, f64)]) -> Result<Module, String> {
+        let spirv = self.compiled.spirv(overrides)?;
+        Ok(Module { name: self.source.clone(), spirv, files: self.compiled.files.clone() })
+    }
+
+    /// Whether its constants are compiled in.
+    pub(crate) fn has_overrides(&self) -> bool {
+        !self.compiled.overrides().is_empty()
+    }
+
+    /// The work-group size, where constants have these values.
+    pub(crate) fn local_size(&self, values: &[(u32, i64)]) -> [i64; 3] {
+        self.foreign.interface.local_size.map(|word| match word {
+            Word::Literal(value) => i64::from(value),
+            Word::Constant { id, default } => {
+                values.iter().find(|(own, _)| *own == id).map_or(i64::from(default), |(_, value)| *value)
+            }
+        })
+    }
+
+    /// The name of a field of this pass.
+    pub(crate) fn field(&self, rest: &str) -> String {
+        match (self.prefix, rest) {
+            ("", "groups") => "dispatch.groups".into(),
+            ("", rest) if rest.starts_with("bind") => format!("kernel.{rest}"),
+            (prefix, rest) => format!("{prefix}{rest}"),
+        }
+    }
+
+    /// What is bound, as a person would call it: `A (0.0), B (0.1)`.
+    pub(crate) fn listing(&self) -> String {
+        let slot = |((set, binding), slot): (&(u32, u32), &Slot)| match slot.names().first() {
+            Some(name) => format!("{name} ({set}.{binding})"),
+            None => format!("{set}.{binding}"),
+        };
+        self.foreign.slots.iter().map(slot).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Whether a person means this slot by `key`: a name of one of its blocks, or its set and binding.
+pub(crate) fn means(key: &str, (set, binding): (u32, u32), slot: &Slot) -> bool {
+    slot.names().contains(&key) || key == format!("{set}.{binding}")
+}

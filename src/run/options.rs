@@ -1,0 +1,316 @@
+//! The fields of a description as options of the command line, and where descriptions come from.
+
+use super::compile::ENDINGS;
+use super::description::{
+    Check, CheckFigures, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles, Reference, Work,
+};
+use super::element::Element;
+use super::fault::Described;
+use super::fill::split;
+use crate::basis::error::Error;
+use crate::basis::input_file;
+use crate::basis::printable::brief;
+use std::path::{Path, PathBuf};
+
+/// What a kernel takes and computes, option by option; each wins over the same field of a description.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+#[command(next_help_heading = "The kernel, as in the description")]
+pub(crate) struct Fields {
+    /// Values of an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M.
+    #[arg(long, short, value_name = "AXIS=VALUES")]
+    pub(crate) size: Vec<String>,
+
+    /// A macro: NAME or NAME=TEXT.
+    #[arg(long, short = 'D', value_name = "NAME=TEXT")]
+    pub(crate) define: Vec<String>,
+
+    /// A folder in which #include looks.
+    #[arg(long, short = 'I', value_name = "FOLDER")]
+    pub(crate) include: Vec<String>,
+
+    /// The entry point, where a file has several.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Option<String>,
+
+    /// The version of Vulkan to compile for: 1.2 or 1.3.
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) vulkan: Option<String>,
+
+    /// A specialization constant by name or id: BM=64, or a list to choose from: BM=64,128.
+    #[arg(long, value_name = "NAME=VALUES")]
+    pub(crate) spec: Vec<String>,
+
+    /// A condition on axes and specialization constants: what fails it is not run.
+    #[arg(long = "where", value_name = "EXPRESSION")]
+    pub(crate) conditions: Vec<String>,
+
+    /// A push constant by the name of its member: stride=K.
+    #[arg(long, value_name = "NAME=EXPRESSION", allow_hyphen_values = true)]
+    pub(crate) push: Vec<String>,
+
+    /// A buffer: A=f32[M,K]:uniform(-1,1) · D=f32[M,N] · T=bytes[64]:scratch.
+    #[arg(long, value_name = "NAME=TYPE[SHAPE]:FILL")]
+    pub(crate) buffer: Vec<String>,
+
+    /// A block that sees a buffer of another name.
+    #[arg(long, value_name = "BLOCK=BUFFER")]
+    pub(crate) bind: Vec<String>,
+
+    /// How far a buffer may be from the right answer: D=rtol:1e-4,atol:1e-5 · D=nmse:1e-6 · D=ulp:4 · D=exact.
+    #[arg(long, value_name = "BUFFER=TOLERANCE")]
+    pub(crate) check: Vec<String>,
+
+    /// Work-groups along x, y, z: cdiv(M,BM),cdiv(N,64).
+    #[arg(long, value_name = "X,Y,Z")]
+    pub(crate) groups: Option<String>,
+
+    /// Where the right answer comes from: a .npy or .bin, a kernel, or a built-in algorithm with its extents: matmul[M,N,K].
+    #[arg(long = "right", value_name = "FILE|KERNEL|ALGORITHM[EXTENTS]")]
+    pub(crate) right: Option<String>,
+
+    /// A part of the built-in algorithm, and the buffer that takes it: C=D.
+    #[arg(long, value_name = "PART=BUFFER")]
+    pub(crate) role: Vec<String>,
+
+    /// A program that computes the right answer: 'python3 ref.py {in} {out}'.
+    #[arg(long, value_name = "COMMAND", conflicts_with = "right")]
+    pub(crate) right_by: Option<String>,
+
+    /// A program that writes inputs: 'python3 make.py {out}'.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) inputs_by: Option<String>,
+
+    /// Nominal operations of a run: 2*M*N*K.
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(crate) flops: Option<String>,
+
+    /// Nominal bytes of a run [default: each input and each output once].
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(crate) bytes: Option<String>,
+}
+
+/// The descriptions that a command line names: those of `config` and of `.toml` files among `kernels`, with the other
+/// kernels in place of theirs and `fields` in place of what they state.
+///
+/// # Errors
+/// What cannot be read or understood.
+pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fields) -> Result<Vec<Described>, Error> {
+    let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+    let files: Vec<&Path> =
+        config.into_iter().chain(kernels.iter().filter(is_description).map(PathBuf::as_path)).collect();
+    let sources: Vec<&PathBuf> = kernels.iter().filter(|path| !is_description(path)).collect();
+    let mut described = files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    if described.is_empty() {
+        described.push(Described::default());
+    }
+    if let ([_, _, ..], Some(source)) = (described.as_slice(), sources.first()) {
+        return Err(Error::Usage(format!(
+            "kernel '{}' stands beside several descriptions; name it in one of them",
+            source.display()
+        )));
+    }
+    if !sources.is_empty() {
+        let relative = described[0].file.is_none();
+        let names = sources.iter().map(|source| here(source, relative)).collect::<Result<Vec<_>, _>>()?;
+        let description = &mut described[0].description;
+        if !description.pass.is_empty() {
+            return Err(Error::Usage("a kernel stands beside a description with [[pass]]; name it in a pass".into()));
+        }
+        description.kernel.get_or_insert_default().source = Files::Many(names);
+    }
+    for described in &mut described {
+        let relative = described.file.is_none();
+        fields.apply(&mut described.description, relative).map_err(Error::Usage)?;
+    }
+    Ok(described)
+}
+
+/// The description in a file.
+fn read(path: &Path) -> Result<Described, Error> {
+    let usage = |reason: String| Error::Usage(format!("{}: {reason}", path.display()));
+    let text = input_file::read_text(path).map_err(|e| usage(e.to_string()))?;
+    let description = Description::parse(&text).map_err(usage)?;
+    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    Ok(Described { description, folder, file: Some((path.to_path_buf(), text)) })
+}
+
+/// A path from the folder of this process, where those of the description are from another.
+fn here(path: &Path, relative: bool) -> Result<String, Error> {
+    let usage = |reason: String| Error::Usage(format!("{}: {reason}", path.display()));
+    let path =
+        if relative { path.to_path_buf() } else { std::path::absolute(path).map_err(|e| usage(e.to_string()))? };
+    path.into_os_string().into_string().map_err(|_| usage("its name is not UTF-8; rename it".into()))
+}
+
+/// The two sides of `NAME=VALUE`.
+fn assigned<'a>(option: &str, text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    if name.trim().is_empty() || value.trim().is_empty() {
+        return Err(format!("{option} '{}' is no NAME=VALUE; write {option} {example}", brief(text)));
+    }
+    Ok((name.trim(), value.trim()))
+}
+
+fn text(value: &str) -> Formula {
+    Formula::Text(value.to_string())
+}
+
+fn list(value: &str) -> Listed {
+    match split(value).as_slice() {
+        [one] => Listed::One(text(one)),
+        many => Listed::Many(many.iter().map(|value| text(value)).collect()),
+    }
+}
+
+impl Fields {
+    /// Writes them into a description, whose paths are relative to the folder of this process or not.
+    fn apply(&self, description: &mut Description, relative: bool) -> Result<(), String> {
+        for axis in &self.size {
+            let (name, values) = assigned("--size", axis, "M=512..4096")?;
+            description.axes.set(name, Listed::One(text(values)));
+        }
+        for constant in &self.spec {
+            let (name, values) = assigned("--spec", constant, "BM=64,128")?;
+            description.spec.set(name, list(values));
+        }
+        for (index, condition) in self.conditions.iter().enumerate() {
+            description.conditions.set(&format!("option_{}", index + 1), text(condition));
+        }
+        for member in &self.push {
+            let (name, value) = assigned("--push", member, "stride=K")?;
+            description.push.set(name, text(value));
+        }
+        for buffer in &self.buffer {
+            set_buffer(description, buffer, relative)?;
+        }
+        for check in &self.check {
+            set_check(description, check)?;
+        }
+        if let Some(groups) = &self.groups {
+            description.dispatch = Some(Dispatch { groups: Some(list(groups)) });
+        }
+        let work = description.work.clone().unwrap_or_default();
+        let flops = self.flops.as_deref().map(text).or(work.flops);
+        let bytes = self.bytes.as_deref().map(text).or(work.bytes);
+        description.work = Some(Work { flops, bytes }).filter(|work| *work != Work::default());
+        if let Some(command) = &self.inputs_by {
+            description.inputs = Some(Inputs { command: Some(command.clone()) });
+        }
+        self.apply_kernel(description, relative)?;
+        self.apply_reference(description, relative)
+    }
+
+    /// How the kernel is compiled.
+    fn apply_kernel(&self, description: &mut Description, relative: bool) -> Result<(), String> {
+        let mut kernel = description.kernel.take().unwrap_or_default();
+        for define in &self.define {
+            let (name, value) = define.split_once('=').map_or((define.as_str(), "1"), |(name, value)| (name, value));
+            kernel.define.set(name, text(value));
+        }
+        for folder in &self.include {
+            kernel.include.push(here(Path::new(folder), relative).map_err(|e| e.to_string())?);
+        }
+        for bind in &self.bind {
+            let (block, buffer) = assigned("--bind", bind, "A=weights")?;
+            kernel.bind.set(block, buffer.to_string());
+        }
+        kernel.entry = self.entry.clone().or(kernel.entry);
+        kernel.vulkan = self.vulkan.clone().or(kernel.vulkan);
+        if description.pass.is_empty() {
+            description.kernel = Some(kernel);
+        } else if kernel != Kernel::default() {
+            return Err(
+                "--define, --include, --bind, --entry and --vulkan are for one kernel; write them in [[pass]]".into()
+            );
+        }
+        Ok(())
+    }
+
+    /// Where the right answer comes from.
+    fn apply_reference(&self, description: &mut Description, relative: bool) -> Result<(), String> {
+        if let Some(command) = &self.right_by {
+            description.reference = Some(Reference { command: Some(command.clone()), ..Reference::default() });
+        }
+        if let Some(right) = &self.right {
+            let ending = Path::new(right).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            let mut reference = Reference::default();
+            match (ending, right.split_once('[')) {
+                ("npy" | "bin", _) => {
+                    reference.file =
+                        Some(OutputFiles::One(here(Path::new(right), relative).map_err(|e| e.to_string())?));
+                }
+                (ending, _) if ENDINGS.contains(&ending) => {
+                    reference.kernel = Files::One(here(Path::new(right), relative).map_err(|e| e.to_string())?);
+                }
+                (_, Some((name, extents))) => {
+                    let extents = extents.strip_suffix(']').ok_or_else(|| format!("--right '{right}' lacks a ']'"))?;
+                    reference.builtin = Some(name.trim().to_string());
+                    reference.size = Some(list(extents));
+                }
+                _ => {
+                    return Err(format!(
+                        "--right '{}' is no .npy, no .bin, no kernel and no algorithm with its extents, as matmul[M,N,K]",
+                        brief(right)
+                    ));
+                }
+            }
+            description.reference = Some(reference);
+        }
+        for role in &self.role {
+            let (part, buffer) = assigned("--role", role, "C=D")?;
+            description.reference.get_or_insert_default().roles.set(part, buffer.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// Sets the buffer of `--buffer`.
+fn set_buffer(description: &mut Description, option: &str, relative: bool) -> Result<(), String> {
+    const EXAMPLE: &str = "'A=f32[M,K]:uniform(-1,1)'";
+    let (name, value) = assigned("--buffer", option, EXAMPLE)?;
+    let malformed = || {
+        let known = Element::ALL.map(Element::name).join(", ");
+        format!("--buffer '{}' is no NAME=TYPE[SHAPE]:FILL; write {EXAMPLE}; types: {known}", brief(option))
+    };
+    let (element, rest) = value.split_once('[').ok_or_else(malformed)?;
+    let (shape, rest) = rest.split_once(']').ok_or_else(malformed)?;
+    let mut buffer = description.buffer.get(name).cloned().unwrap_or_default();
+    buffer.element = Some(element.trim().to_string());
+    buffer.shape = Some(list(shape));
+    match rest.trim() {
+        "" => {}
+        rest => match rest.strip_prefix(':').ok_or_else(malformed)?.trim() {
+            "scratch" => buffer.scratch = true,
+            fill => {
+                let file = fill.strip_prefix('@').map(|file| here(Path::new(file), relative)).transpose();
+                let file = file.map_err(|e| e.to_string())?;
+                buffer.fill = Some(file.map_or_else(|| fill.to_string(), |file| format!("@{file}")));
+            }
+        },
+    }
+    description.buffer.set(name, buffer);
+    Ok(())
+}
+
+/// Sets the tolerance of `--check`.
+fn set_check(description: &mut Description, option: &str) -> Result<(), String> {
+    const EXAMPLE: &str = "D=rtol:1e-4,atol:1e-5";
+    let (name, value) = assigned("--check", option, EXAMPLE)?;
+    let malformed = || format!("--check '{}' is none; write {EXAMPLE}, D=nmse:1e-6, D=ulp:4 or D=exact", brief(option));
+    let mut figures = CheckFigures::default();
+    for part in value.split(',') {
+        let number = |text: &str| text.trim().parse::<f64>().map_err(|_| malformed());
+        match part.split_once(':').map_or((part.trim(), ""), |(kind, figure)| (kind.trim(), figure)) {
+            ("exact", "") => figures.exact = Some(true),
+            ("rtol", figure) => figures.rtol = Some(number(figure)?),
+            ("atol", figure) => figures.atol = Some(number(figure)?),
+            ("nmse", figure) => figures.nmse = Some(number(figure)?),
+            ("ulp", figure) => figures.ulp = Some(figure.trim().parse().map_err(|_| malformed())?),
+            _ => return Err(malformed()),
+        }
+    }
+    let mut buffer = description.buffer.get(name).cloned().unwrap_or_default();
+    buffer.check = Some(Check::Figures(figures));
+    description.buffer.set(name, buffer);
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! The passes of a job: constants, grid, push constants and bindings of each kernel at a point.
+
+use super::buffers::{Table, addressed, bound, buffers, fits_blocks};
+use super::description::Formula;
+use super::fault::{Described, Fault};
+use super::job::{Address, Binding, BindingKind, Buffer, Job, Module, Pass, Role, SpecConstant};
+use super::loaded::{LoadedPass, Program, bytes};
+use super::scope::Values;
+use crate::kernel::foreign::{Foreign, MemberKind, Scalar, SlotKind};
+use half::{bf16, f16};
+
+/// A choice of specialization constants.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    constants: Vec<(String, Formula)>,
+    /// Those of which there were several to choose from.
+    listed: Vec<String>,
+}
+
+impl Choice {
+    /// The same with one more constant.
+    pub(crate) fn with(&self, name: &str, value: Formula, listed: bool) -> Self {
+        let mut more = self.clone();
+        more.constants.push((name.to_string(), value));
+        more.listed.extend(listed.then(|| name.to_string()));
+        more
+    }
+
+    /// What was chosen where there was a choice.
+    pub(crate) fn shown(&self) -> Vec<(String, String)> {
+        let constants = self.constants.iter().filter(|(name, _)| self.listed.contains(name));
+        constants.map(|(name, value)| (name.clone(), value.to_string())).collect()
+    }
+}
+
+/// What a program does at a point, or why it is not asked to: the name of a condition that does not hold.
+///
+/// # Errors
+/// What is wrong with a field.
+pub(crate) fn settle(
+    described: &Described,
+    table: &Table,
+    program: &Program,
+    choice: &Choice,
+    axes: &Values,
+    modules: &mut Vec<Module>,
+) -> Result<Result<Job, String>, Fault> {
+    let settings = program.passes.iter().map(|pass| Setting::new(pass, choice, axes)).collect::<Result<Vec<_>, _>>()?;
+    let mut everything = axes.clone();
+    settings.iter().for_each(|setting| setting.enter(&mut everything));
+    // A reference is no contender.
+    let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
+    for (name, formula) in described.description.conditions.iter().filter(|_| judged) {
+        let fault = |message: String| Fault::new(format!("where.{name}"), message);
+        let condition = formula.expression().map_err(fault)?;
+        if condition.value(&|name| everything.get(name)).map_err(fault)? == 0 {
+            return Ok(Err(format!("where.{name} does not hold: {}", condition.text())));
+        }
+    }
+    let shared = buffers(described, table, axes, |role| role != Role::Scratch)?;
+    let scratch = buffers(described, table, &everything, |role| role == Role::Scratch)?;
+    let all: Vec<&Buffer> = shared.iter().chain(&scratch).collect();
+    let mut passes = vec![];
+    for setting in &settings {
+        passes.push(setting.pass(described, table, axes, &all, modules)?);
+    }
+    Ok(Ok(Job { passes, scratch }))
+}
+
+/// A pass with the values of its constants.
+struct Setting<'a> {
+    pass: &'a LoadedPass,
+    /// The constants that are stated, by id and name.
+    stated: Vec<(SpecConstant, String)>,
+    /// Integer values of all constants, by id, and their names.
+    integers: Vec<(u32, i64, String)>,
+    /// Values for naga.
+    overrides: Vec<(String, f64)>,
+}
+
+impl<'a> Setting<'a> {
+    fn new(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
+        let mut setting = Setting { pass, stated: vec![], integers: vec![], overrides: vec![] };
+        let mut scope = axes.clone();
+        let chosen = choice.constants.iter().map(|(name, value)| (name.as_str(), value, false));
+        for (name, value, own) in pass.spec.iter().map(|(name, value)| (name, value, true)).chain(chosen) {
+            let Some(constant) = pass.constant(name) else { continue };
+            if setting.stated.iter().any(|(known, _)| known.id == constant.id) {
+                continue;
+            }
+            let field = if own { pass.field(&format!("spec.{name}")) } else { format!("spec.{name}") };
+            let number = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
+            if let Some(integer) = number.integer {
+                scope.set(&constant.name, integer);
+                setting.integers.push((constant.id, integer, constant.name.clone()));
+            }
+            let bits = number.bits();
+            // Booleans are `VkBool32`.
+            setting
+                .stated
+                .push((SpecConstant { id: constant.id, bits, bytes: constant.scalar.bytes() }, name.to_string()));
+            let key = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.clone() };
+            setting.overrides.push((key, number.value));
+        }
+        for constant in &pass.constants {
+            let known = setting.stated.iter().any(|(stated, _)| stated.id == constant.id);
+            if let (false, Some(integer)) = (known, default_integer(constant.scalar, constant.default)) {
+                setting.integers.push((constant.id, integer, constant.name.clone()));
+            }
+        }
+        Ok(setting)
+    }
+
+    /// Adds the constants and the work-group size to what expressions may name.
+    fn enter(&self, scope: &mut Values) {
+        for (_, value, name) in self.integers.iter().filter(|(_, _, name)| !name.is_empty()) {
+            scope.set(name, *value);
+        }
+        let values: Vec<(u32, i64)> = self.integers.iter().map(|(id, value, _)| (*id, *value)).collect();
+        for (name, value) in ["local_x", "local_y", "local_z"].into_iter().zip(self.pass.local_size(&values)) {
+            scope.set(name, value);
+        }
+    }
+
+    fn pass(
+        &self,
+        described: &Described,
+        table: &Table,
+        axes: &Values,
+        all: &[&Buffer],
+        modules: &mut Vec<Module>,
+    ) -> Result<Pass, Fault> {
+        let pass = self.pass;
+        let mut scope = axes.clone();
+        let fault = |message: String| Fault::new(pass.field("spec"), message);
+        let baked = pass.has_overrides();
+        let overrides: &[(String, f64)] = if baked { &self.overrides } else { &[] };
+        let module = pass.module(overrides).map_err(fault)?;
+        if baked {
+            // The size of the work-group is known only now.
+            let foreign = Foreign::read(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
+            let extents = foreign.interface.local_size.map(|word| i64::from(word.value(&[])));
+            for (name, value) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
+                scope.set(name, value);
+            }
+        }
+        self.enter(&mut scope);
+        let place = modules.iter().position(|known| *known == module).unwrap_or_else(|| {
+            modules.push(module);
+            modules.len() - 1
+        });
+        let (push, addresses) = self.push(described, table, &scope)?;
+        let constants = if baked { vec![] } else { self.stated.iter().map(|(constant, _)| constant.clone()).collect() };
+        Ok(Pass {
+            module: place,
+            constants,
+            groups: groups(pass, &scope)?,
+            push,
+            addresses,
+            bindings: self.bindings(described, table, all)?,
+        })
+    }
+
+    /// The push-constant block, and where addresses go in it.
+    fn push(&self, described: &Described, table: &Table, scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
+        let (pass, description) = (self.pass, &described.description);
+        let mut block = vec![0; pass.foreign.push_bytes() as usize];
+        let (mut addresses, mut missing) = (vec![], vec![]);
+        for member in &pass.foreign.push {
+            let start = member.offset as usize;
+            let scalar = match member.kind {
+                MemberKind::Address => {
+                    let buffer = table.place(addressed(description, pass, &member.name)?);
+                    addresses.push(Address { offset: member.offset, buffer });
+                    continue;
+                }
+                MemberKind::Scalar(scalar) => scalar,
+            };
+            let stated = pass.push.get(&member.name).or_else(|| description.push.get(&member.name));
+            let value = match stated {
+                Some(value) => value.clone(),
+                // An axis of the same name goes without saying.
+                None if description.axes.get(&member.name).is_some() => Formula::Text(member.name.clone()),
+                None => {
+                    missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.clone() });
+                    continue;
+                }
+            };
+            let field = || pass.field(&format!("push.{}", member.name));
+            let number = pack(&value, scalar, scope).map_err(|e| Fault::new(field(), e))?;
+            block[start..start + number.bytes.len()].copy_from_slice(&number.bytes);
+        }
+        match missing.first() {
+            None => Ok((block, addresses)),
+            Some(first) => Err(Fault::new(
+                pass.field("push"),
+                format!("lacks {} of {}; write {first} = … in [push]", missing.join(", "), pass.source),
+            )),
+        }
+    }
+
+    fn bindings(&self, described: &Described, table: &Table, all: &[&Buffer]) -> Result<Vec<Binding>, Fault> {
+        let mut bindings = vec![];
+        for (&(set, binding), slot) in &self.pass.foreign.slots {
+            let buffer = table.place(bound(&described.description, self.pass, (set, binding), slot)?);
+            if let Some(described) = all.get(buffer) {
+                fits_blocks(&described.name, described.bytes(), &self.pass.source, slot)?;
+            }
+            let kind = match slot.kind {
+                SlotKind::Storage => BindingKind::Storage,
+                SlotKind::Uniform => BindingKind::Uniform,
+            };
+            bindings.push(Binding { set, binding, kind, buffer });
+        }
+        Ok(bindings)
+    }
+}
+
+/// The integer that the bits of a default are.
+fn default_integer(scalar: Scalar, bits: u64) -> Option<i64> {
+    match scalar {
+        Scalar::Int { bits: 64, signed: true } => Some(bits.cast_signed()),
+        Scalar::Int { bits: 64, signed: false } | Scalar::Bool => i64::try_from(bits).ok(),
+        Scalar::Int { bits: width, signed: true } => {
+            let shift = 64 - width;
+            Some((bits << shift).cast_signed() >> shift)
+        }
+        Scalar::Int { bits: width, signed: false } => i64::try_from(bits & ((1 << width) - 1)).ok(),
+        Scalar::Float { .. } | Scalar::Bfloat16 => None,
+    }
+}
+
+/// Work-groups along x, y, z.
+fn groups(pass: &LoadedPass, scope: &Values) -> Result<[u64; 3], Fault> {
+    let field = pass.field("groups");
+    let Some(stated) = &pass.groups else {
+        let message = "is missing; say how many work-groups along x, y, z: [\"cdiv(N, local_x)\", 1, 1]";
+        return Err(Fault::new(field, message));
+    };
+    if !(1..=3).contains(&stated.values().len()) {
+        return Err(Fault::new(field, format!("has {} extents; write 1 to 3, for x, y, z", stated.values().len())));
+    }
+    let mut groups = [1; 3];
+    for ((extent, formula), axis) in groups.iter_mut().zip(stated.values()).zip(["x", "y", "z"]) {
+        let expression = formula.expression().map_err(|e| Fault::new(&field, e))?;
+        let value = expression.value(&|name| scope.get(name)).map_err(|e| Fault::new(&field, e))?;
+        *extent = u64::from(u32::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
+            let message = format!("is {value} along {axis} ('{}'); use 1 to 2^32 - 1 work-groups", expression.text());
+            Fault::new(&field, message)
+        })?);
+    }
+    Ok(groups)
+}
+
+/// A number as a kernel takes it.
+struct Packed {
+    bytes: Vec<u8>,
+    /// Its value, where it is an integer.
+    integer: Option<i64>,
+    value: f64,
+}
+
+impl Packed {
+    fn bits(&self) -> u64 {
+        let mut bits = [0; 8];
+        bits[..self.bytes.len()].copy_from_slice(&self.bytes);
+        u64::from_le_bytes(bits)
+    }
+}
+
+/// The value of `formula` as a number of type `scalar`.
+fn pack(formula: &Formula, scalar: Scalar, scope: &Values) -> Result<Packed, String> {
+    let expression = formula.expression()?;
+    let named = |name: &str| scope.get(name);
+    if matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16) {
+        let value = expression.number(&named)?;
+        let bytes = match scalar {
+            Scalar::Float { bits: 16 } => f16::from_f64(value).to_le_bytes().to_vec(),
+            Scalar::Float { bits: 32 } => (value as f32).to_le_bytes().to_vec(),
+            Scalar::Bfloat16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+            _ => value.to_le_bytes().to_vec(),
+        };
+        return Ok(Packed { bytes, integer: None, value });
+    }
+    let value = expression.value(&named)?;
+    let (low, high) = match scalar {
+        Scalar::Int { bits: 64, signed: true } => (i64::MIN, i64::MAX),
+        Scalar::Int { bits: 64, signed: false } => (0, i64::MAX),
+        Scalar::Int { bits, signed: true } => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        Scalar::Int { bits, signed: false } => (0, (1 << bits) - 1),
+        _ => (0, 1),
+    };
+    if !(low..=high).contains(&value) {
+        return Err(format!(
+            "is {value} ('{}'), but the kernel takes {} from {low} to {high}",
+            expression.text(),
+            scalar.name()
+        ));
+    }
+    let bytes = value.to_le_bytes()[..scalar.bytes() as usize].to_vec();
+    Ok(Packed { bytes, integer: Some(value), value: value as f64 })
+}

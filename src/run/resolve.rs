@@ -1,0 +1,296 @@
+//! Descriptions → what is to be run. Every mistake that needs no device to be seen is reported here.
+
+use super::axes;
+use super::buffers::{Table, buffers};
+use super::description::{Description, Formula, Listed};
+use super::fault::{Described, Fault};
+use super::init::missing;
+use super::job::{Command, Contender, Job, Module, Point, Reference, Role, Undertaking};
+use super::loaded::{self, Program};
+use super::pass::{Choice, settle};
+use super::reference;
+use super::scope::Values;
+use crate::basis::error::Error;
+use crate::basis::printable::brief;
+use crate::basis::units::{Bytes, Work};
+
+/// Choices of specialization constants of one kernel at most.
+const MOST_CHOICES: usize = 10_000;
+
+/// What is to be run of these descriptions, which are of one problem: the first says what it is.
+///
+/// # Errors
+/// What is wrong with a field, with file and line.
+pub(crate) fn resolve(described: &[Described]) -> Result<Undertaking, Error> {
+    let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
+    let mut undertaking = alone(first).map_err(|fault| first.error(&fault))?;
+    for other in &described[1..] {
+        let mut inherited = other.clone();
+        inherited.description.inherit(&first.description);
+        let more = alone(&inherited).map_err(|fault| other.error(&fault))?;
+        undertaking.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
+    }
+    Ok(undertaking)
+}
+
+impl Description {
+    /// Takes what it leaves out of the problem from another description.
+    fn inherit(&mut self, other: &Self) {
+        if self.axes.is_empty() {
+            self.axes = other.axes.clone();
+        }
+        if self.buffer.is_empty() {
+            self.buffer = other.buffer.clone();
+        }
+        // The first says what is right, and how inputs are made: its files are in its folder.
+        self.reference = None;
+        self.work = None;
+        self.inputs = other.inputs.clone();
+    }
+}
+
+impl Undertaking {
+    /// Adds the contenders of another description of the same problem.
+    fn add(&mut self, other: Self) -> Result<(), String> {
+        if self.axes != other.axes {
+            return Err(format!(
+                "its axes are {}, those of the first description {}; make them the same",
+                other.axes.join(", "),
+                self.axes.join(", ")
+            ));
+        }
+        let first_module = self.modules.len();
+        if self.points.len() != other.points.len() {
+            return Err("its axes have other values than those of the first description; make them the same".into());
+        }
+        for (point, mut more) in self.points.iter_mut().zip(other.points) {
+            if point.values != more.values {
+                return Err("its axes have other values than those of the first description; make them the same".into());
+            }
+            let place = |buffer: &super::job::Buffer| {
+                point.buffers.iter().position(|own| {
+                    own.name == buffer.name && own.element == buffer.element && own.shape == buffer.shape
+                })
+            };
+            let places = more.buffers.iter().map(|buffer| {
+                place(buffer).ok_or_else(|| {
+                    format!(
+                        "its buffer {} of {}{:?} is not one of the first description; describe the same problem",
+                        buffer.name, buffer.element, buffer.shape
+                    )
+                })
+            });
+            let places = places.collect::<Result<Vec<_>, _>>()?;
+            let own = point.buffers.len();
+            for job in more.jobs.iter_mut().flatten() {
+                job.renumber(first_module, |buffer| {
+                    places.get(buffer).copied().unwrap_or_else(|| own + buffer - places.len())
+                });
+            }
+            point.jobs.extend(more.jobs);
+        }
+        self.modules.extend(other.modules);
+        self.contenders.extend(other.contenders);
+        Ok(())
+    }
+}
+
+impl Job {
+    /// Moves modules behind others and buffers to other places.
+    fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
+        for pass in &mut self.passes {
+            pass.module += first_module;
+            pass.addresses.iter_mut().for_each(|address| address.buffer = place(address.buffer));
+            pass.bindings.iter_mut().for_each(|binding| binding.buffer = place(binding.buffer));
+        }
+    }
+}
+
+/// What is to be run of one description.
+fn alone(described: &Described) -> Result<Undertaking, Fault> {
+    let description = &described.description;
+    if let Some(lacks) = missing(described)? {
+        return Err(Fault::new("", lacks));
+    }
+    let programs = loaded::programs(described)?;
+    let right = loaded::reference(described)?;
+    let everything: Vec<&Program> = programs.iter().chain(&right).collect();
+    known_fields(description, &everything)?;
+    let table = Table::new(description, &everything)?;
+    let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
+    let mut modules = vec![];
+    let mut contenders = vec![];
+    let mut choices = vec![];
+    for program in &programs {
+        for choice in combinations(description, program)? {
+            contenders.push(Contender { kernel: program.name.clone(), choice: choice.shown() });
+            choices.push((program, choice));
+        }
+    }
+    let mut points = vec![];
+    for values in axes::points(&description.axes)? {
+        let scope = Values::of(&axes, &values);
+        if !holds_at(description, &axes, &scope)? {
+            continue;
+        }
+        points.push(point(described, &table, &choices, right.as_ref(), values, &scope, &mut modules)?);
+    }
+    if points.is_empty() {
+        return Err(Fault::new("where", "leaves no point of the axes; loosen a condition"));
+    }
+    if points.iter().all(|point| point.jobs.iter().all(Result::is_err)) {
+        let reason = points[0].jobs.iter().find_map(|job| job.as_ref().err()).cloned().unwrap_or_default();
+        return Err(Fault::new("where", format!("leaves nothing to run: {reason}")));
+    }
+    let name = description.name.clone().unwrap_or_else(|| programs[0].name.clone());
+    Ok(Undertaking { name, axes, modules, contenders, points })
+}
+
+/// One point of the axes.
+fn point(
+    described: &Described,
+    table: &Table,
+    choices: &[(&Program, Choice)],
+    right: Option<&Program>,
+    values: Vec<i64>,
+    scope: &Values,
+    modules: &mut Vec<Module>,
+) -> Result<Point, Fault> {
+    let description = &described.description;
+    let buffers = buffers(described, table, scope, |role| role != Role::Scratch)?;
+    if !buffers.iter().any(|buffer| matches!(buffer.role, Role::Output | Role::InPlace)) {
+        return Err(Fault::new(
+            "buffer",
+            "has no output: every one is filled; add `check` to that which kernels write",
+        ));
+    }
+    let mut jobs = vec![];
+    for (program, choice) in choices {
+        jobs.push(settle(described, table, program, choice, scope, modules)?);
+    }
+    let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
+    let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
+    let kernel = match right {
+        None => None,
+        Some(program) => match settle(described, table, program, &Choice::default(), scope, modules)? {
+            Ok(job) => Some(job),
+            Err(reason) => return Err(Fault::new("reference.kernel", reason)),
+        },
+    };
+    let reference = match kernel {
+        Some(job) => {
+            reference::only_kernel(description)?;
+            Reference::Kernel(job)
+        }
+        None => reference::reference(described, &buffers, scope)?,
+    };
+    let work = work(description, &buffers, scope)?;
+    Ok(Point { values, buffers, reference, inputs, work, jobs })
+}
+
+/// The nominal work at a point.
+fn work(description: &Description, buffers: &[super::job::Buffer], scope: &Values) -> Result<Work, Fault> {
+    let stated = description.work.clone().unwrap_or_default();
+    let evaluated = |field: &str, formula: &Option<Formula>| {
+        let Some(formula) = formula else { return Ok(None) };
+        let fault = |message: String| Fault::new(format!("work.{field}"), message);
+        // Counts may leave 64 bits on the way, or have a fraction: they are for rates.
+        let count = formula.expression().and_then(|e| e.number(&|name| scope.get(name))).map_err(fault)?;
+        if count < 0.0 || count >= 2f64.powi(63) {
+            return Err(fault(format!("is {count}; it is a count from 0 up")));
+        }
+        Ok(Some(count as u64))
+    };
+    let crossing = |buffer: &super::job::Buffer| match buffer.role {
+        Role::InPlace => 2 * buffer.bytes(),
+        Role::Input | Role::Output => buffer.bytes(),
+        Role::Scratch => 0,
+    };
+    let bytes = evaluated("bytes", &stated.bytes)?;
+    let bytes = bytes.unwrap_or_else(|| buffers.iter().map(crossing).sum());
+    Ok(Work { operations: evaluated("flops", &stated.flops)?.unwrap_or(0), bytes: Bytes(bytes) })
+}
+
+/// Whether the conditions on axes alone hold at a point.
+fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Result<bool, Fault> {
+    for (name, formula) in description.conditions.iter() {
+        let fault = |message: String| Fault::new(format!("where.{name}"), message);
+        let condition = formula.expression().map_err(fault)?;
+        let of_axes = condition.names().into_iter().all(|name| axes.iter().any(|axis| axis == name));
+        if of_axes && condition.value(&|name| scope.get(name)).map_err(fault)? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Checks that every specialization constant and push constant of the description is one of a kernel's.
+fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), Fault> {
+    let passes = || programs.iter().flat_map(|program| &program.passes);
+    let unknown = |what: &str, field: String, name: &str, mut known: Vec<String>| {
+        known.retain(|name| !name.is_empty());
+        known.sort();
+        known.dedup();
+        let message = if known.is_empty() {
+            format!("no kernel has {what}s; leave '{}' out", brief(name))
+        } else {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            crate::basis::error::unknown(what, name, "", &known)
+        };
+        Err(Fault::new(field, message))
+    };
+    let constants = |pass: &loaded::LoadedPass| {
+        let shown = pass
+            .constants
+            .iter()
+            .map(|constant| if constant.name.is_empty() { constant.id.to_string() } else { constant.name.clone() });
+        shown.collect::<Vec<_>>()
+    };
+    let members =
+        |pass: &loaded::LoadedPass| pass.foreign.push.iter().map(|member| member.name.clone()).collect::<Vec<_>>();
+    for name in description.spec.names() {
+        if passes().all(|pass| pass.constant(name).is_none()) {
+            return unknown(
+                "specialization constant",
+                format!("spec.{name}"),
+                name,
+                passes().flat_map(constants).collect(),
+            );
+        }
+    }
+    for name in description.push.names() {
+        if !passes().any(|pass| pass.foreign.push.iter().any(|member| member.name == name)) {
+            return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
+        }
+    }
+    for pass in passes() {
+        if let Some(name) = pass.spec.names().into_iter().find(|name| pass.constant(name).is_none()) {
+            return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
+        }
+        let has = |name: &&str| pass.foreign.push.iter().any(|member| member.name == **name);
+        if let Some(name) = pass.push.names().into_iter().find(|name| !has(name)) {
+            return unknown("push constant", pass.field(&format!("push.{name}")), name, members(pass));
+        }
+    }
+    Ok(())
+}
+
+/// Every choice of the specialization constants that have lists, of those that the program has.
+fn combinations(description: &Description, program: &Program) -> Result<Vec<Choice>, Fault> {
+    let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
+    let mut choices = vec![Choice::default()];
+    for (name, listed) in description.spec.iter().filter(|(name, _)| own(name)) {
+        let values = listed.values();
+        if values.is_empty() {
+            return Err(Fault::new(format!("spec.{name}"), "is an empty list; give it a value, or leave it out"));
+        }
+        let listed = matches!(listed, Listed::Many(values) if values.len() > 1);
+        if choices.len().saturating_mul(values.len()) > MOST_CHOICES {
+            return Err(Fault::new("spec", format!("spans more than {MOST_CHOICES} choices; list fewer values")));
+        }
+        let with =
+            |choice: &Choice| values.iter().map(|value| choice.with(name, value.clone(), listed)).collect::<Vec<_>>();
+        choices = choices.iter().flat_map(with).collect();
+    }
+    Ok(choices)
+}

@@ -1,0 +1,152 @@
+//! `bench --processes`: each case in several fresh processes, and one record of all.
+
+use super::{expect_exit, gpukern, stderr, stdout};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SIZES: &str = "8,16,24";
+
+fn bench(more: &[&str]) -> Command {
+    let mut command = gpukern(&["bench", "matmul", "-V", "naive,local", "-s", SIZES, "--no-peak"]);
+    command.args(["--max-time", "20ms", "--precision", "50%"]).args(more);
+    command
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).expect("written")).expect("whole")
+}
+
+/// The processes of each measured case, by id, and the ids of each process in their order.
+fn sightings(record: &Value) -> (BTreeMap<String, Vec<u64>>, BTreeMap<u64, Vec<String>>) {
+    let (mut processes, mut orders) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
+    for case in record["cases"].as_array().expect("cases") {
+        assert_eq!(case["outcome"]["status"], "measured", "{case}");
+        let (id, process) = (case["id"].as_str().expect("an id"), case["process"].as_u64().unwrap_or(0));
+        processes.entry(id.to_string()).or_default().push(process);
+        orders.entry(process).or_default().push(id.to_string());
+    }
+    (processes, orders)
+}
+
+#[test]
+fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let output = expect_exit(bench(&["--processes=3", "--table=long", "--json"]).arg(&path), 0);
+    let rows = stdout(&output).lines().filter(|line| line.contains("naive") || line.contains("local")).count();
+    assert_eq!(rows, 6, "{}", stdout(&output));
+    let record = read(&path);
+    let (processes, orders) = sightings(&record);
+    assert!(processes.len() == 6 && processes.values().all(|seen| *seen == [0, 1, 2]), "{processes:?}");
+    assert!(orders.values().collect::<BTreeSet<_>>().len() > 1, "the same order in all: {orders:?}");
+    let seeds: Vec<_> = record["processes"].as_array().expect("processes").iter().map(|p| &p["order"]).collect();
+    assert_eq!(seeds, [0, 1, 2]);
+    // Whoever measures again takes the cases in the same orders.
+    let again = folder.path().join("again.json");
+    expect_exit(bench(&["--processes=3", "--json"]).arg(&again), 0);
+    assert_eq!(sightings(&read(&again)).1, orders);
+
+    let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0));
+    assert_eq!(csv.lines().count(), 1 + 6, "{csv}");
+    let page = stdout(&expect_exit(gpukern(&["report", "-o", "-"]).arg(&path), 0));
+    assert!(page.contains("naive"), "{page}");
+    let compared = gpukern(&["compare", "--json", "-"]).arg(&path).arg(&again).output().expect("it starts");
+    let compared: Value = serde_json::from_slice(&compared.stdout).expect("JSON");
+    let cases = compared["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 6);
+    for side in ["baseline", "candidate"] {
+        assert!(cases.iter().all(|case| case[side]["processes"] == 3), "{compared}");
+    }
+}
+
+#[test]
+fn how_far_processes_lie_apart_is_a_view_of_the_same_record() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let output = expect_exit(bench(&["--noise=2", "--json"]).arg(&path), 0);
+    let text = stdout(&output);
+    assert!(text.contains("2 processes of the same run") && text.contains("matmul/naive/f32/24x24x24"), "{text}");
+    assert!(sightings(&read(&path)).0.values().all(|seen| *seen == [0, 1]));
+}
+
+#[test]
+fn the_host_s_cases_are_measured_in_processes_of_their_own_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let mut command = gpukern(&["bench", "matmul", "-s", "8,16", "--device=host", "--max-time=20ms", "--processes=2"]);
+    // No Vulkan is there to load.
+    expect_exit(command.args(["--loader=/nonexistent", "--json"]).arg(&path), 0);
+    let (processes, _) = sightings(&read(&path));
+    assert!(processes.len() == 2 && processes.values().all(|seen| *seen == [0, 1]), "{processes:?}");
+}
+
+fn part(path: &Path) -> PathBuf {
+    path.with_extension("json.part")
+}
+
+/// Starts the bench and waits until its journal is in process 1.
+fn in_the_second_process(path: &Path) -> std::process::Child {
+    let mut command = bench(&["--processes=3", "--json"]);
+    let mut child = command.arg(path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let begun = Instant::now();
+    while !std::fs::read_to_string(part(path)).unwrap_or_default().contains("\"process\":1") {
+        assert!(child.try_wait().expect("a process").is_none(), "it ended before");
+        assert!(begun.elapsed() < Duration::from_secs(60), "there is no second process");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child
+}
+
+#[test]
+#[cfg(unix)]
+fn a_killed_run_of_several_processes_is_completed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let mut child = in_the_second_process(&path);
+    child.kill().expect("it was alive");
+    child.wait().expect("it ends");
+    let output = expect_exit(bench(&["--processes=3", "--resume"]).arg(&path), 0);
+    assert!(stderr(&output).contains("cases are there, "), "{}", stderr(&output));
+    assert!(!part(&path).exists());
+    let record = read(&path);
+    let (processes, _) = sightings(&record);
+    assert_eq!(processes.len(), 6);
+    for (id, seen) in processes {
+        let distinct: BTreeSet<_> = seen.iter().collect();
+        assert_eq!((seen.len(), distinct.len()), (3, 3), "{id}: {seen:?}");
+    }
+    // What is complete can be made to hold more.
+    expect_exit(bench(&["--processes=4", "--resume"]).arg(&path), 0);
+    assert!(sightings(&read(&path)).0.values().all(|seen| seen.len() == 4));
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_of_several_processes_keeps_what_it_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let mut child = in_the_second_process(&path);
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(status.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let record = read(&path);
+    let measured = record["cases"].as_array().expect("cases").iter();
+    let measured = measured.filter(|case| case["outcome"]["status"] == "measured").count();
+    assert!((7..18).contains(&measured), "{measured}");
+    expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0);
+}
+
+#[test]
+fn a_number_of_processes_that_makes_no_sense_is_refused() {
+    for (options, reason) in [
+        (&["--processes=0"][..], "--processes=0: write a number from 1 to 1000"),
+        (&["--noise=1"], "--noise=1: it takes two processes to differ; write a number from 2 to 1000"),
+        (&["--processes=2", "--in-process"], "--in-process"),
+    ] {
+        let message = stderr(&expect_exit(&mut bench(options), 2));
+        assert!(message.contains(reason), "{message}");
+    }
+}
