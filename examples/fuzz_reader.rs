@@ -151,7 +151,8 @@ fn use_it(record: Record, other: &Record) {
         // What a format cannot hold is an error, which is an answer.
         let _ = format.export(&record);
     }
-    let _ = (tables::compact(&record), tables::long(&record), tables::notes(&record));
+    let view = tables::View::of_width(80);
+    let _ = (tables::compact(&record, &view), tables::long(&record, &view), tables::notes(&record));
     let _ = compare(std::slice::from_ref(other), std::slice::from_ref(&record), &Settings::default());
     let _ = html::report(&[html::NamedRecord { name: "fuzz".into(), record }]);
 }

@@ -1,12 +1,11 @@
 //! Parses the command line, runs the command, prints its answer.
 
-use clap::Parser;
 use gpukern::{Cli, Exit, say};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match gpukern::run(Cli::parse()) {
+    match gpukern::run(Cli::from_command_line()) {
         Ok(answer) => {
             say(&answer.notes);
             let mut output = std::io::stdout().lock();

@@ -13,6 +13,8 @@ use crate::measure::session::{Isolation, Job, LimitPolicy, MeasuredPlan, Setup};
 use crate::plan::{Plan, Shard};
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
+use crate::report::bench::View;
+use crate::report::long::Column;
 use crate::report::noise::Noise;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
@@ -27,7 +29,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let plan = Plan::new(&args.selection, args.config.as_deref())?;
-    let plan = if args.baseline.is_some() { plan.with_host()? } else { plan };
+    let plan = if args.with_host() { plan.with_host()? } else { plan };
     let shard: Option<Shard> =
         args.shard.as_deref().map(str::parse).transpose().map_err(|e| Error::Usage(format!("--shard: {e}")))?;
     let options = plan.options();
@@ -36,6 +38,9 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         None => plan,
     };
     let plan = plan.only(&args.only)?;
+    if args.dry_run {
+        return super::dry_run::run(&plan, args, setup);
+    }
     if args.explain {
         return super::explain::run(&plan, args.json.as_deref(), setup);
     }
@@ -57,6 +62,7 @@ pub(super) fn carry_out(
     document::check_apart(&[("the record", path)], &args.inputs())?;
     let origin = super::origin::here(args.label.as_deref())?;
     let mut notes = String::new();
+    let view = view(args, &mut notes)?;
     let request = Request::new(args, &mut notes)?;
     let target = path.map(|path| JSON.open(path)).transpose()?;
     let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
@@ -83,7 +89,7 @@ pub(super) fn carry_out(
     // The record is written before anything else can go wrong.
     let output = match args.noise {
         Some(_) => report::noise::text(&Noise::of(&record)),
-        None => tables(&shown, plan, args.table),
+        None => tables(&shown, plan, args.table_form(), &view),
     };
     let mut answer = Answer::new(output, notes, exit);
     let delivery = answer.deliver_json(target, &record);
@@ -102,7 +108,7 @@ pub(super) fn carry_out(
                 // Standard output is for the record alone when that goes there.
                 let alone = delivery == Delivery::InPlaceOfOutput;
                 let text = if alone { &mut answer.notes } else { &mut answer.output };
-                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.baseline_run), judged.text);
+                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.compare), judged.text);
             }
             Err(error) => {
                 answer.exit = worse(answer.exit, error.exit());
@@ -111,6 +117,13 @@ pub(super) fn carry_out(
         }
     }
     Ok(answer)
+}
+
+/// How the record is shown: what is wrong with the options is found before anything is measured.
+pub(super) fn view(args: &BenchArgs, notes: &mut String) -> Result<View, Error> {
+    let columns = Column::chosen(&args.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
+    let reference = args.reference.as_deref().map(|path| super::reference::read(path, notes)).transpose()?;
+    Ok(View { width: report::table::width(), reference, columns })
 }
 
 /// The number of processes that are to measure each case.
@@ -133,17 +146,17 @@ fn processes(args: &BenchArgs, setup: &Setup) -> Result<usize, Error> {
 }
 
 /// The tables of a record.
-pub(super) fn tables(record: &Record, plan: &Plan, form: TableForm) -> String {
+pub(super) fn tables(record: &Record, plan: &Plan, form: TableForm, view: &View) -> String {
     let mut table = match form {
-        TableForm::Compact => report::bench::compact(record),
-        TableForm::Long => report::bench::long(record),
-        TableForm::Both => format!("{}\n{}", report::bench::compact(record), report::bench::long(record)),
+        TableForm::Compact => report::bench::compact(record, view),
+        TableForm::Long => report::bench::long(record, view),
+        TableForm::Both => format!("{}\n{}", report::bench::compact(record, view), report::bench::long(record, view)),
     };
     if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
-        table = format!("{table}\n{}", report::side_by_side::text(record));
+        table = format!("{table}\n{}", report::side_by_side::text(record, view.width));
     }
     for run in plan.runs.iter().filter(|run| !run.published.is_empty()) {
-        table = format!("{table}\n{}", report::published::text(record, run));
+        table = format!("{table}\n{}", report::published::text(record, run, view.width));
     }
     table
 }

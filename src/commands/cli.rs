@@ -2,7 +2,7 @@
 
 use crate::plan::options::Selection;
 use crate::run::options::Fields;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
         gpukern bench matmul -s 1000x70x130 --json -         one odd size, JSON to standard output\n  \
         gpukern verify                                       is every kernel right on this device?\n  \
         gpukern compare before.json after.json               what got slower, and is that noise?\n  \
-        gpukern bench matmul --baseline-run before.json      measure until that is known\n  \
+        gpukern bench matmul --compare before.json           measure until that is known\n  \
         gpukern ab matmul --a local --b tiled -s 512         two variants in turns, one verdict\n  \
         gpukern export run.json --to markdown                a record for a pull-request comment\n  \
         gpukern report run.json -o report.html               charts, in one page without a network\n  \
@@ -34,30 +34,68 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
+    /// What a command that uses Vulkan loads, keeps and waits for.
+    #[command(flatten)]
+    pub vulkan: VulkanOptions,
+
+    /// No progress on standard error: errors alone, and what to know of the results.
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Say of every case what came of it, as it ends.
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+}
+
+/// The commands whose help has the options of Vulkan: the others never load it.
+const USE_VULKAN: [&str; 6] = ["devices", "bench", "peak", "tune", "verify", "ab"];
+
+impl Cli {
+    /// The parsed command line; what is wrong with it, and its help, end the process.
+    #[must_use]
+    pub fn from_command_line() -> Self {
+        let matches = Self::documented().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The command line with the options of Vulkan in the help of the commands that use it. Everywhere else they are hidden.
+    #[must_use]
+    pub(crate) fn documented() -> clap::Command {
+        let options = VulkanOptions::command_for_update();
+        let shown: Vec<_> = options.get_arguments().map(|arg| arg.clone().hide(false).global(false)).collect();
+        USE_VULKAN.into_iter().fold(Self::command(), |command, name| {
+            command.mut_subcommand(name, |own| own.next_help_heading("Vulkan").args(shown.clone()))
+        })
+    }
+}
+
+/// How Vulkan is loaded, watched and waited for.
+#[derive(Debug, Parser)]
+pub struct VulkanOptions {
     /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, hide = true, env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub validation: bool,
 
     /// Load Vulkan from this library in place of the system's loader.
-    #[arg(long, global = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
+    #[arg(long, global = true, hide = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
     pub loader: Option<PathBuf>,
 
     /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
-    #[arg(long, global = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
+    #[arg(long, global = true, hide = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
     pub cache_dir: Option<PathBuf>,
 
     /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
     /// then ten times that.
-    #[arg(long, global = true, value_name = "TIME", default_value = "30s")]
+    #[arg(long, global = true, hide = true, value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
     /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
-    #[arg(long, global = true, value_name = "TIME", default_value = "60s")]
+    #[arg(long, global = true, hide = true, value_name = "TIME", default_value = "60s")]
     pub max_run: String,
 
     /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
     /// waited for.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide = true)]
     pub in_process: bool,
 }
 
@@ -70,12 +108,13 @@ pub enum Command {
     /// List algorithms and variants: what each one shows, what it needs, where it comes from.
     List(ListArgs),
     /// Measure variants of algorithms; every answer is verified before it is timed.
-    #[command(after_help = "With --baseline-run the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
+    #[command(after_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
         undecided) unless measuring itself went wrong.\n\n\
         Examples:\n  \
         gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
-        gpukern bench matmul -s 512 -t f32,f16 --baseline-run run.json --budget 60s\n  \
-        gpukern bench lu --baseline-run old-1.json --baseline-run old-2.json --baseline-run old-3.json")]
+        gpukern bench matmul -s 512 -t f32,f16 --compare run.json --budget 60s\n  \
+        gpukern bench lu --compare old-1.json --compare old-2.json --compare old-3.json\n  \
+        gpukern bench matmul -t f32 --reference results/reference-h100.csv")]
     Bench(Box<BenchArgs>),
     /// Measure the limits of a device: arithmetic, bandwidths, launches. `bench` holds its cases against them.
     #[command(
@@ -183,8 +222,12 @@ pub struct DevicesArgs {
 /// Options of `list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Only this algorithm.
+    /// Only this algorithm, with everything about its variants.
     pub algorithm: Option<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `completions`.
@@ -224,7 +267,7 @@ pub struct BenchArgs {
 
     /// Measure all devices at once, each in a process of its own, and say when they disturb each other. Without shares of
     /// limits.
-    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "explain", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "explain", "keep_failures"])]
     pub parallel: bool,
 
     /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
@@ -241,14 +284,28 @@ pub struct BenchArgs {
     #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env_values = true)]
     pub label: Option<String>,
 
-    /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it: `host`.
-    /// `--device host` measures that alone, without Vulkan.
-    #[arg(long, value_name = "WHAT")]
-    pub baseline: Option<BaselineChoice>,
+    /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it. `--device host`
+    /// measures that alone, without Vulkan.
+    #[arg(long)]
+    pub host: bool,
+
+    /// The name that `--host` had: `--baseline host`.
+    #[arg(long, hide = true, value_parser = host_alone)]
+    pub baseline: Option<()>,
+
+    /// Show figures of others beside the measured ones, and how many times as fast each case is as they are: a record, or a
+    /// CSV file with the columns algorithm, dtype, size, time, source and, where they matter, layout, goal
+    /// and input.
+    #[arg(long, value_name = "FILE")]
+    pub reference: Option<PathBuf>,
+
+    /// List the cases with an estimate of the time that they take, in place of measuring them.
+    #[arg(long, conflicts_with_all = ["json", "resume", "explain", "compare", "reference", "keep_failures"])]
+    pub dry_run: bool,
 
     /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases; with
     /// `--json` these, in place of a record.
-    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "baseline", "baseline_run", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "keep_failures"])]
     pub explain: bool,
 
     /// Do not hold cases against the limits of the device.
@@ -264,21 +321,26 @@ pub struct BenchArgs {
     #[arg(long)]
     pub no_tuned: bool,
 
-    /// The table: sizes by variants as in the posts, a line for each case, or both.
-    #[arg(long, value_name = "FORM", default_value = "both")]
-    pub table: TableForm,
+    /// The table: sizes by variants as in the posts, a line for each case, or both [default: compact].
+    #[arg(long, value_name = "FORM")]
+    pub table: Option<TableForm>,
+
+    /// The columns of the long table beside size and variant, which this option asks for, or `all` [default: those that
+    /// fit]: median, interval, min, rate, bandwidth, limit, samples, residual, allowed, host, reference, marks.
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub columns: Vec<String>,
 
     /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
     /// record where the baseline has several.
-    #[arg(long, value_name = "RUN.json")]
-    pub baseline_run: Vec<PathBuf>,
+    #[arg(long, alias = "baseline-run", value_name = "BASELINE.json")]
+    pub compare: Vec<PathBuf>,
 
     /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
-    #[arg(long, value_name = "TIME", requires = "baseline_run")]
+    #[arg(long, value_name = "TIME", requires = "compare")]
     pub budget: Option<String>,
 
     /// Keep the records of further rounds in this folder, as round-2.json and so on; it must be empty or new.
-    #[arg(long, value_name = "DIR", requires = "baseline_run")]
+    #[arg(long, value_name = "DIR", requires = "compare")]
     pub rounds: Option<PathBuf>,
 
     /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
@@ -289,7 +351,7 @@ pub struct BenchArgs {
     /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
     /// [default: 8 processes].
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["baseline_run", "processes"])]
+    #[arg(conflicts_with_all = ["compare", "processes"])]
     pub noise: Option<u32>,
 
     /// How they are compared.
@@ -338,11 +400,11 @@ pub struct RunArgs {
     pub tune: bool,
 
     /// Which of two is faster? Two kernels, or two choices of [spec], in turns, and one verdict.
-    #[arg(long, conflicts_with_all = ["watch", "against", "baseline_run", "resume"])]
+    #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume"])]
     pub ab: bool,
 
     /// Measure again whenever a source, what it includes or the description changes: a line each time.
-    #[arg(long, conflicts_with_all = ["json", "resume", "baseline_run", "against", "print", "save"])]
+    #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save"])]
     pub watch: bool,
 
     /// Show elements of a buffer: D, or D[0:4,0:4].
@@ -396,20 +458,20 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_peak: bool,
 
-    /// The table: sizes by kernels, a line for each case, or both.
-    #[arg(long, value_name = "FORM", default_value = "both")]
-    pub table: TableForm,
+    /// The table: sizes by kernels, a line for each case, or both [default: long].
+    #[arg(long, value_name = "FORM")]
+    pub table: Option<TableForm>,
 
     /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends.
-    #[arg(long, value_name = "RUN.json")]
-    pub baseline_run: Vec<PathBuf>,
+    #[arg(long, alias = "baseline-run", value_name = "BASELINE.json")]
+    pub compare: Vec<PathBuf>,
 
     /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
-    #[arg(long, value_name = "TIME", requires = "baseline_run")]
+    #[arg(long, value_name = "TIME", requires = "compare")]
     pub budget: Option<String>,
 
     /// Keep the records of further rounds in this folder; it must be empty or new.
-    #[arg(long, value_name = "DIR", requires = "baseline_run")]
+    #[arg(long, value_name = "DIR", requires = "compare")]
     pub rounds: Option<PathBuf>,
 
     /// How they are compared.
@@ -449,8 +511,13 @@ impl RunArgs {
             no_peak: self.no_peak,
             tuned: None,
             no_tuned: true,
-            table: self.table,
-            baseline_run: self.baseline_run.clone(),
+            // A kernel of one's own has a line for what is asked of it: its rate, its error.
+            table: self.table.or(Some(TableForm::Long)),
+            columns: vec![],
+            host: false,
+            reference: None,
+            dry_run: false,
+            compare: self.compare.clone(),
             budget: self.budget.clone(),
             rounds: self.rounds.clone(),
             noise: None,
@@ -492,12 +559,25 @@ impl BenchArgs {
         arguments
     }
 
+    /// Whether the host's cores run the cases too.
+    #[must_use]
+    pub fn with_host(&self) -> bool {
+        self.host || self.baseline.is_some()
+    }
+
+    /// The form of the table: whoever names columns wants the one that has them.
+    #[must_use]
+    pub fn table_form(&self) -> TableForm {
+        let usual = if self.columns.is_empty() { TableForm::Compact } else { TableForm::Long };
+        self.table.unwrap_or(usual)
+    }
+
     /// The files that it reads, by the options that name them.
     #[must_use]
     pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
-        let named = [("--config", &self.config), ("--tuned", &self.tuned)];
+        let named = [("--config", &self.config), ("--tuned", &self.tuned), ("--reference", &self.reference)];
         let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
-        named.chain(self.baseline_run.iter().map(|path| ("--baseline-run", path.as_path()))).collect()
+        named.chain(self.compare.iter().map(|path| ("--compare", path.as_path()))).collect()
     }
 }
 
@@ -525,11 +605,14 @@ pub struct Judging {
     pub force: bool,
 }
 
-/// What variants are compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BaselineChoice {
-    /// The host's cores: faer for matrices, parallel loops for vectors.
-    Host,
+/// The only value that `--baseline` had.
+fn host_alone(text: &str) -> Result<(), String> {
+    match text {
+        "host" => Ok(()),
+        _ => Err("`--host` measures the host's cores too, `--compare FILE` compares with a record, and \
+                  `--reference FILE` shows figures of others"
+            .into()),
+    }
 }
 
 /// How results are shown.
@@ -669,6 +752,14 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub seed: Option<u64>,
 
+    /// Leave out the largest sizes where none are given: two minutes at most on two cores. This is the default.
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+
+    /// Every size, which takes a software device many minutes.
+    #[arg(long)]
+    pub full: bool,
+
     /// Known failures: a TOML file of `[[known]]` tables with `case`, an id or a pattern with `*`, a `reason` and, where
     /// it matters, a `status` (rejected, failed, crashed or timed-out). New failures and known ones that pass are errors.
     #[arg(long, value_name = "FILE")]
@@ -800,9 +891,22 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Print the comparison in this form.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub to: ComparisonForm,
+
     /// The same as junit XML, for CI systems that show tests: slower cases fail, undecided ones are skipped.
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
+}
+
+/// How a comparison is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ComparisonForm {
+    /// A table for a terminal.
+    Text,
+    /// GitHub-flavoured Markdown, for a comment on a pull request.
+    Markdown,
 }
 
 /// Options of `ab`.
@@ -918,6 +1022,40 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::documented().debug_assert();
+    }
+
+    #[test]
+    fn options_of_vulkan_are_in_the_help_of_the_commands_that_use_it() {
+        let mut command = Cli::documented();
+        command.build();
+        for own in command.get_subcommands_mut().filter(|own| own.get_name() != "worker") {
+            let (name, help) = (own.get_name().to_string(), own.render_long_help().to_string());
+            assert_eq!(help.contains("--validation"), USE_VULKAN.contains(&name.as_str()), "{name}: {help}");
+            assert!(name == "help" || help.contains("--quiet"), "{name}: {help}");
+        }
+        let parsed =
+            |line: &[&str]| Cli::from_arg_matches(&Cli::documented().get_matches_from(line)).expect("it parses").vulkan;
+        let before = parsed(&["gpukern", "--validation", "--timeout", "5s", "list"]);
+        assert!(before.validation && before.timeout == "5s" && !before.in_process);
+        let behind = parsed(&["gpukern", "--max-run=2s", "bench", "lu", "--timeout=9s", "--in-process"]);
+        assert_eq!((&*behind.timeout, &*behind.max_run, behind.in_process), ("9s", "2s", true));
+    }
+
+    #[test]
+    fn names_that_options_had_still_stand_for_them() {
+        let bench = |line: &[&str]| {
+            let matches = Cli::documented().try_get_matches_from([&["gpukern", "bench", "lu"], line].concat());
+            matches.and_then(|matches| Cli::from_arg_matches(&matches)).map(|cli| match cli.command {
+                Command::Bench(args) => args,
+                other => panic!("{other:?}"),
+            })
+        };
+        let old = bench(&["--baseline", "host", "--baseline-run", "a.json"]).expect("it parses");
+        let new = bench(&["--host", "--compare", "a.json"]).expect("it parses");
+        assert!(old.with_host() && new.with_host());
+        assert_eq!(old.compare, new.compare);
+        let error = bench(&["--baseline", "a.json"]).expect_err("the host alone").to_string();
+        assert!(error.contains("--compare FILE"), "{error}");
     }
 }

@@ -5,10 +5,10 @@ use super::{Answer, judging};
 use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable};
-use crate::commands::cli::CompareArgs;
+use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare;
 use crate::compare::gate::{self, GateLimit};
-use crate::export::junit;
+use crate::export::{junit, markdown};
 use crate::report;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,11 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
     let exit = judging::exit(&comparison, &ruling);
-    let mut answer = Answer::new(report::compare::text(&comparison, &ruling), notes, exit);
+    let text = match args.to {
+        ComparisonForm::Text => report::compare::text(&comparison, &ruling, report::table::width()),
+        ComparisonForm::Markdown => markdown::comparison(&comparison, &ruling),
+    };
+    let mut answer = Answer::new(text, notes, exit);
     answer.deliver_json(json, &compare::ComparisonDocument::new(&comparison, &ruling.violations, exit));
     if let Some(target) = junit {
         answer.deliver(target, &junit::comparison(&comparison, &ruling));

@@ -166,9 +166,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A watch over so many cases, whose record is to be at `path`.
-    pub(super) fn new(cases: usize, path: Option<&Path>) -> Self {
-        Self { progress: Progress::new(cases), path: path.map(Path::to_path_buf), journal: None }
+    /// A watch over a run whose record is to be at `path`.
+    pub(super) fn new(progress: Progress, path: Option<&Path>) -> Self {
+        Self { progress, path: path.map(Path::to_path_buf), journal: None }
     }
 }
 

@@ -4,12 +4,20 @@ use super::Answer;
 use crate::algorithms::{self, ALGORITHMS};
 use crate::basis::error::Error;
 use crate::commands::cli::ListArgs;
-use crate::report;
+use crate::report::list::{self, Listed};
+use crate::report::table;
 
 pub(super) fn run(args: &ListArgs) -> Result<Answer, Error> {
-    let chosen = match &args.algorithm {
-        Some(name) => vec![algorithms::find(name).map_err(Error::Usage)?],
-        None => ALGORITHMS.to_vec(),
-    };
-    Ok(Answer::success(report::list::text(&chosen)))
+    let named = args.algorithm.as_deref().map(algorithms::find).transpose().map_err(Error::Usage)?;
+    let chosen = named.map_or_else(|| ALGORITHMS.to_vec(), |algorithm| vec![algorithm]);
+    let width = table::width();
+    Ok(Answer::success(match named {
+        _ if args.json => {
+            let listed: Vec<_> = chosen.iter().map(|algorithm| Listed::new(algorithm)).collect();
+            let text = serde_json::to_string_pretty(&listed);
+            text.map_err(|e| Error::Failure(format!("cannot write the list as JSON: {e}")))? + "\n"
+        }
+        Some(_) => list::long(&chosen, width),
+        None => list::short(&chosen, width),
+    }))
 }

@@ -7,6 +7,7 @@ pub(crate) mod cli;
 mod compare;
 mod devices;
 mod document;
+mod dry_run;
 mod explain;
 mod export;
 mod failures;
@@ -20,6 +21,7 @@ mod origin;
 mod parallel;
 mod peak;
 pub(crate) mod progress;
+mod reference;
 mod report;
 mod rounds;
 mod run;
@@ -28,7 +30,7 @@ mod tune;
 mod verify;
 
 use crate::basis::error::{Error, Exit};
-use crate::commands::cli::{Cli, Command};
+use crate::commands::cli::{Cli, Command, VulkanOptions};
 use crate::device::cache::CacheFolder;
 use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Session, Setup};
 use crate::measure::worker::serve;
@@ -38,6 +40,7 @@ use crate::record::reader::{self, LoadedRecord};
 use crate::vulkan::Validation;
 use document::Target;
 use journal::{Journal, Watch};
+use progress::{Progress, Verbosity};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -118,12 +121,18 @@ enum Delivery {
 /// The error that ended the command before it had an answer.
 pub fn run(cli: Cli) -> Result<Answer, Error> {
     interrupt::outlive_file_limits();
-    let validation = if cli.validation { Validation::On } else { Validation::Off };
-    let cache = CacheFolder::new(cli.cache_dir.as_deref());
-    let isolation = if cli.in_process { Isolation::InProcess } else { Isolation::Workers };
+    if cli.quiet {
+        Verbosity::Quiet.set();
+    } else if cli.verbose {
+        Verbosity::Verbose.set();
+    }
+    let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = cli.vulkan;
+    let validation = if validation { Validation::On } else { Validation::Off };
+    let cache = CacheFolder::new(cache_dir.as_deref());
+    let isolation = if in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
-    let (timeout, max_run) = (time("--timeout", &cli.timeout)?, time("--max-run", &cli.max_run)?);
-    let setup = Setup { validation, loader: cli.loader, cache, cache_dir: cli.cache_dir, isolation, timeout, max_run };
+    let (timeout, max_run) = (time("--timeout", &timeout)?, time("--max-run", &max_run)?);
+    let setup = Setup { validation, loader, cache, cache_dir, isolation, timeout, max_run };
     match cli.command {
         Command::Devices(args) => devices::run(&args, &setup),
         Command::List(args) => list::run(&args),
@@ -203,7 +212,7 @@ fn measure_keeping(
         progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases(job)));
     }
     let interrupted = interrupt::listen()?;
-    let mut watch = Watch::new(agenda.cases(job), path);
+    let mut watch = Watch::new(Progress::through(agenda.cases(job), &agenda.expected()), path);
     let measured = agenda.measure(job, interrupted, &mut watch);
     watch.progress.finish();
     match measured {

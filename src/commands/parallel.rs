@@ -23,6 +23,8 @@ const UNDISTURBED: f64 = 1.02;
 pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
     document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
     let target: Option<Target> = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
+    let mut early = String::new();
+    let view = bench::view(args, &mut early)?;
     interrupt::listen()?;
     let devices = devices(plan, setup)?;
     let begun = Instant::now();
@@ -57,8 +59,8 @@ pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer
             record.caveats.push(Caveat::Disturbed { device: device.index, ratio: beside / alone });
         }
     }
-    let notes = report::bench::notes(&record);
-    let mut answer = Answer::new(bench::tables(&record, plan, args.table), notes, bench::exit(&record));
+    let notes = early + &report::bench::notes(&record);
+    let mut answer = Answer::new(bench::tables(&record, plan, args.table_form(), &view), notes, bench::exit(&record));
     answer.deliver_json(target, &record);
     Ok(answer)
 }

@@ -1,4 +1,4 @@
-//! `bench --baseline-run`: a comparison, and further rounds of the cases that it leaves undecided.
+//! `bench --compare`: a comparison, and further rounds of the cases that it leaves undecided.
 //!
 //! Each round is a process of its own, because the medians of two processes differ by more than their samples show.
 //! The record that `--json` writes stays that of the first one (of several, with `--processes`); those of the rounds are kept with `--rounds`.
@@ -13,8 +13,8 @@ use crate::commands::progress;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Looks, Settings, Verdict};
 use crate::measure::session::Setup;
+use crate::plan::Plan;
 use crate::plan::options;
-use crate::plan::{HOST, Plan};
 use crate::record::{Case, Record};
 use crate::report;
 use std::fmt::Write;
@@ -46,12 +46,12 @@ impl Request {
     /// device is opened.
     pub(super) fn new(args: &BenchArgs, notes: &mut String) -> Result<Option<Self>, Error> {
         let Judging { min_effect, process_noise, force } = &args.judging;
-        if args.baseline_run.is_empty() {
+        if args.compare.is_empty() {
             let given =
                 [("min-effect", min_effect.is_some()), ("process-noise", process_noise.is_some()), ("force", *force)];
             return match given.iter().find(|(_, given)| *given) {
                 Some((name, _)) => Err(Error::Usage(format!(
-                    "--{name} is about a comparison; name a record to compare with: --baseline-run RUN.json"
+                    "--{name} is about a comparison; name a record to compare with: --compare RUN.json"
                 ))),
                 None => Ok(None),
             };
@@ -61,7 +61,7 @@ impl Request {
             Some("0" | "0s") => Duration::ZERO,
             Some(text) => options::duration(text).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?,
         };
-        let paths: Vec<&Path> = args.baseline_run.iter().map(PathBuf::as_path).collect();
+        let paths: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
         if paths.iter().filter(|path| **path == Path::new("-")).count() > 1 {
             return Err(Error::Usage("standard input ('-') is given twice; it holds one record".into()));
         }
@@ -115,7 +115,7 @@ impl Request {
             _ if interrupt::flagged() => Exit::Interrupted,
             exit => trouble.as_ref().map_or(exit, Error::exit),
         };
-        let mut text = report::compare::text(&comparison, &ruling);
+        let mut text = report::compare::text(&comparison, &ruling, report::table::width());
         text.push_str(&self.summary(candidate.len() - 1, begun.elapsed(), &comparison));
         if let Some(error) = trouble {
             progress::line(&format!("error: {error}"));
@@ -132,7 +132,7 @@ impl Request {
     /// Measures the cases `ids` in another process; `None` when interrupted.
     fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, setup: &Setup) -> Result<Option<Record>, Error> {
         let mut arguments = args.arguments();
-        arguments.extend(args.baseline.map(|_| format!("--baseline={HOST}").into()));
+        arguments.extend(args.with_host().then(|| "--host".into()));
         arguments.extend(ids.iter().map(|id| format!("--only={id}").into()));
         let subcommand = if args.run.is_some() { "run" } else { "bench" };
         let child = Child::measuring(subcommand, format!("round {round}"), &arguments, setup)?;
@@ -164,9 +164,7 @@ impl Request {
                 "{hopeless} have too few samples or processes in the baseline for any verdict: measure it again"
             );
         } else if open > 0 {
-            text.push_str(
-                "a longer --budget, or more records of the baseline (--baseline-run each), may decide the rest\n",
-            );
+            text.push_str("a longer --budget, or more records of the baseline (--compare each), may decide the rest\n");
         }
         text
     }

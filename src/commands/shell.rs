@@ -4,7 +4,6 @@ use super::Answer;
 use super::document::Document;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::{Cli, CompletionsArgs, ManArgs};
-use clap::CommandFactory;
 use std::path::Path;
 
 const PAGE: Document = Document { name: "a manual page", option: "--output" };
@@ -12,13 +11,13 @@ const PAGE: Document = Document { name: "a manual page", option: "--output" };
 /// The completion script of a shell.
 pub(super) fn completions(args: &CompletionsArgs) -> Answer {
     let mut script = vec![];
-    clap_complete::generate(args.shell, &mut Cli::command(), "gpukern", &mut script);
+    clap_complete::generate(args.shell, &mut Cli::documented(), "gpukern", &mut script);
     Answer::success(String::from_utf8_lossy(&script).into_owned())
 }
 
 /// The manual page of the program on standard output, or one for it and each of its commands in a folder.
 pub(super) fn man(args: &ManArgs) -> Result<Answer, Error> {
-    let mut program = Cli::command();
+    let mut program = Cli::documented();
     program.build();
     let Some(folder) = &args.output else { return Ok(Answer::success(page(&program)?)) };
     std::fs::create_dir_all(folder).map_err(|e| unwritable(folder, &e))?;
@@ -62,7 +61,7 @@ mod tests {
         let output = Some(folder.path().join("man1"));
         man(&ManArgs { output: output.clone() }).expect("it is written");
         let text = |name: &str| std::fs::read_to_string(output.as_ref().expect("set").join(name));
-        for command in Cli::command().get_subcommands() {
+        for command in Cli::documented().get_subcommands() {
             let page = text(&format!("gpukern-{}.1", command.get_name()));
             assert_eq!(page.is_ok(), !command.is_hide_set(), "{}", command.get_name());
         }

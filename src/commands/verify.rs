@@ -25,14 +25,21 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     check_apart(&[("--junit", args.junit.as_deref())], &inputs)?;
     let target = args.junit.as_deref().map(|path| JUNIT.open(path)).transpose()?;
     let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
+    // Who names sizes means these.
+    let quick = !args.full && (args.quick || args.size.is_empty());
     let run = PlannedRun::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
+    let run = if quick { run.quick() } else { run };
     let plan = Plan { runs: vec![run] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
     let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &job)?;
-    let output = format!("{}\n{}", report::verify::table(&record), report::verify::summary(&record));
+    let output =
+        format!("{}\n{}", report::verify::table(&record, report::table::width()), report::verify::summary(&record));
     let mut notes = report::bench::notes(&record);
+    if quick && record.devices.iter().any(|device| device.kind.is_host()) {
+        notes.push_str("note      the largest sizes are left out on a software device; --full has them\n");
+    }
     let exit = match &known {
         None => bench::exit(&record),
         Some(known) => judge(&record, known, &mut notes),

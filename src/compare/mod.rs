@@ -313,7 +313,7 @@ fn commands(candidate: &[Record], driver_changed: bool) -> String {
     let mut words: Vec<&str> = vec![];
     let mut skip = false;
     for word in candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default()) {
-        let file = ["--json", "--baseline-run", "--rounds"];
+        let file = ["--json", "--compare", "--baseline-run", "--rounds"];
         if !skip && !file.iter().any(|option| word == option || word.starts_with(&format!("{option}="))) {
             words.push(word);
         }

@@ -1,13 +1,18 @@
-//! GitHub-flavoured Markdown for a pull-request comment: a table for each device, and why the other cases have no time.
+//! GitHub-flavoured Markdown for a pull-request comment: sizes by variants, every case folded away below, and why the
+//! others have no time.
+
+mod comparison;
 
 use super::{Named, bandwidth, named, rate, reason, status};
-use crate::basis::units::significant;
+use crate::basis::units::{TimeUnit, significant};
+use crate::record::grid::{Section, main_sections, median};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Measured, Record};
+use crate::record::{Case, Measured, Record};
+pub(crate) use comparison::comparison;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// A table for each device, and below it the cases without a time.
+/// The tables of each device, and below them the cases without a time.
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);
@@ -17,11 +22,20 @@ pub(crate) fn text(record: &Record) -> String {
         let cases: Vec<_> = all.iter().filter(|named| named.case.device == device.index).collect();
         let timed: Vec<_> = cases.iter().filter_map(|named| named.case.measured().map(|m| (*named, m))).collect();
         let kind = format!("{}, {}", device.kind, device.driver.info);
-        let _ = writeln!(out, "**{}** ({})\n", plain(&device.name), plain(&kind));
+        let _ = writeln!(out, "**{}** ({})\n", plain(&record.device_name(device.index)), plain(&kind));
         if let Some(sentence) = conditions.sentence(device.index) {
             let _ = writeln!(out, "{}\n", plain(&sentence));
         }
+        for section in main_sections(record).iter().filter(|section| section.device.index == device.index) {
+            out.push_str(&grid(record, section));
+        }
+        if !timed.is_empty() {
+            out.push_str("<details><summary>every case</summary>\n\n");
+        }
         table(&mut out, &timed, &conditions);
+        if !timed.is_empty() {
+            out.push_str("</details>\n\n");
+        }
         for named in &cases {
             if let Some(reason) = reason(&named.case.outcome) {
                 let _ = writeln!(out, "- {} {}: {}", status(&named.case.outcome), code(&named.name), plain(&reason));
@@ -45,6 +59,35 @@ pub(crate) fn text(record: &Record) -> String {
     let known: String = known.into_iter().flatten().map(|text| format!(", {}", plain(&text))).collect();
     let _ = writeln!(out, "gpukern {}, {}{validation}{known}", plain(&record.version), plain(&record.started));
     out
+}
+
+/// Sizes by variants, the fastest of each size in bold; nothing where no case has a time.
+fn grid(record: &Record, section: &Section<'_>) -> String {
+    let grid = section.grid(record);
+    if !section.cases.iter().any(|case| case.measured().is_some()) {
+        return String::new();
+    }
+    let host = grid.baseline().map(|name| format!("{} (host)", code(name)));
+    let names: Vec<_> = grid.variants.iter().map(|name| code(name)).chain(host).collect();
+    let mut out = format!("{}\n\n| size | | {} |\n", plain(&section.cases[0].kind()), names.join(" | "));
+    let _ = writeln!(out, "| :--- | :--- |{}", " ---: |".repeat(names.len()));
+    for size in &grid.sizes {
+        let cases: Vec<_> = grid.variants.iter().map(|variant| grid.case(size, variant)).collect();
+        let host = grid.baseline().is_some().then(|| grid.host(size));
+        let cases: Vec<Option<&Case>> = cases.into_iter().chain(host).collect();
+        let times = || cases.iter().flatten().filter_map(|case| median(case));
+        let best = times().min_by(|a, b| a.0.total_cmp(&b.0));
+        let unit = best.map(TimeUnit::for_value);
+        let cell = |case: &Option<&Case>| match (case, case.and_then(median), unit) {
+            (_, Some(time), Some(unit)) if best == Some(time) => format!(" **{}** |", unit.number(time)),
+            (_, Some(time), Some(unit)) => format!(" {} |", unit.number(time)),
+            (Some(case), ..) => format!(" {} |", case.outcome.status()),
+            (None, ..) => "  |".into(),
+        };
+        let unit = unit.map_or_else(String::new, |unit| unit.to_string());
+        let _ = writeln!(out, "| {} | {unit} |{}", plain(size), cases.iter().map(cell).collect::<String>());
+    }
+    out + "\n"
 }
 
 fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) {

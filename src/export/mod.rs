@@ -409,7 +409,7 @@ pub(crate) mod tests {
             let text = format.export(&read).unwrap_or_else(|error| panic!("{format:?}: {error}"));
             assert!(text.contains("convolve"), "{format:?}\n{text}");
         }
-        let table = crate::report::bench::compact(&read);
+        let table = crate::report::bench::compact(&read, &crate::report::bench::View::of_width(80));
         assert!(
             table.contains("convolve f32") && table.contains("3x3x64x64") && table.contains("naive-shared"),
             "{table}"

@@ -13,7 +13,7 @@ use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
-use crate::plan::{CaseGroup, HOST, Plan, PlannedRun, Sampling, Shard};
+use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
 use crate::record::{Case, Caveat, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
@@ -410,6 +410,31 @@ impl<'a> Agenda<'a> {
     pub(crate) fn cases(&self, job: &Job<'_>) -> usize {
         let on_devices = self.errands.iter().flat_map(|errand| &errand.run.groups).map(CaseGroup::cases);
         ((on_devices.sum::<usize>() + self.on_host.len()) * job.processes).saturating_sub(self.taken.len())
+    }
+
+    /// The cases that each process measures, by id, each with the time that it should take.
+    #[must_use]
+    pub(crate) fn expected(&self) -> Vec<(String, Nanos)> {
+        let of_run = |Errand { device, run, .. }: &Errand<'_>| {
+            let of_group = |group: &CaseGroup| {
+                let time = estimate::of_case(group, device.kind, &run.sampling);
+                let chosen = (group.pick == VariantChoice::Auto).then(|| group.id_of(AUTO).to_string());
+                let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
+                ids.map(|id| (id, time)).collect::<Vec<_>>()
+            };
+            run.groups_on(device.kind).flat_map(of_group).collect::<Vec<_>>()
+        };
+        let on_host = self.on_host.iter().map(|(group, sampling)| {
+            let time = estimate::of_case(group, DeviceKind::Host, sampling);
+            (group.host_id().unwrap_or_default(), time)
+        });
+        self.errands.iter().flat_map(of_run).chain(on_host).collect()
+    }
+
+    /// The cases that the devices cannot run, each with the reason.
+    #[must_use]
+    pub(crate) fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
+        self.errands.iter().flat_map(|Errand { device, run, .. }| executor::skipped(run, device, tuned)).collect()
     }
 
     /// Measures every case. A device that cannot be opened fails its own cases.

@@ -1,6 +1,7 @@
 //! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
 //! a device is reported here.
 
+pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;
 mod shard;
@@ -347,8 +348,11 @@ impl Plan {
 /// Nominal work up to which `verify` takes every kind of input, not only the default.
 const MOST_EXTRA_WORK: u64 = 100_000_000;
 
+/// Nominal work up to which a quick `verify` takes a problem to a software device.
+const MOST_QUICK_WORK: u64 = 100_000_000;
+
 /// The name that stands for the best variant for a device, type and size.
-const AUTO: &str = "auto";
+pub(crate) const AUTO: &str = "auto";
 
 /// The purpose of the cases, which decides the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -375,6 +379,17 @@ impl PlannedRun {
         }
         run.groups.retain(|group| group.cases() > 0);
         run
+    }
+
+    /// This run without the problems that take a software device long: those are left to GPUs.
+    #[must_use]
+    pub(crate) fn quick(mut self) -> Self {
+        let is_large = |group: &CaseGroup| {
+            (group.algorithm.problem)(&group.spec).is_ok_and(|problem| problem.work().operations > MOST_QUICK_WORK)
+        };
+        self.groups.retain(|group| group.on != DeviceClass::Cpu || !is_large(group));
+        self.groups.iter_mut().filter(|group| is_large(group)).for_each(|group| group.on = DeviceClass::Gpu);
+        self
     }
 
     /// Puts groups, and the variants of each, in a random order.

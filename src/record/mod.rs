@@ -2,6 +2,7 @@
 //! the two.
 
 mod case_size;
+pub(crate) mod grid;
 pub(crate) mod marks;
 mod merge;
 mod origin;
@@ -589,6 +590,14 @@ fn is_first(process: &usize) -> bool {
 }
 
 impl Record {
+    /// The name of a device, with its index where others have the same.
+    #[must_use]
+    pub fn device_name(&self, index: usize) -> String {
+        let Some(device) = self.devices.iter().find(|device| device.index == index) else { return String::new() };
+        let alike = self.devices.iter().filter(|other| other.name == device.name).count() > 1;
+        if alike { format!("{} [{index}]", device.name) } else { device.name.clone() }
+    }
+
     /// The processes that measured it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {

@@ -1,6 +1,6 @@
 //! The table of `compare`.
 
-use super::table;
+use super::table::{self, Sheet};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit};
 use crate::compare::gate::Ruling;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
 #[must_use]
-pub(crate) fn text(comparison: &Comparison, ruling: &Ruling) -> String {
+pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let mut out = String::new();
     if !comparison.differences.is_empty() {
         let _ = writeln!(out, "{}", differences(&comparison.differences));
@@ -21,15 +21,31 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling) -> String {
         }
     }
     for device in devices {
-        let _ = writeln!(out, "{}\n", printable(device));
-        let mut table = table::new(["case", "verdict", "baseline", "candidate", "ratio", "95 % interval", "why"]);
+        let _ = writeln!(out, "{}", table::prose(&printable(device), width, 2));
+        let mut sheet = Sheet::new(["case", "verdict", "ratio", "95 % interval", "baseline", "candidate"], 2);
+        let mut whys: Vec<(String, Vec<&str>)> = vec![];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| case.device == device) {
-            table.add_row(row(case, ruling.settled.contains(&index)));
+            sheet.add(row(case));
+            let why = why(case, ruling.settled.contains(&index));
+            match whys.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, ids)) => ids.push(&case.id),
+                None => whys.push((why, vec![&case.id])),
+            }
         }
-        let _ = writeln!(out, "{}", table::text(&table));
+        sheet.fit(width, &["candidate", "baseline", "95 % interval"]);
+        let _ = writeln!(out, "{}", sheet.text(width));
+        let all = sheet.rows();
+        whys.retain(|(why, _)| !why.is_empty());
+        for (why, ids) in &whys {
+            let whose = if ids.len() == all { "all".into() } else { printable(&ids.join(", ")).into_owned() };
+            out.push_str(&table::prose(&format!("{whose}: {why}"), width, 2));
+        }
+        if !whys.is_empty() {
+            out.push('\n');
+        }
     }
     for case in &comparison.unmatched {
-        out.push_str(&unmatched(case));
+        out.push_str(&table::prose(&unmatched(case), width, 2));
     }
     if !comparison.unmatched.is_empty() {
         out.push('\n');
@@ -44,7 +60,7 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling) -> String {
             printable(pattern)
         );
     }
-    let _ = writeln!(out, "{}", summary(comparison, ruling));
+    out.push_str(&table::prose(&summary(comparison, ruling), width, 2));
     if let Some(commands) = &comparison.decide {
         let _ = writeln!(out, "to decide, measure both sides in turn while nothing else runs, and give all records:\n");
         commands.lines().for_each(|line| out.push_str(&format!("  {}\n", printable(line))));
@@ -62,7 +78,7 @@ pub(crate) fn differences(differences: &[Difference]) -> String {
     out
 }
 
-fn row(case: &Compared, settled: bool) -> comfy_table::Row {
+fn row(case: &Compared) -> [String; 6] {
     let operations = case.chain.unwrap_or(1) as f64;
     let [before, after] = [&case.baseline, &case.candidate].map(|side| Nanos(side.median.0 / operations));
     let unit = TimeUnit::for_value(before);
@@ -70,27 +86,35 @@ fn row(case: &Compared, settled: bool) -> comfy_table::Row {
     let ratio = case.ratio.map_or_else(|| "–".into(), units::ratio);
     let interval = case.interval.map(|ends| ends.map(units::ratio).join(" … "));
     let interval = interval.unwrap_or_else(|| "–".into());
-    let verdict = match case.verdict {
-        Verdict::Slower => "SLOWER".to_string(),
-        other => other.name().to_string(),
-    };
+    [printable(&case.id).into(), verdict(case.verdict).into(), ratio, interval, time(before), time(after)]
+}
+
+/// A verdict as tables show it: what must not be missed is in capitals.
+#[must_use]
+pub(crate) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Slower => "SLOWER",
+        other => other.name(),
+    }
+}
+
+/// The reasons behind a verdict.
+fn why(case: &Compared, settled: bool) -> String {
     let mut why: Vec<_> = case.why.iter().map(|reason| printable(reason).into_owned()).collect();
     if settled && matches!(case.verdict, Verdict::Slower | Verdict::Undecided) {
         why.insert(0, "within its max-slowdown".into());
     }
-    let mut row = table::row([printable(&case.id).into(), verdict, time(before), time(after), ratio, interval], 2);
-    row.add_cell(comfy_table::Cell::new(why.join("; ")));
-    row
+    why.join("; ")
 }
 
 fn unmatched(case: &Unmatched) -> String {
     let sign = if case.newly_wrong { "REGRESSED" } else { "not compared" };
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", printable(&case.reason)) };
-    format!("{sign}  {}: {} → {}{reason}\n", printable(&case.id), case.baseline, case.candidate)
+    format!("{sign}  {}: {} → {}{reason}", printable(&case.id), case.baseline, case.candidate)
 }
 
 /// `12 same, 1 slower`, and what is worth a word beside it.
-fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
+pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let counts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
     let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
     let others = comparison.unmatched.len() - wrong;

@@ -1,14 +1,99 @@
 //! The text of `list`.
 
+use super::table;
 use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{Requirement, requirement};
+use serde::Serialize;
 use std::fmt::Write;
+
+/// Algorithms with the names of their variants.
+#[must_use]
+pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
+    let mut out = String::new();
+    for algorithm in algorithms {
+        let names: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
+        out.push_str(&table::prose(&format!("{}  {}", algorithm.name, algorithm.summary), width, 4));
+        out.push_str(&table::prose(&format!("    {}", names.join(", ")), width, 4));
+    }
+    out + "\n`gpukern list ALGORITHM` says what its variants show and need.\n"
+}
+
+/// What `list --json` says of an algorithm.
+#[derive(Serialize)]
+pub(crate) struct Listed {
+    name: &'static str,
+    summary: &'static str,
+    work: &'static str,
+    /// Default sizes.
+    sizes_on_gpu: &'static str,
+    sizes_on_cpu: &'static str,
+    inputs: Vec<&'static str>,
+    layouts: Vec<&'static str>,
+    /// Whether `--solve` goes on to the solution of a system.
+    solves: bool,
+    variants: Vec<ListedVariant>,
+}
+
+/// What it says of a variant.
+#[derive(Serialize)]
+struct ListedVariant {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    shows: &'static str,
+    from: &'static str,
+    dtypes: Vec<&'static str>,
+    layouts: Vec<&'static str>,
+    needs: String,
+}
+
+impl Listed {
+    #[must_use]
+    pub(crate) fn new(algorithm: &Algorithm) -> Self {
+        let variant = |variant: &Variant| ListedVariant {
+            name: variant.name,
+            aliases: variant.aliases,
+            shows: variant.summary,
+            from: variant.source,
+            dtypes: dtypes(variant),
+            layouts: layouts(algorithm, variant),
+            needs: needs(variant),
+        };
+        Self {
+            name: algorithm.name,
+            summary: algorithm.summary,
+            work: algorithm.work,
+            sizes_on_gpu: algorithm.default_size.gpu,
+            sizes_on_cpu: algorithm.default_size.cpu,
+            inputs: algorithm.inputs.iter().map(|input| input.name()).collect(),
+            layouts: algorithm.layouts.iter().map(|layout| layout.name()).collect(),
+            solves: algorithm.solution.is_some(),
+            variants: algorithm.variants.iter().map(variant).collect(),
+        }
+    }
+}
+
+fn dtypes(variant: &Variant) -> Vec<&'static str> {
+    DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).map(DType::name).collect()
+}
+
+fn layouts(algorithm: &Algorithm, variant: &Variant) -> Vec<&'static str> {
+    let has = |layout: &&Layout| DType::ALL.iter().any(|dtype| variant.shaders(*dtype, **layout).is_some());
+    algorithm.layouts.iter().filter(has).map(|layout| layout.name()).collect()
+}
 
 /// Algorithms with their variants: what each shows, what it needs, where it comes from.
 #[must_use]
-pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
+pub(crate) fn long(algorithms: &[&Algorithm], width: usize) -> String {
+    let mut out = String::new();
+    for line in lines(algorithms).lines() {
+        out.push_str(&table::prose(line, width, 13));
+    }
+    out
+}
+
+fn lines(algorithms: &[&Algorithm]) -> String {
     let mut out = String::new();
     for algorithm in algorithms {
         if !out.is_empty() {
@@ -31,15 +116,14 @@ pub(crate) fn text(algorithms: &[&Algorithm]) -> String {
                 [] => String::new(),
                 aliases => format!(" ({})", aliases.join(", ")),
             };
-            let dtypes: Vec<_> = DType::ALL.into_iter().filter(|d| variant.supports(*d)).map(DType::name).collect();
+            let dtypes = dtypes(variant);
             let _ = writeln!(out, "\n  {}{aliases}", variant.name);
             let _ = writeln!(out, "    shows    {}", variant.summary);
             let _ = writeln!(out, "    from     {}", variant.source);
             let only = if matches!(variant.measures, Measures::Solution) { ", with --solve alone" } else { "" };
             let _ = writeln!(out, "    dtypes   {}{only}", dtypes.join(", "));
             if algorithm.layouts.len() > 1 {
-                let has = |layout: &&Layout| DType::ALL.iter().any(|d| variant.shaders(*d, **layout).is_some());
-                let layouts: Vec<_> = algorithm.layouts.iter().filter(has).map(|layout| layout.name()).collect();
+                let layouts = layouts(algorithm, variant);
                 let _ = writeln!(out, "    layouts  {}", layouts.join(", "));
             }
             let _ = writeln!(out, "    needs    {}", needs(variant));

@@ -2,16 +2,19 @@
 
 pub(crate) mod ab;
 pub mod bench;
+mod compact;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod explain;
 pub(crate) mod history;
 pub mod html;
 pub(crate) mod list;
+pub(crate) mod long;
 pub(crate) mod noise;
 pub(crate) mod peak;
 pub(crate) mod published;
+pub(crate) mod reference;
 pub(crate) mod side_by_side;
-mod table;
+pub(crate) mod table;
 pub(crate) mod tune;
 pub(crate) mod verify;

@@ -1,6 +1,6 @@
 //! Tables of published figures beside ours.
 
-use super::table;
+use super::table::{self, Sheet};
 use crate::algorithms::{Goal, Variant};
 use crate::basis::layout::Layout;
 use crate::basis::printable::printable;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// A table for each algorithm that `run` measured: our kernel and upload times, and for each source what it published
 /// for the same size and variant. All in milliseconds, as the documents print them.
 #[must_use]
-pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
+pub(crate) fn text(record: &Record, run: &PlannedRun, width: usize) -> String {
     let mut out = String::from("published figures beside ours, in ms\n");
     for (number, Figures { source, .. }) in run.published.iter().enumerate() {
         let Published { source, device, contains, .. } = source;
@@ -22,7 +22,8 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
             Contains::UploadAndKernel => "upload and kernel",
             Contains::NotStated => "what is not stated",
         };
-        let _ = writeln!(out, "  [{}] {}, {}: contains {contains}", number + 1, printable(source), printable(device));
+        let named = format!("  [{}] {}, {}: contains {contains}", number + 1, printable(source), printable(device));
+        out.push_str(&table::prose(&named, width, 6));
     }
     let of_run = |case: &&Case| {
         run.groups.iter().any(|group| {
@@ -38,7 +39,7 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
         }
         let columns = (1..=run.published.len()).map(|number| format!("[{number}]"));
         let headings = ["algorithm", "size", "variant", "kernel", "upload", "together"].map(String::from);
-        let mut table = table::new(headings.into_iter().chain(columns));
+        let mut sheet = Sheet::new(headings.into_iter().chain(columns), 3);
         for case in cases {
             let ours = case.measured().map_or_else(
                 || [case.outcome.status().to_string(), String::new(), String::new()],
@@ -49,9 +50,9 @@ pub(crate) fn text(record: &Record, run: &PlannedRun) -> String {
             );
             let name = [case.algorithm.clone(), case.size.to_string(), case.variant.clone()];
             let theirs = run.published.iter().map(|figures| figure(figures, case));
-            table.add_row(table::row(name.into_iter().chain(ours).chain(theirs), 3));
+            sheet.add(name.into_iter().chain(ours).chain(theirs));
         }
-        let _ = write!(out, "\nours on device {}: {}\n\n{}", device.index, device.name, table::text(&table));
+        let _ = write!(out, "\nours on device {}: {}\n\n{}", device.index, device.name, sheet.text(width));
     }
     out
 }
@@ -86,7 +87,7 @@ mod tests {
         .expect("a configuration");
         let [selection]: [Selection; 1] = config.bench.try_into().expect("one table");
         let run = PlannedRun::new(&selection, Purpose::Bench).expect("a plan");
-        insta::assert_snapshot!(text(&record(), &run));
+        insta::assert_snapshot!(text(&record(), &run, 80));
     }
 
     #[test]

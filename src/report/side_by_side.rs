@@ -1,7 +1,7 @@
 //! Several devices in one table, as document 003 prints them: a row for each size, a column for each device.
 
 use super::bench::distinct;
-use super::table;
+use super::table::{self, Sheet};
 use crate::basis::units::TimeUnit;
 use crate::device::capability::DeviceKind;
 use crate::record::{Case, Record};
@@ -9,11 +9,12 @@ use std::fmt::Write;
 
 /// One table for each algorithm, element type and kind of input; a row for each size and variant.
 #[must_use]
-pub(crate) fn text(record: &Record) -> String {
+pub(crate) fn text(record: &Record, width: usize) -> String {
     let mut out = String::from("devices side by side, median kernel time\n");
     let devices = || record.devices.iter().filter(|device| device.kind != DeviceKind::Host);
     for device in devices() {
-        let _ = writeln!(out, "  [{}] {} ({})", device.index, device.name, device.kind);
+        let named = format!("  [{}] {} ({})", device.index, device.name, device.kind);
+        out.push_str(&table::prose(&named, width, 6));
     }
     let kinds: Vec<_> = record.cases.iter().map(Case::kind).collect();
     for title in distinct(kinds.iter().map(String::as_str)) {
@@ -21,7 +22,7 @@ pub(crate) fn text(record: &Record) -> String {
         let cases: Vec<_> = cases.filter(|case| devices().any(|device| device.index == case.device)).collect();
         let columns = devices().map(|device| format!("[{}]", device.index));
         let headings = ["size", "variant", ""].map(String::from).into_iter().chain(columns);
-        let mut table = table::new(headings);
+        let mut sheet = Sheet::new(headings, 3);
         let mut done: Vec<(String, &str)> = vec![];
         for case in &cases {
             let name = (case.row(), case.variant.as_str());
@@ -44,10 +45,10 @@ pub(crate) fn text(record: &Record) -> String {
             });
             let unit = unit.map_or_else(String::new, |unit| unit.to_string());
             let texts = [name.0.clone(), name.1.to_string(), unit].into_iter().chain(cells);
-            table.add_row(table::row(texts, 3));
+            sheet.add(texts);
             done.push(name);
         }
-        let _ = write!(out, "\n{title}\n\n{}", table::text(&table));
+        let _ = write!(out, "\n{title}\n\n{}", sheet.text(width));
     }
     out
 }
@@ -70,6 +71,6 @@ mod tests {
         }
         others.remove(0);
         record.cases.extend(others);
-        insta::assert_snapshot!(text(&record));
+        insta::assert_snapshot!(text(&record, 80));
     }
 }

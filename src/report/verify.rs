@@ -1,17 +1,20 @@
 //! The table of `verify`.
 
-use super::table;
+use super::table::{self, Sheet};
 use crate::record::{Case, Outcome, Record};
 use std::fmt::Write;
 
 /// A row for each variant and element type: how many cases pass, and how near the worst comes to its tolerance.
 #[must_use]
-pub(crate) fn table(record: &Record) -> String {
+pub(crate) fn table(record: &Record, width: usize) -> String {
     let mut out = String::new();
     for device in &record.devices {
-        let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
-        let mut table =
-            table::new(["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "crashed", "worst / allowed"]);
+        let named = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
+        let _ = writeln!(out, "{}", table::prose(&named, width, 2));
+        let mut sheet = Sheet::new(
+            ["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "crashed", "worst / allowed"],
+            3,
+        );
         let mut rows: Vec<(&Case, Tally)> = vec![];
         for case in record.cases.iter().filter(|case| case.device == device.index) {
             let same = |other: &Case| {
@@ -37,9 +40,10 @@ pub(crate) fn table(record: &Record) -> String {
                 tally.crashed.to_string(),
                 tally.closest.map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share)),
             ];
-            table.add_row(table::row(cells, 3));
+            sheet.add(cells);
         }
-        out.push_str(&table::text(&table));
+        sheet.without_nothing(&["skipped", "wrong", "crashed"]);
+        out.push_str(&sheet.text(width));
     }
     out
 }

@@ -50,13 +50,53 @@ fn a_case_that_is_named_twice_is_measured_once() {
 }
 
 #[test]
-fn the_table_has_a_row_for_each_size_and_a_column_for_each_variant() {
-    let text = stdout(&expect_exit(&mut quick(&["bench", "matmul", "-s", "8,16", "--table", "compact"]), 0));
-    let heading = text.lines().find(|line| line.contains("size")).expect("a heading");
-    for variant in ["naive", "naive-column", "local", "local-2d", "subgroup", "subgroup-shuffle"] {
-        assert!(heading.contains(variant), "{text}");
+fn the_table_has_sizes_by_variants_and_fits_the_terminal() {
+    for columns in [80_usize, 200] {
+        let mut bench = quick(&["bench", "matmul", "-s", "8,16"]);
+        let text = stdout(&expect_exit(bench.env("COLUMNS", columns.to_string()), 0));
+        let heading = text.lines().find(|line| line.contains("size ") || line.contains("variant ")).expect("a heading");
+        // What is across on a wide terminal is down on a narrow one.
+        let across = columns == 200;
+        for variant in ["naive", "naive-column", "local", "local-2d", "subgroup", "subgroup-shuffle"] {
+            let line = text.lines().any(|line| line.starts_with(&format!(" {variant} ")));
+            assert_eq!((heading.contains(variant), line), (across, !across), "{variant} at {columns}:\n{text}");
+        }
+        assert_eq!(text.matches('★').count(), 3, "one mark explained, one for each size:\n{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
     }
-    assert_eq!(text.matches('★').count(), 3, "one mark explained, one in each row:\n{text}");
+}
+
+#[test]
+fn figures_of_others_stand_beside_the_measured_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("reference.csv");
+    std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,1 ns,magic 2.0\n").expect("written");
+    let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8,16", "--reference"];
+    let text = stdout(&expect_exit(quick(&bench).arg(&path), 0));
+    assert!(text.contains("reference: magic 2.0 (16)") && text.contains("★ 0.001000"), "{text}");
+    let long = stdout(&expect_exit(quick(&bench).arg(&path).args(["--columns", "median,reference"]), 0));
+    assert!(long.contains("× reference") && !long.contains("GFLOP/s"), "{long}");
+    std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,soon,magic\n").expect("written");
+    let output = expect_exit(quick(&bench).arg(&path), 2);
+    assert!(stderr(&output).contains("line 2: malformed time 'soon'"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_dry_run_lists_cases_with_their_time_and_measures_nothing() {
+    let output = expect_exit(&mut quick(&["bench", "matmul", "-V", "naive,split", "-s", "8,16", "--dry-run"]), 0);
+    let text = stdout(&output);
+    assert!(text.contains("s  matmul/naive/f32/8x8x8\n") && text.contains("2 cases, about "), "{text}");
+    assert!(text.contains("matmul/split/f32/8x8x8 and 1 more like it will be skipped"), "{text}");
+    assert!(!text.contains('★'));
+}
+
+#[test]
+fn quiet_says_nothing_of_progress_and_verbose_says_what_came_of_each_case() {
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16"];
+    let said = |more: &[&str]| stderr(&expect_exit(quick(&bench).args(more), 0)).to_string();
+    assert!(said(&[]).contains("device 0: "));
+    assert!(!said(&["-q"]).contains("device 0: llvm"), "{}", said(&["-q"]));
+    assert!(said(&["-v"]).contains("matmul/naive/f32/8x8x8: "));
 }
 
 #[test]

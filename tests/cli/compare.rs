@@ -321,11 +321,11 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     let same = baseline(&records, 1.0);
     let path = records.0.path().join("run.json");
     let path = path.to_str().expect("UTF-8");
-    let output = expect_exit(&mut short_bench(&["--baseline-run", &same, "--min-effect", "900%", "--json", path]), 0);
+    let output = expect_exit(&mut short_bench(&["--compare", &same, "--min-effect", "900%", "--json", path]), 0);
     let text = stdout(&output);
     assert!(text.contains("median kernel time") && text.contains("\n1 same (changes below 900 %"), "{text}");
     let faster = baseline(&records, 0.02);
-    let options = ["--process-noise", "50%", "--baseline-run", &faster, "--json", "-"];
+    let options = ["--process-noise", "50%", "--compare", &faster, "--json", "-"];
     let text = stdout(&expect_exit(&mut short_bench(&options), 1));
     let record: Value = serde_json::from_str(&text).expect("standard output is the record alone");
     assert_eq!(record["cases"].as_array().map(Vec::len), Some(1));
@@ -341,7 +341,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let records = Records::new();
     let baseline = baseline(&records, 1.0);
     let folder = records.0.path().join("rounds");
-    let options = ["--baseline-run", &baseline, "--process-noise", "900%", "--budget", "9s", "--rounds"];
+    let options = ["--compare", &baseline, "--process-noise", "900%", "--budget", "9s", "--rounds"];
     let output = expect_exit(short_bench(&options).arg(&folder), 4);
     assert!(stderr(&output).contains("round 2: 1 undecided, 9.000 s of 9.000 s left"), "{}", stderr(&output));
     let text = stdout(&output);
@@ -353,7 +353,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let output = expect_exit(short_bench(&options).arg(&folder), 2);
     assert!(stderr(&output).contains("it is not empty; name a new folder"), "{}", stderr(&output));
     let output =
-        expect_exit(&mut short_bench(&["--baseline-run", &baseline, "--process-noise", "900%", "--budget", "0s"]), 4);
+        expect_exit(&mut short_bench(&["--compare", &baseline, "--process-noise", "900%", "--budget", "0s"]), 4);
     assert!(!stderr(&output).contains("round 2"), "{}", stderr(&output));
 }
 
@@ -361,9 +361,9 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
 fn further_rounds_measure_the_hosts_cores_where_those_are_undecided() {
     let records = Records::new();
     let [first, again] = ["first.json", "again.json"].map(|name| records.0.path().join(name));
-    expect_exit(short_bench(&["--baseline", "host", "--json"]).arg(&first), 0);
+    expect_exit(short_bench(&["--host", "--json"]).arg(&first), 0);
     let folder = records.0.path().join("rounds");
-    let options = ["--baseline", "host", "--process-noise", "900%", "--budget", "6s", "--baseline-run"];
+    let options = ["--host", "--process-noise", "900%", "--budget", "6s", "--compare"];
     let mut bench = short_bench(&options);
     let output = run(bench.arg(&first).arg("--rounds").arg(&folder).arg("--json").arg(&again));
     assert!(stderr(&output).contains("round 2: 2 undecided"), "{}", stderr(&output));
@@ -373,7 +373,7 @@ fn further_rounds_measure_the_hosts_cores_where_those_are_undecided() {
     assert_eq!(ids, ["matmul/naive/f32/16x16x16", "matmul/faer/f32/16x16x16"]);
     // One of the host alone goes with the others of its side.
     let alone = records.0.path().join("alone.json");
-    let only = ["--baseline", "host", "--only", "matmul/faer/f32/16x16x16", "--json"];
+    let only = ["--host", "--only", "matmul/faer/f32/16x16x16", "--json"];
     expect_exit(short_bench(&only).arg(&alone), 0);
     let output = run(gpukern(&["compare"]).args([&first, &again]).arg("--candidate").arg(&alone));
     assert!(
@@ -387,7 +387,7 @@ fn a_baseline_that_cannot_be_compared_loses_nothing_that_was_measured() {
     let records = Records::new();
     let other = records.record("other.json", &quiet("a", 1e6));
     let path = records.0.path().join("run.json");
-    let output = expect_exit(short_bench(&["--baseline-run", &other, "--json"]).arg(&path), 2);
+    let output = expect_exit(short_bench(&["--compare", &other, "--json"]).arg(&path), 2);
     assert!(stderr(&output).contains("the records differ in more than time"), "{}", stderr(&output));
     assert!(path.is_file() && stdout(&output).contains("median kernel time"), "{}", stdout(&output));
 }
@@ -398,12 +398,12 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
     let a = records.record("a.json", &quiet("a", 1e6));
     for (arguments, expected) in [
         (vec!["--min-effect", "5%"], "--min-effect is about a comparison"),
-        (vec!["--baseline-run", "/nonexistent.json"], "cannot read '/nonexistent.json'"),
-        (vec!["--baseline-run", &a, "--baseline-run", &a], "is the same run as another record of its side"),
-        (vec!["--baseline-run", &a, "--budget", "soon"], "--budget: malformed time 'soon'"),
-        (vec!["--baseline-run", &a, "--process-noise", "much"], "--process-noise: malformed share 'much'"),
-        (vec!["--baseline-run", &a, "--only", "none"], "no case 'none' among those chosen"),
-        (vec!["--budget", "1s"], "--baseline-run"),
+        (vec!["--compare", "/nonexistent.json"], "cannot read '/nonexistent.json'"),
+        (vec!["--compare", &a, "--compare", &a], "is the same run as another record of its side"),
+        (vec!["--compare", &a, "--budget", "soon"], "--budget: malformed time 'soon'"),
+        (vec!["--compare", &a, "--process-noise", "much"], "--process-noise: malformed share 'much'"),
+        (vec!["--compare", &a, "--only", "none"], "no case 'none' among those chosen"),
+        (vec!["--budget", "1s"], "--compare"),
     ] {
         let output = expect_exit(short_bench(&arguments).env("GPUKERN_LOADER", "/nonexistent"), 2);
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));

@@ -4,7 +4,7 @@ use super::{gpukern, run, stdout};
 use serde_json::Value;
 use std::path::Path;
 
-const CASES: [&str; 8] = ["bench", "matmul", "-V", "naive,local", "-s", "8,16,24", "--max-time=5ms"];
+const CASES: [&str; 7] = ["bench", "matmul", "-V", "naive,local", "-s", "8,16,24", "--max-time=5ms"];
 
 fn bench(folder: &Path, name: &str, more: &[&str]) -> Value {
     let path = folder.join(name);

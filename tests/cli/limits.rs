@@ -53,12 +53,12 @@ fn the_host_is_measured_without_any_vulkan() {
 
 #[test]
 fn a_baseline_tells_how_much_faster_a_variant_is() {
-    let record = quick(&["--baseline", "host"]);
+    let record = quick(&["--host"]);
     let [own, host] = [0, 1].map(|i| record["cases"][i]["outcome"]["summary"]["median"].as_f64().expect("a time"));
     let speedup = case(&record)["speedup"].as_f64().expect("a ratio");
     assert!((speedup - host / own).abs() < 1e-9 * speedup, "{speedup}");
     assert!(record["cases"][1]["speedup"].is_null());
-    let output = run(&mut gpukern(&[&QUICK[..], &["--baseline", "host"]].concat()));
+    let output = run(&mut gpukern(&[&QUICK[..], &["--host"]].concat()));
     let table = stdout(&output);
     assert!(table.contains("faer (host)") && table.contains("× host"), "{table}");
 }

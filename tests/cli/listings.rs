@@ -8,17 +8,30 @@ use gpukern::ALGORITHMS;
 fn list_explains_every_algorithm_and_variant() {
     let text = stdout(&expect_exit(&mut gpukern(&["list"]), 0));
     for algorithm in ALGORITHMS {
-        assert!(
-            text.contains(&format!("\n{}  {}\n", algorithm.name, algorithm.summary))
-                || text.starts_with(algorithm.name)
-        );
+        assert!(plain(&text).contains(&format!("{} {}", algorithm.name, plain(algorithm.summary))), "{text}");
+        assert!(algorithm.variants.iter().all(|variant| text.contains(variant.name)), "{}", algorithm.name);
         let own = stdout(&expect_exit(&mut gpukern(&["list", algorithm.name]), 0));
         for variant in algorithm.variants {
             for part in [variant.name, variant.summary, variant.source, "dtypes", "needs"] {
-                assert!(own.contains(part) && text.contains(part), "{}/{}: {part}", algorithm.name, variant.name);
+                assert!(plain(&own).contains(&plain(part)), "{}/{}: {part}", algorithm.name, variant.name);
             }
         }
+        assert!(widest(&own) <= 80, "{own}");
     }
+    assert!(widest(&text) <= 80 && text.lines().count() < 100, "{text}");
+    let json = stdout(&expect_exit(&mut gpukern(&["list", "--json"]), 0));
+    let listed: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(listed.as_array().map(Vec::len), Some(ALGORITHMS.len()));
+    assert_eq!(listed[0]["variants"][0]["name"], ALGORITHMS[0].variants[0].name);
+}
+
+/// Text without its line breaks.
+fn plain(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn widest(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
 #[test]

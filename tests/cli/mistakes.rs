@@ -244,7 +244,7 @@ fn no_file_that_is_read_is_written_and_none_twice() {
         &["compare", &other, &other, "--json", &inside("new"), "--junit", &inside("./new")],
         &["compare", &record, &other, "--gate", &config, "--json", &config],
         &["bench", "--config", &config, "--json", &config],
-        &["bench", "matmul", "-s", "8", "--baseline-run", &record, "--json", &record],
+        &["bench", "matmul", "-s", "8", "--compare", &record, "--json", &record],
     ] {
         refused(arguments, &["would overwrite", "choose another path"]);
     }

@@ -48,9 +48,19 @@ pub(super) struct Point {
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     pub(super) name: String,
-    /// Which colour and shape.
-    pub(super) style: usize,
+    /// Which colour and shape; grey and without a name where it matters less than others.
+    pub(super) style: Option<usize>,
+    /// Whether it is of the second of two sources: its line is dashed.
+    pub(super) dashed: bool,
+    /// Whether its name stands beside it: of a variant that both sources have it stands at the first's.
+    pub(super) named: bool,
     pub(super) points: Vec<Point>,
+}
+
+impl Series {
+    fn colour(&self) -> String {
+        self.style.map_or(AXIS, |style| SERIES[style % SERIES.len()]).hex()
+    }
 }
 
 /// Whether the marks of a series are joined.
@@ -76,6 +86,10 @@ impl Ceiling {
     /// The name with its detail.
     pub(super) fn full_name(&self) -> String {
         self.detail.as_ref().map_or_else(|| self.name.clone(), |detail| format!("{} ({detail})", self.name))
+    }
+
+    fn is_level(&self) -> bool {
+        self.from.1 == self.to.1
     }
 }
 
@@ -105,6 +119,13 @@ const ROW: u32 = 22;
 const MARGIN: u32 = 10;
 const LEFT: u32 = 66;
 const BOTTOM: u32 = 44;
+/// Room at the right of a chart without names there.
+const RIGHT: u32 = 14;
+/// Height of a line of names, and width of one of their characters.
+const LINE: i32 = 14;
+const LETTER: f64 = 7.4;
+/// The most characters of a name beside a line.
+const LONGEST: usize = 30;
 pub(super) const FONT: &str = "system-ui, sans-serif";
 
 impl Draw for Plot {
@@ -112,8 +133,9 @@ impl Draw for Plot {
         let pixels = width.pixels();
         let (body, legend) = (if width == Width::Wide { 330 } else { 270 }, self.legend(pixels));
         let height = HEADING + body + legend.rows * ROW;
+        let names = self.names(width);
         let mut drawn = String::new();
-        let marks = self.draw(&mut drawn, (pixels, height), legend.rows * ROW);
+        let marks = self.draw(&mut drawn, (pixels, height), legend.rows * ROW, &names);
         let mut out = opening([&self.title, &self.source], &self.description, pixels, height);
         // Drawing into memory does not fail; were it to, an empty frame with its title is better than no page.
         out.push_str(content(&drawn));
@@ -123,12 +145,39 @@ impl Draw for Plot {
     }
 }
 
+/// A name beside the end of a line.
+struct Name {
+    text: String,
+    /// The mark before it; a limit has none.
+    style: Option<usize>,
+    /// The end, in values of the axes.
+    at: (f64, f64),
+}
+
 impl Plot {
+    /// The names at the right of the chart: those of the series that matter and of the level limits. A phone has no room for
+    /// them: there series are named below.
+    fn names(&self, width: Width) -> Vec<Name> {
+        if width == Width::Narrow {
+            return vec![];
+        }
+        let end = |series: &Series| {
+            let last = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x))?;
+            Some(Name { text: series.name.clone(), style: series.style, at: (last.x, last.y) })
+        };
+        let series = self.series.iter().filter(|series| series.named && series.style.is_some()).filter_map(end);
+        let level = self.ceilings.iter().filter(|ceiling| ceiling.is_level());
+        let level = level.map(|ceiling| Name { text: ceiling.name.clone(), style: None, at: ceiling.to });
+        series.chain(level).map(|name| Name { text: shortened(&name.text, LONGEST), ..name }).collect()
+    }
+
     /// Draws with plotters into `drawn`; returns the marks.
-    fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32) -> Option<String> {
+    fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32, names: &[Name]) -> Option<String> {
         let root = SVGBackend::with_string(drawn, size).into_drawing_area();
+        let longest = names.iter().map(|name| name.text.chars().count()).max();
+        let right = longest.map_or(RIGHT, |longest| 34 + (LETTER * longest as f64) as u32);
         let mut builder = ChartBuilder::on(&root);
-        builder.margin_top(HEADING).margin_right(14).margin_bottom(legend);
+        builder.margin_top(HEADING).margin_right(right).margin_bottom(legend);
         builder.set_label_area_size(LabelAreaPosition::Left, LEFT);
         builder.set_label_area_size(LabelAreaPosition::Bottom, BOTTOM);
         let x = (self.x.low..self.x.high).log_scale().with_key_points(self.x.ticks.clone());
@@ -147,68 +196,132 @@ impl Plot {
             .y_label_formatter(&|y| (self.y_label)(*y))
             .draw()
             .ok()?;
-        for series in &self.series {
-            let colour = SERIES[series.style % SERIES.len()].light;
-            if self.joined == Joined::Line {
-                let points = series.points.iter().filter(|point| point.on_line);
-                let mut line: Vec<_> = points.map(|point| (point.x, point.y)).collect();
-                line.sort_by(|a, b| a.0.total_cmp(&b.0));
-                chart.draw_series(LineSeries::new(line, colour.stroke_width(2))).ok()?;
-            }
-        }
         for ceiling in &self.ceilings {
-            chart.draw_series(LineSeries::new([ceiling.from, ceiling.to], QUIET.light.stroke_width(2))).ok()?;
+            chart.draw_series(LineSeries::new([ceiling.from, ceiling.to], QUIET.light.stroke_width(1))).ok()?;
         }
+        let at = |x: f64, y: f64| chart.backend_coord(&(x, y));
+        let clamped = |y: f64| y.clamp(self.y.low, self.y.high);
 
         let mut marks = String::new();
         for ceiling in &self.ceilings {
-            let (from, to) = (chart.backend_coord(&ceiling.from), chart.backend_coord(&ceiling.to));
-            marks.push_str(&named_line(ceiling, from, to));
+            let [from, to] = [ceiling.from, ceiling.to].map(|(x, y)| at(x, y));
+            marks.push_str(&named_line(ceiling, from, to, names.is_empty()));
         }
-        for series in &self.series {
+        // What matters lies above what does not.
+        let order = |grey: bool| self.series.iter().filter(move |series| series.style.is_none() == grey);
+        for series in order(true).chain(order(false)) {
+            marks.push_str(&self.line(series, &|point| at(point.x, point.y)));
             for point in &series.points {
-                let (x, y) = chart.backend_coord(&(point.x, point.y));
-                let end = |end: f64| chart.backend_coord(&(point.x, end.clamp(self.y.low, self.y.high))).1;
-                let ends = point.ends.map(|ends| ends.map(end));
+                let (x, y) = at(point.x, point.y);
+                let ends = point.ends.map(|ends| ends.map(|end| at(point.x, clamped(end)).1));
                 let _ = write!(marks, r#"<g class="pt"><title>{}</title>"#, escape(&point.tip));
                 if let Some([low, high]) = ends.filter(|[low, high]| low.abs_diff(*high) > 8) {
-                    let colour = SERIES[series.style % SERIES.len()].hex();
+                    let colour = series.colour();
                     let _ = write!(marks, r#"<path d="M{x} {low}V{high}" stroke="{colour}" stroke-width="1"/>"#);
                 }
-                let _ = write!(marks, "{}</g>", mark(series.style, x, y));
+                let _ = write!(marks, "{}</g>", series.style.map_or_else(|| speck(x, y), |style| mark(style, x, y)));
             }
         }
+        let frame = [HEADING as i32 + 6, (size.1 - legend - BOTTOM) as i32];
+        let ends: Vec<_> = names.iter().map(|name| at(name.at.0, clamped(name.at.1))).collect();
+        marks.push_str(&beside(names, &ends, (size.0 - right) as i32 + 14, frame));
         root.present().ok()?;
         drop(chart);
         Some(marks)
     }
 
+    /// The line through the marks of a series.
+    fn line(&self, series: &Series, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
+        let mut points: Vec<_> = series.points.iter().filter(|point| point.on_line).collect();
+        if self.joined == Joined::No || points.len() < 2 {
+            return String::new();
+        }
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        let places: Vec<_> = points.into_iter().map(at).map(|(x, y)| format!("{x} {y}")).collect();
+        let (colour, width) = (series.colour(), if series.style.is_some() { 2 } else { 1 });
+        let dashes = if series.dashed { r#" stroke-dasharray="6 4""# } else { "" };
+        format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, places.join("L"))
+    }
+
+    /// The series by their marks, where no names stand beside the lines.
     fn legend(&self, width: u32) -> Legend {
         // The heading names a series that is alone.
-        let items = if self.series.len() > 1 { &self.series[..] } else { &[] };
-        legend(items.iter().map(|series| (series.style, series.name.as_str(), Swatch::Mark)), width)
+        let alone = self.series.len() < 2 || width != Width::Narrow.pixels();
+        let items = self.series.iter().filter(|series| !alone && series.named && series.style.is_some());
+        let items = items.filter_map(|series| Some((series.style?, series.name.clone(), Swatch::Mark)));
+        let slopes = self.ceilings.iter().filter(|ceiling| !alone && !ceiling.is_level());
+        let slopes = slopes.map(|ceiling| (0, ceiling.full_name(), Swatch::Slope));
+        let items: Vec<_> = items.chain(slopes).collect();
+        legend(items.iter().map(|(style, name, swatch)| (*style, name.as_str(), *swatch)), width)
     }
 }
 
-/// The name of a ceiling along it: above its end when it is level, along its slope when it rises.
-fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32)) -> String {
-    let ink = QUIET.hex();
-    // Text that runs past the end of a slope would lie over the name of the roof: what is in brackets can go.
-    let room = f64::from(to.0 - from.0).hypot(f64::from(to.1 - from.1)) * 0.85;
-    let name = ceiling.full_name();
-    let long = from.1 != to.1 && 6.2 * name.chars().count() as f64 > room;
-    let name = escape(if long { &ceiling.name } else { &name });
-    let text = |x: i32, y: i32, anchor: &str, turn: &str| {
-        format!(
-            r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="11" fill="{ink}"{turn}>{name}</text>"#
-        )
-    };
-    if from.1 == to.1 {
-        return text(to.0 - 4, to.1 - 5, "end", "");
+/// Names at `x`, each at the height of its end as far as the others let it, with a line from the end to the name.
+fn beside(names: &[Name], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
+    let mut out = String::new();
+    let heights: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
+    for ((name, (from, end)), y) in names.iter().zip(ends).zip(apart(&heights, frame)) {
+        if *from < x - 16 || end.abs_diff(y) > 3 {
+            let quiet = AXIS.hex();
+            let start = from + 7;
+            let _ = write!(
+                out,
+                r#"<path d="M{start} {end}L{} {y}" fill="none" stroke="{quiet}" stroke-width="1" stroke-dasharray="1 3"/>"#,
+                (x - 3).max(start)
+            );
+        }
+        out.push_str(&name.style.map_or_else(String::new, |style| mark(style, x + 4, y)));
+        let (left, ink) = if name.style.is_some() { (x + 13, INK) } else { (x, QUIET) };
+        out.push_str(&label(left.max(0) as u32, (y + 4).max(0) as u32, 12, "start", &ink.hex(), &name.text));
     }
+    out
+}
+
+/// Places for names at these heights that do not overlap, within the frame as far as they fit.
+fn apart(heights: &[i32], [top, bottom]: [i32; 2]) -> Vec<i32> {
+    let mut order: Vec<usize> = (0..heights.len()).collect();
+    order.sort_by_key(|index| heights[*index]);
+    let mut placed = heights.to_vec();
+    let mut free = top;
+    for index in &order {
+        placed[*index] = heights[*index].max(free);
+        free = placed[*index].saturating_add(LINE);
+    }
+    let mut free = bottom;
+    for index in order.iter().rev() {
+        placed[*index] = placed[*index].min(free);
+        free = placed[*index].saturating_sub(LINE);
+    }
+    placed
+}
+
+/// The name of a limit inside the chart: along a slope where it is wide, above the beginning of a level on a phone. The others
+/// are beside the chart and below it.
+fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), narrow: bool) -> String {
+    let ink = QUIET.hex();
+    let text = |x: i32, y: i32, name: &str, turn: &str| {
+        let name = escape(name);
+        format!(r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{ink}"{turn}>{name}</text>"#)
+    };
+    if ceiling.is_level() == narrow {
+        return if narrow { text(from.0 + 4, from.1 - 5, &ceiling.name, "") } else { slope(ceiling, from, to, &text) };
+    }
+    String::new()
+}
+
+/// The name of a slope along it: what is in brackets, or all of it, goes where it would run past the end over a roof.
+fn slope(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), text: &dyn Fn(i32, i32, &str, &str) -> String) -> String {
     let (across, up) = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
+    let room = across.hypot(up) * 0.85 / 6.2;
+    let names = [ceiling.full_name(), ceiling.name.clone()];
+    let Some(name) = names.iter().find(|name| name.chars().count() as f64 <= room) else { return String::new() };
     let (x, y) = ((from.0 * 19 + to.0) / 20, (from.1 * 19 + to.1) / 20);
-    text(x, y - 5, "start", &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
+    text(x, y - 5, name, &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
+}
+
+/// A mark of what matters less.
+fn speck(x: i32, y: i32) -> String {
+    format!(r#"<path d="M{} {y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0z" fill="{}"/>"#, f64::from(x) - 2.5, AXIS.hex())
 }
 
 /// How the legend shows a style.
@@ -216,6 +329,8 @@ fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32)) -> String {
 enum Swatch {
     Mark,
     Bar,
+    /// A limit that rises.
+    Slope,
 }
 
 struct Legend {
@@ -237,6 +352,9 @@ fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32)
         let y = row * ROW + ROW / 2;
         let sample = match swatch {
             Swatch::Mark => mark(style, x as i32, y as i32),
+            Swatch::Slope => {
+                format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex())
+            }
             Swatch::Bar => {
                 let colour = SERIES[style % SERIES.len()].hex();
                 format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5)
@@ -488,5 +606,18 @@ impl Draw for Histogram {
         out.push_str(&label(10, y, 12, "start", &QUIET.hex(), &(self.label)(low)));
         out.push_str(&label(pixels - 10, y, 12, "end", &QUIET.hex(), &(self.label)(high)));
         out + "</svg>"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_their_distance_and_their_order() {
+        assert_eq!(apart(&[100, 50], [0, 200]), [100, 50]);
+        let placed = apart(&[100, 102, 98, 199, 198], [0, 200]);
+        assert_eq!(placed, [112, 126, 98, 200, 186]);
+        assert_eq!(apart(&[0, 0], [6, 200]), [6, 20]);
     }
 }

@@ -16,12 +16,19 @@ pub use model::NamedRecord;
 
 use crate::basis::markup::escape;
 use crate::basis::units::significant;
+use crate::compare::gate::Ruling;
+use crate::compare::{self, Compared, Comparison, Settings, Verdict};
+use crate::device::capability::DeviceKind;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
+use crate::record::grid::median;
 use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record};
 use chart::{Draw, Width};
 use model::{ChartGroup, Source, limit, percent, series};
 use std::fmt::Write;
+
+/// Changed cases that are named at the head of a page.
+const MOST_CHANGES: usize = 6;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -44,11 +51,11 @@ pub fn report(runs: &[NamedRecord]) -> Report {
     let groups = ChartGroup::all(&sources);
     let mut page = Page { out: String::new(), charts: vec![] };
     page.head(runs, &groups);
-    page.facts(&sources);
-    page.rooflines(&sources, &groups);
+    page.answer(runs, &sources, &groups);
     for (at, group) in groups.iter().enumerate() {
         page.group(at, group, &sources);
     }
+    page.facts(&sources);
     page.line("</main>");
     page.line(&format!("<script>{SCRIPT}</script>"));
     page.line("</body>\n</html>");
@@ -113,6 +120,15 @@ impl Page {
 
     /// Devices and method.
     fn facts(&mut self, sources: &[Source<'_>]) {
+        self.line(r#"<section aria-labelledby="method"><h2 id="method">How it was measured</h2>"#);
+        for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
+            let Source { run, device, .. } = run;
+            let when = started(&run.record.started);
+            let text =
+                format!("{}: {}, {}, {when}, {}", run.name, device.name, device.driver.info, method(&run.record));
+            let _ = writeln!(self.out, "<p>{}</p>", escape(&text));
+        }
+        self.line("<details><summary>Devices and method in full</summary>");
         let columns = sources.iter().map(|source| escape(&source.name())).collect::<Vec<_>>();
         self.open_table("Devices and method", "facts", &["", &columns.join("\u{0}")]);
         let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
@@ -120,6 +136,7 @@ impl Page {
             let _ = writeln!(self.out, r#"<tr><th scope="row">{name}</th>{cells}</tr>"#);
         };
         row("record", &|source| source.run.name.clone());
+        row("device", &|source| source.device.name.clone());
         row("kind", &|source| source.device.kind.to_string());
         row("driver", &|source| format!("{} {}", source.device.driver.name, source.device.driver.info));
         row("Vulkan", &|source| source.device.api_version.clone());
@@ -139,35 +156,115 @@ impl Page {
         row("cases", &|source| tally(source.cases()));
         row("host time", &|source| source.run.record.wall_time.to_string());
         self.close_table();
+        self.line("</details></section>");
     }
 
-    fn rooflines(&mut self, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
-        let sources = sources.iter().enumerate();
-        let charts: Vec<_> = sources.filter_map(|(at, source)| model::roofline(source, at, groups)).collect();
-        if !charts.is_empty() {
-            self.line("<h2>Rooflines</h2>");
-            self.line(
-                "<p>Every case with arithmetic and data, under the limits that were measured on the device. A case may \
-                 pass the line of memory where its data stay in a cache.</p>",
-            );
-            self.charts(charts);
+    /// What a reader came for: the verdict where there are two records, and the winner of each size.
+    fn answer(&mut self, runs: &[NamedRecord], sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
+        self.line(r#"<section aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>Fastest of each size</h2>"#);
+        let comparison = match runs {
+            [baseline, candidate] => Some(Judged::new(baseline, candidate)),
+            _ => None,
+        };
+        if let Some(judged) = &comparison {
+            self.verdict(judged);
         }
+        let judged = comparison.as_ref().and_then(|judged| judged.comparison.as_ref());
+        self.line(r#"<div class="winners">"#);
+        for group in groups {
+            for own in group.side_by_side() {
+                self.winners(group, sources, &own, judged);
+            }
+        }
+        self.line("</div></section>");
+    }
+
+    /// A sentence, and the cases that changed.
+    fn verdict(&mut self, judged: &Judged) {
+        let Some(comparison) = &judged.comparison else {
+            let _ = writeln!(self.out, "<p>{}</p>", escape(&judged.sentence));
+            return;
+        };
+        let _ = writeln!(self.out, r#"<p class="verdict">{}</p>"#, escape(&judged.sentence));
+        let changed = |case: &&Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
+        let mut changed: Vec<_> = comparison.cases.iter().filter(changed).collect();
+        let size = |case: &Compared| case.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+        changed.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        if changed.is_empty() {
+            return;
+        }
+        self.line("<ul>");
+        for case in changed.iter().take(MOST_CHANGES) {
+            let ratio = case.ratio.map_or_else(String::new, |ratio| format!(", {} times the time", significant(ratio)));
+            let text = format!("{}: {}{ratio}", case.id, super::compare::verdict(case.verdict));
+            let _ = writeln!(self.out, "<li>{}</li>", escape(&text));
+        }
+        if changed.len() > MOST_CHANGES {
+            let _ = writeln!(self.out, "<li>and {} more</li>", changed.len() - MOST_CHANGES);
+        }
+        self.line("</ul>");
+    }
+
+    /// The winner of each size on each of some sources, with its share and the verdict on it.
+    fn winners(&mut self, group: &ChartGroup<'_>, sources: &[Source<'_>], own: &[usize], judged: Option<&Comparison>) {
+        let all: Vec<Vec<&Case>> = own.iter().map(|at| group.winners(*at)).collect();
+        if all.iter().all(Vec::is_empty) {
+            return;
+        }
+        let mut headings = vec!["size".to_string()];
+        for (at, cases) in own.iter().zip(&all) {
+            headings.push(if own.len() > 1 { escape(&sources[*at].name()) } else { "fastest".into() });
+            headings.push("time".into());
+            headings.extend(has_shares(cases).then(|| "of limit".to_string()));
+        }
+        headings.extend(judged.map(|_| "verdict".to_string()));
+        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+        let title = match own {
+            [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name()),
+            _ => group.title(),
+        };
+        self.open_table(&title, "figures won", &headings);
+        let mut rows: Vec<String> = vec![];
+        for row in all.iter().flatten().map(|case| model::winner_row(case)) {
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        for row in rows {
+            let _ = write!(self.out, r#"<tr><th scope="row">{}</th>"#, escape(&row));
+            let cases: Vec<_> =
+                all.iter().map(|cases| cases.iter().find(|case| model::winner_row(case) == row).copied()).collect();
+            let best =
+                cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
+            for (case, own) in cases.iter().zip(&all) {
+                // The best of several sources.
+                let star =
+                    if cases.len() > 1 && case.and_then(median).is_some_and(|t| t.0 <= best) { "★ " } else { "" };
+                let name = case.map_or_else(|| "–".into(), |case| format!("{star}{}", escape(&case.variant)));
+                let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
+                let _ = write!(self.out, r#"<td class="w">{name}</td><td class="n">{time}</td>"#);
+                if has_shares(own) {
+                    let share = case.and_then(|case| case.share).filter(|share| share.fraction.is_finite());
+                    let share = share.map_or_else(|| "–".into(), |share| percent(share.fraction));
+                    let _ = write!(self.out, r#"<td class="n">{share}</td>"#);
+                }
+            }
+            if let Some(comparison) = judged {
+                let _ = write!(self.out, r#"<td class="w">{}</td>"#, escape(&verdict_on(&cases, comparison)));
+            }
+            self.line("</tr>");
+        }
+        self.close_table();
     }
 
     fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>]) {
-        let first = if at == 0 { r#" tabindex="-1"><span id="results"></span>"# } else { ">" };
         let _ = writeln!(self.out, r#"<section aria-labelledby="group-{at}">"#);
-        let _ = writeln!(self.out, r#"<h2 id="group-{at}"{first}{}</h2>"#, escape(&group.title()));
-        let charts = group.charts(sources);
-        if group.cases.iter().filter(|cases| !cases.is_empty()).count() < 2 {
-            self.charts(charts.into_iter().flatten().collect());
-        } else {
-            self.line(
-                r#"<p class="quiet">Charts of runs that share a size have the same axes; bars have a scale of their own.</p>"#,
-            );
-            for charts in charts {
-                self.charts(charts);
-            }
+        let _ = writeln!(self.out, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
+        let [charts, folded] = group.charts(sources);
+        self.charts(charts);
+        self.line("<details><summary>Every case: times, tables, samples, answers and kernels</summary>");
+        self.charts(folded);
+        if group.cases.iter().filter(|cases| !cases.is_empty()).count() > 1 {
             self.comparison(group, sources);
         }
         for (source, cases) in sources.iter().zip(&group.cases) {
@@ -176,7 +273,7 @@ impl Page {
                 self.details(cases);
             }
         }
-        self.line("</section>");
+        self.line("</details></section>");
     }
 
     fn charts(&mut self, charts: Vec<model::Chart>) {
@@ -299,9 +396,8 @@ impl Page {
         self.close_table();
     }
 
-    /// The samples, answers and kernels of each case, folded until somebody asks.
+    /// The samples, answers and kernels of each case.
     fn details(&mut self, cases: &[&Case]) {
-        self.line("<details><summary>Samples, answers and kernels of each case</summary>");
         for case in cases {
             let _ = writeln!(self.out, "<details><summary>{}</summary>", escape(&case.id));
             if let Some(m) = case.measured() {
@@ -314,7 +410,6 @@ impl Page {
             }
             self.line("</ul></details>");
         }
-        self.line("</details>");
     }
 
     /// `headings` are markup; a NUL in one separates several.
@@ -335,6 +430,46 @@ impl Page {
 
     fn close_table(&mut self) {
         self.line("</tbody></table></section>");
+    }
+}
+
+fn has_shares(cases: &[&Case]) -> bool {
+    cases.iter().any(|case| case.share.is_some_and(|share| share.fraction.is_finite()))
+}
+
+/// The verdict on the winner of a size: on that of the later record, where both have it.
+fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> String {
+    let compared = |case: &Case| comparison.cases.iter().find(|compared| compared.id == case.id);
+    let Some(found) = winners.iter().rev().flatten().find_map(|case| compared(case)) else { return "–".into() };
+    let ratio = found.ratio.map_or_else(String::new, |ratio| format!(" {}", significant(ratio)));
+    format!("{}{ratio}", super::compare::verdict(found.verdict))
+}
+
+/// Two records, the first the baseline.
+struct Judged {
+    /// What came of it, or why they are not compared.
+    sentence: String,
+    comparison: Option<Comparison>,
+}
+
+impl Judged {
+    fn new(baseline: &NamedRecord, candidate: &NamedRecord) -> Self {
+        let sides = [&baseline.record, &candidate.record].map(std::slice::from_ref);
+        let differences = compare::differences(sides[0], sides[1]);
+        let named = format!("{} compared with {}", candidate.name, baseline.name);
+        let refused: Vec<_> = differences.iter().filter(|difference| difference.refused).collect();
+        if !refused.is_empty() {
+            let what: Vec<_> =
+                refused.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
+            let sentence = format!("No verdict, because the records differ in more than time: {}.", what.join("; "));
+            return Self { sentence, comparison: None };
+        }
+        let comparison = compare::compare(sides[0], sides[1], &Settings::default());
+        if comparison.cases.is_empty() {
+            return Self { sentence: format!("{named}: no case was measured on both sides."), comparison: None };
+        }
+        let sentence = format!("{named}: {}.", super::compare::summary(&comparison, &Ruling::default()));
+        Self { sentence, comparison: Some(comparison) }
     }
 }
 
@@ -546,13 +681,18 @@ mod tests {
         let report = report(&[run(full())]);
         let page = document(&report.html);
         let count = |tag: &str| page.descendants().filter(|node| node.tag_name().name() == tag).count();
-        // Roofline, time, rate and share, each wide and narrow, and the samples of four measured cases.
+        // Rate, share, roofline and time, each wide and narrow, and the samples of four measured cases.
         assert_eq!(count("svg"), 2 * (4 + 4));
-        assert_eq!(count("table"), 2);
+        assert_eq!(count("table"), 3);
         let charts: Vec<_> = report.charts.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(charts.len(), 4, "{charts:?}");
-        assert!(charts[0].starts_with("01-roofline") && charts[1].contains("time"), "{charts:?}");
-        assert!(report.html.contains("f32 arithmetic 10.00 GFLOP/s") && !report.html.contains("f64 arithmetic"));
+        let kinds = ["rate", "share", "roofline", "time"];
+        assert!(charts.iter().zip(kinds).all(|(name, kind)| name.contains(kind)), "{charts:?}");
+        assert!(
+            report.html.contains("f32: 10.00 GFLOP/s</text>") && !report.html.contains("f64: 5.000"),
+            "{}",
+            report.html
+        );
         assert!(
             report.html.contains("memory 1.000 GB/s (64 MiB)") && report.html.contains("cache 4.000 GB/s (64 KiB)")
         );
@@ -588,7 +728,7 @@ mod tests {
         }
         let alone = report(&[run(full())]);
         let report = report(&[run(full()), run(large)]);
-        assert!(!report.html.contains("side by side with"));
+        assert!(!report.html.contains("side by side with") && !report.html.contains("dashed"));
         let time = |charts: &[(String, String)]| {
             let chart = charts.iter().find(|(name, _)| name.contains("time")).expect("a chart of times");
             chart.1.clone()
@@ -597,16 +737,77 @@ mod tests {
     }
 
     #[test]
-    fn a_roofline_of_one_group_tells_its_variants_apart_and_of_several_the_groups() {
-        let roofline = |report: &Report| report.charts[0].1.clone();
-        let one = roofline(&report(&[run(full())]));
-        assert!(one.contains(">naive</text>") && !one.contains(">matmul f32</text>"), "{one}");
+    fn each_group_has_a_roofline_with_a_roof_for_every_arithmetic_that_is_used() {
+        let rooflines = |record: Record| -> Vec<String> {
+            let charts = report(&[run(record)]).charts;
+            charts.into_iter().filter(|(name, _)| name.contains("roofline")).map(|(_, chart)| chart).collect()
+        };
         let mut mixed = full();
         let mut half = mixed.cases[0].clone();
         half.dtype = DType::F16;
         mixed.cases.push(half);
-        let several = roofline(&report(&[run(mixed)]));
-        assert!(several.contains(">matmul f32</text>") && several.contains(">matmul f16</text>"), "{several}");
+        let f16 = Quantity::Arithmetic { dtype: DType::F16 };
+        mixed.peaks[0].figures.push(Figure::new(f16, [3e10; 2], &Conditions::default(), String::new()));
+        let [first, second] = &rooflines(mixed.clone())[..] else { panic!("two rooflines") };
+        assert!(
+            first.contains(">naive</text>") && first.contains(">f32: 10.00 GFLOP/s</text>") && !first.contains(">f16")
+        );
+        assert!(second.contains(">f16: 30.00 GFLOP/s</text>") && !second.contains(">f32"), "{second}");
+        // What computes in halves has the roof of halves.
+        mixed.cases.pop();
+        mixed.cases[0].computes = serde_json::from_str(r#"{"dtype": "f16", "operations": 1}"#).expect("halves");
+        let [only] = &rooflines(mixed)[..] else { panic!("one roofline") };
+        assert!(only.contains(">f32: 10.00 GFLOP/s</text>") && only.contains(">f16: 30.00 GFLOP/s</text>"), "{only}");
+    }
+
+    #[test]
+    fn the_page_begins_with_the_winner_of_each_size_and_ends_with_the_method() {
+        let html = report(&[run(full())]).html;
+        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        assert!(at("Fastest of each size") < at(r#"<td class="w">local</td><td class="n">125.0 µs</td>"#));
+        assert!(at("125.0 µs</td>") < at("<figure>") && at("<figure>") < at("How it was measured"));
+        assert!(!html.contains("verdict\""));
+    }
+
+    #[test]
+    fn two_records_have_a_verdict_and_share_their_charts() {
+        let (before, mut after) = (full(), full());
+        after.started = "2026-01-02T00:00:00Z".into();
+        let names = ["before.json", "after.json"];
+        let runs = names.into_iter().zip([before, after.clone()]);
+        let pair: Vec<_> = runs.map(|(name, record)| NamedRecord { name: name.into(), record }).collect();
+        let shared = report(&pair);
+        document(&shared.html);
+        assert!(shared.html.contains("after.json compared with before.json: "), "{}", shared.html);
+        assert!(shared.html.contains("dashed: after.json"));
+        let rates = shared.charts.iter().filter(|(name, _)| name.contains("rate")).count();
+        assert_eq!(rates, 1, "both are in one chart");
+        after.devices[0].name = "another".into();
+        after.devices[0].uuid = "another".into();
+        let other = report(&[pair[0].clone(), NamedRecord { name: "other.json".into(), record: after }]).html;
+        assert!(other.contains("No verdict") || other.contains("no case was measured on both sides"), "{other}");
+    }
+
+    #[test]
+    fn more_than_five_variants_are_grey_beside_those_that_matter() {
+        let mut record = full();
+        let proto = record.cases.iter().find(|case| case.variant == "local" && case.size == "64".into()).cloned();
+        let proto = proto.expect("it is measured");
+        for (index, size) in (0..9).flat_map(|index| [(index, "64"), (index, "128")]) {
+            let mut case = proto.clone();
+            case.variant = format!("other-{index}");
+            case.size = size.into();
+            case.id = format!("matmul/other-{index}/f32/{size}");
+            if let Outcome::Measured(m) = &mut case.outcome {
+                m.summary.median = Nanos(1e6 + f64::from(index));
+            }
+            record.cases.push(case);
+        }
+        let charts = report(&[run(record)]).charts;
+        let (_, rate) = charts.iter().find(|(name, _)| name.contains("rate")).expect("a chart of rates");
+        let named = |name: &str| rate.contains(&format!(">{name}</text>"));
+        assert!(named("local") && named("naive") && named("other-0") && named("other-2"), "{rate}");
+        assert!(!named("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
     }
 
     #[test]

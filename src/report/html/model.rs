@@ -7,6 +7,7 @@ use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
 use crate::peak::{Figure, Quantity};
+use crate::record::grid::median;
 use crate::record::{Case, CaseSize, Limit, Measured, Record};
 use std::fmt::Write;
 
@@ -15,9 +16,23 @@ use std::fmt::Write;
 pub(super) struct Source<'a> {
     pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
-    /// Whether its name alone tells it from the others.
-    alone: bool,
+    told: Told,
 }
+
+/// What tells a source from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Device,
+    /// All are of one device.
+    Run,
+    Both,
+}
+
+/// Variants that a chart names; the others are grey.
+const MOST_NAMED: usize = 5;
+
+/// Bars of shares that a source has at most; the table has all.
+const MOST_BARS: usize = 8;
 
 /// A record with the name of its file.
 #[derive(Clone, Debug)]
@@ -32,12 +47,21 @@ impl<'a> Source<'a> {
     /// Every device of every run.
     pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
-        let alone = |name: &str| devices().filter(|(_, device)| device.name == name).count() == 1;
-        devices().map(|(run, device)| Self { run, device, alone: alone(&device.name) }).collect()
+        let alike = |name: &str| devices().filter(|(_, device)| device.name == name).count();
+        let told = |name: &str| match alike(name) {
+            1 => Told::Device,
+            _ if runs.iter().all(|run| run.record.devices.len() == 1) && alike(name) == runs.len() => Told::Run,
+            _ => Told::Both,
+        };
+        devices().map(|(run, device)| Self { run, device, told: told(&device.name) }).collect()
     }
 
     pub(super) fn name(&self) -> String {
-        if self.alone { self.device.name.clone() } else { format!("{} ({})", self.device.name, self.run.name) }
+        match self.told {
+            Told::Device => self.device.name.clone(),
+            Told::Run => self.run.name.clone(),
+            Told::Both => format!("{} ({})", self.run.record.device_name(self.device.index), self.run.name),
+        }
     }
 
     pub(super) fn cases(&self) -> impl Iterator<Item = &'a Case> + Clone {
@@ -109,31 +133,53 @@ impl<'a> ChartGroup<'a> {
         self.everything().all(|case| case.size == self.first.size)
     }
 
-    /// Its charts by what they show, those of the sources side by side.
-    pub(super) fn charts(&self, sources: &[Source<'_>]) -> Vec<Vec<Chart>> {
-        let mut charts = vec![];
-        let each = |make: &dyn Fn(&Source<'_>, &[&'a Case]) -> Option<Chart>| -> Vec<Chart> {
-            sources.iter().zip(&self.cases).filter_map(|(source, cases)| make(source, cases)).collect()
-        };
-        if self.one_size() {
-            charts.push(each(&|source, cases| self.bars(source, cases)));
-        } else {
-            for quantity in [Shown::Time, Shown::Rate, Shown::Bandwidth] {
-                // Data rates are drawn where there is no arithmetic to speak of.
-                let other = quantity == Shown::Bandwidth && self.first.work.operations > 0;
-                if other || (quantity != Shown::Time && self.first.chain.is_some()) {
-                    continue;
-                }
-                for panel in self.panels() {
-                    charts.push(each(&|source, cases| self.plot(source, cases, quantity, panel)));
-                }
-            }
-        }
-        charts.push(each(&|source, cases| self.shares(source, cases)));
-        charts
+    /// The sources whose cases share a chart: two of the same sizes. Others have charts of their own.
+    fn together(&self) -> Vec<Vec<usize>> {
+        let side_by_side = self.side_by_side().into_iter();
+        let split =
+            |own: Vec<usize>| if own.len() > 2 { own.into_iter().map(|at| vec![at]).collect() } else { vec![own] };
+        side_by_side.flat_map(split).collect()
     }
 
-    /// The operations of chains, each a chart of its own; one chart for all else.
+    /// The sources whose winners stand in one table.
+    pub(super) fn side_by_side(&self) -> Vec<Vec<usize>> {
+        let having: Vec<usize> = (0..self.cases.len()).filter(|at| !self.cases[*at].is_empty()).collect();
+        let Some(first) = having.first() else { return vec![] };
+        let all: usize = having.iter().map(|at| self.cases[*at].len()).sum();
+        if self.comparable(&self.cases[*first]).len() == all {
+            vec![having]
+        } else {
+            having.into_iter().map(|at| vec![at]).collect()
+        }
+    }
+
+    /// Its charts: those that tell most, and those that are folded away.
+    pub(super) fn charts(&self, sources: &[Source<'_>]) -> [Vec<Chart>; 2] {
+        let (mut first, mut folded) = (vec![], vec![]);
+        let chains = self.first.chain.is_some();
+        let together = self.together();
+        let at_one_size = self.one_size() || chains;
+        for own in &together {
+            if at_one_size {
+                first.extend(self.times(sources, own));
+            } else {
+                let rate = if self.first.work.operations > 0 { Shown::Rate } else { Shown::Bandwidth };
+                first.extend(self.plot(sources, own, rate, None));
+                folded.extend(self.plot(sources, own, Shown::Time, None));
+            }
+            first.extend(self.shares(sources, own));
+            if !self.one_size() && chains {
+                folded
+                    .extend(self.panels().into_iter().filter_map(|panel| self.plot(sources, own, Shown::Time, panel)));
+            }
+        }
+        for at in together.into_iter().flatten() {
+            first.extend(self.roofline(&sources[at], at));
+        }
+        [first, folded]
+    }
+
+    /// The operations of chains, each a chart of its own.
     fn panels(&self) -> Vec<Option<&'static str>> {
         let mut panels = vec![];
         for case in self.everything() {
@@ -145,37 +191,76 @@ impl<'a> ChartGroup<'a> {
         panels
     }
 
-    fn plot(&self, source: &Source<'_>, cases: &[&'a Case], shown: Shown, panel: Option<&str>) -> Option<Chart> {
+    /// The variants of `cases` that matter: those that win a size, most sizes first, then those that are nearest to winning.
+    pub(super) fn that_matter<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
+        let timed: Vec<(&Case, f64)> =
+            cases.filter_map(|case| Some((case, median(case)?.0))).filter(|(_, time)| *time > 0.0).collect();
+        // Of a name: sizes won, logarithms of its times over the best, and how many there are.
+        let mut names: Vec<(String, usize, f64, usize)> = vec![];
+        let mut sizes: Vec<(usize, String)> = vec![];
+        for (case, time) in &timed {
+            let key = (case.device, case.row());
+            let rivals = timed.iter().filter(|(other, _)| (other.device, other.row()) == key);
+            let best = rivals.map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+            if !sizes.contains(&key) {
+                sizes.push(key);
+            }
+            let name = series(case);
+            let at = names.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
+                names.push((name, 0, 0.0, 0));
+                names.len() - 1
+            });
+            names[at].1 += usize::from(*time <= best);
+            names[at].2 += (time / best).ln();
+            names[at].3 += 1;
+        }
+        // A variant that has few of the sizes is known by those alone; each that it lacks counts as a loss by half.
+        let loss = |(_, _, logs, count): &(String, usize, f64, usize)| {
+            (logs + sizes.len().saturating_sub(*count) as f64 * std::f64::consts::LN_2) / sizes.len().max(1) as f64
+        };
+        names.sort_by(|a, b| b.1.cmp(&a.1).then(loss(a).total_cmp(&loss(b))));
+        names.into_iter().map(|(name, ..)| name).take(MOST_NAMED).collect()
+    }
+
+    fn plot(&self, sources: &[Source<'_>], own: &[usize], shown: Shown, panel: Option<&str>) -> Option<Chart> {
         let inside = |case: &&Case| panel.is_none() || operation(case) == panel;
         // The same axes for sources that compare.
-        let all = self.comparable(cases).into_iter().filter(inside);
+        let all = self.comparable(&self.cases[own[0]]).into_iter().filter(inside);
         let measured = all.filter_map(|case| case.measured().map(|m| (case, m)));
         let x = Axis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
         let y = Axis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
-        let mut series_list = vec![];
-        for (style, name) in self.variants().into_iter().enumerate() {
-            let of = cases.iter().filter(|case| series(case) == name).filter(|case| inside(case));
-            let mut points: Vec<_> = of.filter_map(|case| shown.point(case)).collect();
-            // An oblong problem is not on the line of the square ones; where all are oblong, they are a line.
-            if points.iter().all(|point| !point.on_line) {
-                for point in &mut points {
-                    point.on_line = true;
+        let of_own = || own.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
+        let matter = Self::that_matter(of_own());
+        let mut series_list: Vec<Series> = vec![];
+        for (rank, at) in own.iter().enumerate() {
+            for name in self.variants() {
+                let of = self.cases[*at].iter().filter(|case| series(case) == name).filter(|case| inside(case));
+                let mut points: Vec<_> = of.filter_map(|case| shown.point(case)).collect();
+                // An oblong problem is not on the line of the square ones; where all are oblong, they are a line.
+                if points.iter().all(|point| !point.on_line) {
+                    for point in &mut points {
+                        point.on_line = true;
+                    }
                 }
-            }
-            if !points.is_empty() {
-                series_list.push(Series { name, style, points });
+                let style = matter.iter().position(|known| *known == name);
+                let named = !series_list.iter().any(|series| series.name == name);
+                if !points.is_empty() {
+                    series_list.push(Series { name, style, dashed: rank > 0, named, points });
+                }
             }
         }
         if series_list.is_empty() {
             return None;
         }
         let subject = panel.unwrap_or(&self.first.algorithm);
+        let shown_in = [self.title(), panel.unwrap_or_default().into(), shown.file().into()].join(" ");
+        let grey = others(&series_list);
         Some(Chart::new(
-            &format!("{} {} {}", self.title(), panel.unwrap_or_default(), shown.file()),
-            source,
+            &shown_in,
+            &sources[own[0]],
             Plot {
-                title: format!("{subject}, {}", shown.title()),
-                source: source.name(),
+                title: format!("{subject} {}, {}", self.first.dtype, shown.title()),
+                source: Self::named_sources(sources, own) + grey,
                 description: format!(
                     "{} over size for {} variants, logarithmic axes; the table below has the values",
                     shown.title(),
@@ -193,37 +278,85 @@ impl<'a> ChartGroup<'a> {
         ))
     }
 
-    fn bars(&self, source: &Source<'_>, cases: &[&Case]) -> Option<Chart> {
-        let variants = self.variants();
+    /// The sources of a chart, and how their lines differ.
+    fn named_sources(sources: &[Source<'_>], own: &[usize]) -> String {
+        match own {
+            [a, b] => format!("solid: {}, dashed: {}", sources[*a].name(), sources[*b].name()),
+            _ => sources[own[0]].name(),
+        }
+    }
+
+    /// The size whose cases stand for the group in bars: the largest that most of them have.
+    fn telling_size(&self, own: &[usize]) -> Option<String> {
+        let cases = || own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.measured().is_some());
+        let count = |row: &str| cases().filter(|case| case.row() == row).count();
+        let most = cases().map(|case| count(&case.row())).max()?;
+        let telling = cases().filter(|case| 2 * count(&case.row()) > most);
+        Some(telling.max_by_key(|case| case.work.operations.max(case.work.bytes.0))?.row())
+    }
+
+    /// The bars of the cases of one size, for each of its own sources: of two, each variant has a bar of each.
+    fn bars_of(&self, own: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>, ascending: bool) -> Vec<Bar> {
+        let of = |at: usize| self.cases[at].iter().filter(|case| case.row() == size);
+        let mut rows: Vec<(String, Vec<Bar>)> = vec![];
+        for (rank, at) in own.iter().enumerate() {
+            for case in of(*at) {
+                let Some(mut drawn) = bar(case) else { continue };
+                let name = drawn.name.clone();
+                if own.len() > 1 {
+                    drawn.style = rank;
+                }
+                match rows.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, bars)) => bars.push(Bar { name: String::new(), ..drawn }),
+                    None => rows.push((name, vec![drawn])),
+                }
+            }
+        }
+        let value = |bars: &[Bar]| bars.first().map_or(0.0, |bar| bar.value);
+        rows.sort_by(|(_, a), (_, b)| value(a).total_cmp(&value(b)));
+        if !ascending {
+            rows.reverse();
+        }
+        rows.into_iter().flat_map(|(_, bars)| bars).collect()
+    }
+
+    /// The times of one size, the shortest first; the forms of an operation together.
+    fn times(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
         let forms = self.first.chain.is_some();
+        let size = self.telling_size(own)?;
         let mut legend: Vec<(usize, String)> = vec![];
-        let mut bars = vec![];
-        for case in cases {
-            let Some(m) = case.measured() else { continue };
-            let name = series(case);
-            let style = if forms {
-                // The colour of a chain is that of its form, so that the forms of an operation compare.
-                let form = case.form().map_or(case.variant.as_str(), |form| form.name);
-                let known = legend.iter().position(|(_, name)| name == form);
-                known.unwrap_or_else(|| {
-                    legend.push((legend.len(), form.to_string()));
-                    legend.len() - 1
-                })
-            } else {
-                variants.iter().position(|variant| *variant == name).unwrap_or_default()
-            };
+        let names: Vec<String> = {
+            let of_forms = self.everything().filter_map(|case| case.form().map(|form| form.name.to_string()));
+            of_forms.fold(vec![], |mut known, name| {
+                if !known.contains(&name) {
+                    known.push(name);
+                }
+                known
+            })
+        };
+        let bar = |case: &Case| {
+            let m = case.measured()?;
             let time = case.shown(m.summary.median);
-            let (heading, text) = (String::new(), time.to_string());
-            bars.push(Bar { heading, name, value: time.0, text, style, tip: tip(case, m) });
+            // The colour of a chain is that of its form, so that the forms of an operation compare.
+            let form = case.form().and_then(|form| names.iter().position(|name| name == form.name));
+            let heading = operation(case).unwrap_or_default().to_string();
+            let (text, style) = (time.to_string(), form.unwrap_or(0));
+            Some(Bar { heading, name: series(case), value: time.0, text, style, tip: tip(case, m) })
+        };
+        let bars = by_operation(self.bars_of(own, &size, &bar, true));
+        match own {
+            [a, b] => legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name()))),
+            _ if forms => legend.extend(names.iter().cloned().enumerate()),
+            _ => {}
         }
         let one = if forms { "time an operation" } else { "time" };
         (!bars.is_empty()).then(|| {
             Chart::new(
                 &format!("{} time", self.title()),
-                source,
+                &sources[own[0]],
                 Bars {
-                    title: format!("{} {}, {one}", self.first.algorithm, self.first.size),
-                    source: source.name(),
+                    title: format!("{} {}, {one}", self.first.algorithm, size),
+                    source: own.iter().map(|at| sources[*at].name()).collect::<Vec<_>>().join(", "),
                     description: format!("{one} of {} variants; the table below has the values", bars.len()),
                     items: bars,
                     legend,
@@ -233,39 +366,85 @@ impl<'a> ChartGroup<'a> {
         })
     }
 
-    fn shares(&self, source: &Source<'_>, cases: &[&Case]) -> Option<Chart> {
-        let mut bars = vec![];
-        let mut kinds = vec![];
-        for case in cases {
-            let (Some(m), Some(share)) = (case.measured(), case.share) else { continue };
-            if !share.fraction.is_finite() {
-                continue;
-            }
-            let style = share.limit as usize;
-            if !kinds.contains(&(style, limit(share.limit).to_string())) {
-                kinds.push((style, limit(share.limit).to_string()));
-            }
+    /// The shares of one size, the largest first.
+    fn shares(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
+        let shared =
+            |at: &&usize| self.cases[**at].iter().any(|case| case.measured().is_some() && case.share.is_some());
+        let own: Vec<usize> = own.iter().filter(shared).copied().collect();
+        let own = own.as_slice();
+        let size = self.telling_size(own)?;
+        let bar = |case: &Case| {
+            let (m, share) = (case.measured()?, case.share.filter(|share| share.fraction.is_finite())?);
             let text = percent(share.fraction);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), limit(share.limit));
-            let heading = if self.one_size() { String::new() } else { case.size.to_string() };
-            bars.push(Bar { heading, name: series(case), value: share.fraction, text, style, tip });
+            let (heading, style) = (String::new(), share.limit as usize);
+            Some(Bar { heading, name: series(case), value: share.fraction, text, style, tip })
+        };
+        let mut bars = self.bars_of(own, &size, &bar, false);
+        let all = bars.len();
+        bars.truncate(MOST_BARS * own.len());
+        let best = if bars.len() < all { format!(", the best {} of {all}", bars.len()) } else { String::new() };
+        let mut legend: Vec<(usize, String)> = vec![];
+        if let [a, b] = own {
+            legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name())));
+        } else {
+            let shared = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
+            for share in shared.filter(|case| case.measured().is_some()).filter_map(|case| case.share) {
+                let kind = (share.limit as usize, limit(share.limit).to_string());
+                if !legend.contains(&kind) {
+                    legend.push(kind);
+                }
+            }
         }
         (!bars.is_empty()).then(|| {
             Chart::new(
                 &format!("{} share", self.title()),
-                source,
+                &sources[own[0]],
                 Bars {
-                    title: format!("{}, share of limit", self.first.algorithm),
-                    source: source.name(),
+                    title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.dtype),
+                    source: own.iter().map(|at| sources[*at].name()).collect::<Vec<_>>().join(", ") + &best,
                     description: "how near each case comes to the limit that binds it; the table below has the values"
                         .into(),
                     items: bars,
-                    legend: kinds,
+                    legend,
                     rule: Some((1.0, "the limit".into())),
                 },
             )
         })
     }
+
+    /// The winner of each size on a source, with the case.
+    pub(super) fn winners(&self, at: usize) -> Vec<&'a Case> {
+        let timed = |case: &&'a Case| median(case).is_some_and(|time| time.0 > 0.0);
+        let mut best: Vec<(String, &'a Case)> = vec![];
+        for case in self.cases[at].iter().copied().filter(timed) {
+            let row = winner_row(case);
+            match best.iter_mut().find(|(known, _)| *known == row) {
+                Some((_, leader)) if median(case).map(|t| t.0) < median(leader).map(|t| t.0) => *leader = case,
+                Some(_) => {}
+                None => best.push((row, case)),
+            }
+        }
+        best.into_iter().map(|(_, case)| case).collect()
+    }
+}
+
+/// The row that a case competes in: its size, and of chains its operation.
+pub(super) fn winner_row(case: &Case) -> String {
+    case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
+}
+
+/// Bars with those of a heading together, which goes; the heading with the shortest bar first.
+fn by_operation(bars: Vec<Bar>) -> Vec<Bar> {
+    let mut groups: Vec<(String, Vec<Bar>)> = vec![];
+    for mut bar in bars {
+        let heading = std::mem::take(&mut bar.heading);
+        match groups.iter_mut().find(|(known, _)| *known == heading) {
+            Some((_, bars)) => bars.push(bar),
+            None => groups.push((heading, vec![bar])),
+        }
+    }
+    groups.into_iter().flat_map(|(_, bars)| bars).collect()
 }
 
 /// A chart and where it comes from.
@@ -330,55 +509,65 @@ impl Shown {
     }
 }
 
-/// The roofline of the source at `at`: every case by its operations a byte, under the measured limits. The cases of one
-/// group look as they do in its other charts; of several, each group has a mark of its own. `None` without measured
-/// limits, or without a case that has both operations and bytes.
-pub(super) fn roofline(source: &Source<'_>, at: usize, groups: &[ChartGroup<'_>]) -> Option<Chart> {
-    let peaks = source.run.record.peaks.iter().filter(|peak| peak.uuid == source.device.uuid);
-    let figures: Vec<&Figure> = peaks.flat_map(|peak| &peak.figures).filter(|figure| figure.best > 0.0).collect();
-    let both = |case: &&Case| has_intensity(case);
-    let mut drawn = groups.iter().filter(|group| group.cases[at].iter().any(both));
-    let variants = match (drawn.next(), drawn.next()) {
-        (Some(only), None) => only.variants(),
-        _ => vec![],
-    };
-    let all = by_intensity(source, &variants);
-    let dtypes: Vec<_> = source.cases().filter(both).map(|case| case.dtype).collect();
-    let compute = compute_ceilings(&figures, &dtypes);
-    let bandwidth = bandwidth_ceilings(&figures);
-    let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
-    if all.is_empty() || top == 0.0 || steepest == 0.0 {
-        return None;
+/// Operations a byte from which a group has a roofline: what does less is bound by memory everywhere, as its shares say.
+const TELLING_INTENSITY: f64 = 4.0;
+
+impl ChartGroup<'_> {
+    /// The roofline of the source at `at`: every case by its operations a byte, under the measured limits, with a roof for
+    /// every arithmetic that is used. `None` without measured limits, or where no case has much arithmetic.
+    fn roofline(&self, source: &Source<'_>, at: usize) -> Option<Chart> {
+        let cases = || self.cases[at].iter().copied().filter(|case| has_intensity(case));
+        let intensity = |case: &Case| case.work.operations as f64 / case.work.bytes.0 as f64;
+        if !cases().any(|case| intensity(case) >= TELLING_INTENSITY) {
+            return None;
+        }
+        let peaks = source.run.record.peaks.iter().filter(|peak| peak.uuid == source.device.uuid);
+        let figures: Vec<&Figure> = peaks.flat_map(|peak| &peak.figures).filter(|figure| figure.best > 0.0).collect();
+        let mut used: Vec<(DType, u64)> = vec![];
+        for computes in cases().filter(|case| case.measured().is_some()).map(Case::computed_in) {
+            if !used.contains(&(computes.dtype, computes.operations)) {
+                used.push((computes.dtype, computes.operations));
+            }
+        }
+        let all = by_intensity(cases());
+        let compute = compute_ceilings(&figures, &used);
+        let bandwidth = bandwidth_ceilings(&figures);
+        let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
+        if all.is_empty() || top == 0.0 || steepest == 0.0 {
+            return None;
+        }
+        let slowest = bandwidth.iter().map(|(.., rate)| *rate).fold(f64::INFINITY, f64::min);
+        let points = || all.iter().flat_map(|series| &series.points);
+        // Wide enough for every case and for where the slopes meet the roofs.
+        let ridge = top / slowest;
+        let x = Axis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
+        let lowest = points().map(|point| point.y).fold(top, f64::min);
+        let y = Axis::round([lowest, top * 1.5].into_iter())?;
+        let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
+        let mut description = format!("{} cases under measured limits:", points().count());
+        for ceiling in &ceilings {
+            let _ = write!(description, " {};", ceiling.full_name());
+        }
+        let grey = others(&all);
+        Some(Chart::new(
+            &format!("{} roofline", self.title()),
+            source,
+            Plot {
+                title: format!("{} {} roofline, GFLOP/s", self.first.algorithm, self.first.dtype),
+                source: source.name() + grey,
+                description,
+                x_title: "operations a byte".into(),
+                x,
+                y,
+                x_label: axis::number,
+                y_label: axis::number,
+                joined: Joined::No,
+                series: all,
+                ceilings,
+            },
+        ))
     }
-    let slowest = bandwidth.iter().map(|(.., rate)| *rate).fold(f64::INFINITY, f64::min);
-    let points = || all.iter().flat_map(|series| &series.points);
-    // Wide enough for every case and for where the slopes meet the roofs.
-    let ridge = top / slowest;
-    let x = Axis::round(points().map(|point| point.x).chain([ridge * 4.0, top / steepest / 16.0]))?;
-    let y = Axis::round(points().map(|point| point.y).chain([top * 1.5, (slowest * x.low).max(top * 1e-6)]))?;
-    let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
-    let mut description = format!("{} cases under measured limits:", points().count());
-    for ceiling in &ceilings {
-        let _ = write!(description, " {};", ceiling.full_name());
-    }
-    Some(Chart::new(
-        "roofline",
-        source,
-        Plot {
-            title: "roofline, GFLOP/s".into(),
-            source: source.name(),
-            description,
-            x_title: "operations a byte".into(),
-            x,
-            y,
-            x_label: axis::number,
-            y_label: axis::number,
-            joined: Joined::No,
-            series: all,
-            ceilings,
-        },
-    ))
 }
 
 /// Whether a case has operations and bytes to divide them by.
@@ -386,22 +575,28 @@ fn has_intensity(case: &Case) -> bool {
     case.work.operations > 0 && case.work.bytes.0 > 0
 }
 
-/// The cases' rates by their operations a byte: a series for each of `variants`, or of each subject.
-fn by_intensity(source: &Source<'_>, variants: &[String]) -> Vec<Series> {
+/// The cases' rates by their operations a byte, a series for each variant.
+fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series> {
+    let named = ChartGroup::that_matter(cases.clone());
     let mut all: Vec<Series> = vec![];
-    for case in source.cases().filter(|case| has_intensity(case)) {
+    for case in cases {
         let Some(m) = case.measured() else { continue };
         let Some(y) = Shown::Rate.of(case, m.summary.median) else { continue };
-        let style = variants.iter().position(|variant| *variant == series(case));
-        let name = style.map_or_else(|| case.subject(), |_| series(case));
+        let name = series(case);
+        let style = named.iter().position(|known| *known == name);
         let at = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            all.push(Series { name, style: style.unwrap_or(all.len()), points: vec![] });
+            all.push(Series { name, style, dashed: false, named: true, points: vec![] });
             all.len() - 1
         });
         let x = case.work.operations as f64 / case.work.bytes.0 as f64;
         all[at].points.push(Point { x, y, ends: None, on_line: false, tip: tip(case, m) });
     }
     all
+}
+
+/// What to say of series without a name.
+fn others(series: &[Series]) -> &'static str {
+    if series.iter().any(|series| series.style.is_none()) { "; grey: all others" } else { "" }
 }
 
 /// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
@@ -422,22 +617,31 @@ fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y
     slopes.chain(roofs).collect()
 }
 
-/// Arithmetic limits in GFLOP/s, of the element types that are shown.
-fn compute_ceilings(figures: &[&Figure], dtypes: &[DType]) -> Vec<(String, f64)> {
+/// Arithmetic limits in GFLOP/s of nominal work, one for each arithmetic that is used: what does three operations for each
+/// nominal one has a third of the rate.
+fn compute_ceilings(figures: &[&Figure], used: &[(DType, u64)]) -> Vec<(String, f64)> {
     let mut found: Vec<(String, f64)> = vec![];
-    for figure in figures {
-        let name = match figure.quantity {
-            Quantity::Arithmetic { dtype } if dtypes.contains(&dtype) => format!("{dtype} arithmetic"),
-            Quantity::Matrix { dtype, .. } if dtypes.contains(&dtype) => format!("{dtype} matrix units"),
-            _ => continue,
-        };
-        let rate = figure.best * 1e-9;
-        match found.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, best)) => *best = best.max(rate),
-            None => found.push((name, rate)),
+    for (wanted, operations) in used {
+        for figure in figures {
+            let name = match figure.quantity {
+                Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
+                Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} units"),
+                _ => continue,
+            };
+            let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
+            let rate = figure.best * 1e-9 / *operations as f64;
+            match found.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, best)) => *best = best.max(rate),
+                None => found.push((name, rate)),
+            }
         }
     }
-    found.into_iter().map(|(name, rate)| (format!("{name} {} GFLOP/s", significant(rate)), rate)).collect()
+    found.into_iter().map(|(name, rate)| (format!("{name}: {}", arithmetic(rate)), rate)).collect()
+}
+
+/// A rate given in GFLOP/s as people write it.
+fn arithmetic(rate: f64) -> String {
+    if rate < 1e3 { format!("{} GFLOP/s", significant(rate)) } else { format!("{} TFLOP/s", significant(rate * 1e-3)) }
 }
 
 /// Bandwidth limits in GB/s: of the largest working set, and of the fastest where that is another and faster.

@@ -1,0 +1,203 @@
+//! Figures of others beside the measured ones: another record, or a CSV file.
+
+use crate::algorithms::Goal;
+use crate::algorithms::input::Input;
+use crate::basis::dtype::DType;
+use crate::basis::error::unknown;
+use crate::basis::layout::Layout;
+use crate::basis::printable::printable;
+use crate::basis::units::Nanos;
+use crate::record::grid::median;
+use crate::record::{Case, CaseSize, Record};
+
+/// Figures of others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reference(Vec<Figure>);
+
+/// The time that somebody's program took for a problem.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    algorithm: String,
+    dtype: DType,
+    layout: Layout,
+    goal: Goal,
+    /// The kind of input that it holds for; any where it is not said.
+    input: Option<Input>,
+    size: CaseSize,
+    pub(crate) time: Nanos,
+    /// Where it comes from: a library and its version, or a record and its variant.
+    pub(crate) source: String,
+}
+
+/// A row of the file, as it is written.
+#[derive(serde::Deserialize)]
+struct Row {
+    algorithm: String,
+    dtype: String,
+    size: String,
+    time: String,
+    source: String,
+    #[serde(default)]
+    layout: String,
+    #[serde(default)]
+    goal: String,
+    #[serde(default)]
+    input: String,
+}
+
+impl Reference {
+    /// The measured cases of a record that is called `name`.
+    #[must_use]
+    pub(crate) fn of_record(record: &Record, name: &str) -> Self {
+        let figure = |case: &Case| {
+            Some(Figure {
+                algorithm: case.algorithm.clone(),
+                dtype: case.dtype,
+                layout: case.layout,
+                goal: case.goal,
+                input: Some(case.input),
+                size: case.size.clone(),
+                time: median(case)?,
+                source: format!("{} of {name}", case.variant),
+            })
+        };
+        Self(record.cases.iter().filter_map(figure).collect())
+    }
+
+    /// The figures of a CSV file with a heading row: algorithm, dtype, size, time with its unit, source, and where they
+    /// matter layout, goal and input.
+    ///
+    /// # Errors
+    /// What is wrong with which line.
+    pub(crate) fn of_csv(text: &str) -> Result<Self, String> {
+        let mut reader =
+            csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
+        let mut figures = vec![];
+        let mut row = csv::StringRecord::new();
+        let headings = reader.headers().map_err(|error| error.to_string())?.clone();
+        while reader.read_record(&mut row).map_err(|error| error.to_string())? {
+            let line = row.position().map_or(0, csv::Position::line);
+            let place = |reason: String| format!("line {line}: {reason}");
+            let row: Row = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
+            figures.push(Figure::new(row).map_err(place)?);
+        }
+        match figures.is_empty() {
+            true => {
+                Err("no figures in it; write lines such as 'matmul,f32,1024,68.6 µs,cuBLAS' below the heading".into())
+            }
+            false => Ok(Self(figures)),
+        }
+    }
+
+    /// The fastest figure of the problem of `case`.
+    #[must_use]
+    pub(crate) fn of(&self, case: &Case) -> Option<&Figure> {
+        let kind = |figure: &&Figure| {
+            (figure.algorithm.as_str(), figure.dtype, figure.layout, figure.goal)
+                == (case.algorithm.as_str(), case.dtype, case.layout, case.goal)
+                && figure.input.is_none_or(|input| input == case.input)
+                && figure.size.same(&case.size)
+        };
+        self.0.iter().filter(kind).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
+    }
+}
+
+impl Figure {
+    fn new(row: Row) -> Result<Self, String> {
+        let Row { algorithm, dtype, size, time, source, layout, goal, input } = row;
+        let layout = if layout.is_empty() { Layout::default() } else { layout.parse()? };
+        let input = (!input.is_empty()).then(|| input.parse()).transpose()?;
+        let goals = [Goal::Result, Goal::Solution];
+        let names = goals.map(Goal::name);
+        let goal = match &*goal {
+            "" => Goal::Result,
+            name => {
+                goals.into_iter().find(|goal| goal.name() == name).ok_or_else(|| unknown("goal", name, "", &names))?
+            }
+        };
+        if algorithm.is_empty() || size.is_empty() || source.is_empty() {
+            return Err("algorithm, size and source must not be empty".into());
+        }
+        let (dtype, time) = (dtype.parse()?, parsed_time(&time)?);
+        let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
+        Ok(Self { algorithm, dtype, layout, goal, input, size, time, source: printable(&source).into_owned() })
+    }
+}
+
+/// A time with its unit: `68.6 µs`.
+fn parsed_time(text: &str) -> Result<Nanos, String> {
+    let malformed = || format!("malformed time '{}'; write 68.6 µs, 2.51 ms or 1.2 s", printable(text));
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(malformed)?;
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(malformed()),
+    };
+    let time = number.parse::<f64>().map_err(|_| malformed())? * scale;
+    if time.is_finite() && time > 0.0 { Ok(Nanos(time)) } else { Err(malformed()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::tests::record;
+    use super::*;
+
+    #[test]
+    fn the_fastest_figure_of_the_same_problem_stands_beside_a_case() {
+        let reference = Reference::of_csv(
+            "algorithm,dtype,size,time,source,layout\n# a remark\nmatmul,f32,64,2 ms,\"A, 1.0\",\nmatmul,f32,64x64x64,10.5 µs,B,\n\
+             matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,\n",
+        )
+        .expect("a reference");
+        let case = record().cases.remove(0);
+        let found = reference.of(&case).expect("a figure");
+        assert_eq!((found.time, found.source.as_str()), (Nanos(10.5e3), "B"));
+        assert!(reference.of(&Case { size: "65".into(), ..case.clone() }).is_none());
+        assert!(reference.of(&Case { goal: Goal::Solution, ..case }).is_none());
+    }
+
+    #[test]
+    fn the_published_figures_are_of_problems_of_ours() {
+        let text = std::fs::read_to_string("results/reference-h100.csv").expect("the file");
+        let Reference(figures) = Reference::of_csv(&text).expect("a reference");
+        assert!(figures.len() > 50);
+        for figure in &figures {
+            let algorithm = crate::algorithms::find(&figure.algorithm).expect("an algorithm");
+            assert!(
+                figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.dtype)),
+                "{figure:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_is_a_reference_too() {
+        let record = record();
+        let reference = Reference::of_record(&record, "old.json");
+        let found = reference.of(&record.cases[2]).expect("a figure");
+        assert_eq!((found.time, found.source.as_str()), (Nanos(125e3), "local of old.json"));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        let error = |row: &str| {
+            Reference::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n")).expect_err("a mistake")
+        };
+        assert!(error("matmul,f32,64,2,A,").starts_with("line 2: malformed time '2'; write 68.6 µs"));
+        assert!(
+            error("matmul,f31,64,2 ms,A,").contains("line 2: unknown dtype 'f31'"),
+            "{}",
+            error("matmul,f31,64,2 ms,A,")
+        );
+        assert!(error("matmul,f32,64,2 ms,A,answer").contains("unknown goal 'answer'"));
+        assert!(error("matmul,f32,,2 ms,A,").contains("must not be empty"));
+        assert!(error("# nothing").contains("no figures in it"));
+        assert!(Reference::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time")));
+        for text in ["-1 ms", "0 ms", "1e3 ms", "ms", "1..2 ms", "5 min"] {
+            assert!(parsed_time(text).is_err(), "{text}");
+        }
+    }
+}
