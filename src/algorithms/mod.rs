@@ -413,6 +413,7 @@ impl std::fmt::Display for WrongElement {
 
 impl WrongElement {
     /// The element at `element`.
+    #[expect(clippy::needless_pass_by_value, reason = "numbers of several types, and texts")]
     pub(crate) fn new(element: String, got: impl ToString, expected: impl ToString) -> Self {
         Self { element, got: got.to_string(), expected: expected.to_string() }
     }

@@ -78,14 +78,14 @@ fn grid(record: &Record, section: &Section<'_>) -> String {
         let times = || cases.iter().flatten().filter_map(|case| median(case));
         let best = times().min_by(|a, b| a.0.total_cmp(&b.0));
         let unit = best.map(TimeUnit::for_value);
-        let cell = |case: &Option<&Case>| match (case, case.and_then(median), unit) {
+        let cell = |case: Option<&Case>| match (case, case.and_then(median), unit) {
             (_, Some(time), Some(unit)) if best == Some(time) => format!(" **{}** |", unit.number(time)),
             (_, Some(time), Some(unit)) => format!(" {} |", unit.number(time)),
             (Some(case), ..) => format!(" {} |", case.outcome.status()),
             (None, ..) => "  |".into(),
         };
         let unit = unit.map_or_else(String::new, |unit| unit.to_string());
-        let _ = writeln!(out, "| {} | {unit} |{}", plain(size), cases.iter().map(cell).collect::<String>());
+        let _ = writeln!(out, "| {} | {unit} |{}", plain(size), cases.iter().copied().map(cell).collect::<String>());
     }
     out + "\n"
 }

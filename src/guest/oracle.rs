@@ -143,43 +143,55 @@ fn rank(element: Element, bytes: &[u8]) -> i128 {
     }
 }
 
-/// How far `found` is from `answer`.
-fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
-    let element = data.element;
-    let count = data.len() as usize;
-    let size = element.bytes() as usize;
-    let pair = |index: usize| (element.value(&found[index * size..]), element.value(&answer[index * size..]));
-    // The error of each element, by the measure of the tolerance; what is no number is beyond all.
-    let error = |index: usize| -> f64 {
-        let (got, expected) = pair(index);
-        let part = |bytes| -> &[u8] { element_of(bytes, index, size) };
-        match data.tolerance {
+/// What a kernel left, and what it should have.
+struct Pair<'a> {
+    data: &'a Buffer,
+    found: &'a [u8],
+    answer: &'a [u8],
+}
+
+impl Pair<'_> {
+    fn values(&self, index: usize) -> (f64, f64) {
+        let (element, size) = (self.data.element, self.data.element.bytes() as usize);
+        (element.value(&self.found[index * size..]), element.value(&self.answer[index * size..]))
+    }
+
+    /// The error of an element, by the measure of the tolerance; what is no number is beyond all.
+    fn error(&self, index: usize) -> f64 {
+        let (got, expected) = self.values(index);
+        let element = self.data.element;
+        let part = |bytes| -> &[u8] { element_of(bytes, index, element.bytes() as usize) };
+        let (found, answer) = (part(self.found), part(self.answer));
+        match self.data.tolerance {
             // A zero is a zero, whatever its sign.
-            _ if part(found) == part(answer) || got == 0.0 && expected == 0.0 => 0.0,
+            _ if found == answer || got == 0.0 && expected == 0.0 => 0.0,
             Tolerance::Exact => 1.0,
             _ if !got.is_finite() => f64::INFINITY,
             Tolerance::Close { rtol, atol } => (got - expected).abs() / (atol + rtol * expected.abs()),
             Tolerance::Nmse(_) => (got - expected).powi(2),
-            Tolerance::Ulp(_) => (rank(element, part(found)) - rank(element, part(answer))).unsigned_abs() as f64,
+            Tolerance::Ulp(_) => (rank(element, found) - rank(element, answer)).unsigned_abs() as f64,
         }
-    };
-    let is_beyond = |error: f64| match data.tolerance {
-        // One that is no number is beyond any tolerance.
-        Tolerance::Close { .. } => error.is_nan() || error > 1.0,
-        Tolerance::Ulp(most) => error > most as f64,
-        Tolerance::Exact => error > 0.0,
-        Tolerance::Nmse(_) => false,
-    };
-    let (mut worst, mut largest, mut sum) = (None, 0.0, 0.0);
-    let (mut different, mut wrong) = (0u64, WrongElements::default());
+    }
+
+    /// The element in words, with the digits that tell it from its neighbours, where it has those of f32 at most.
+    fn told(&self, index: usize) -> WrongElement {
+        let element = self.data.element;
+        let single = element.bytes() <= 4 && element.is_float();
+        let shown = |value: f64| if single { (value as f32).to_string() } else { value.to_string() };
+        let (got, expected) = self.values(index);
+        WrongElement::new(place(self.data, index), shown(got), shown(expected))
+    }
+}
+
+/// How far `found` is from `answer`.
+fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
+    let pair = Pair { data, found, answer };
+    let count = data.len() as usize;
+    let (mut worst, mut largest, mut sum, mut different) = (None, 0.0, 0.0, 0u64);
     for index in 0..count {
-        let error = error(index);
+        let error = pair.error(index);
         sum += error;
         different += u64::from(error > 0.0);
-        if is_beyond(error) {
-            let (got, expected) = pair(index);
-            wrong.add(|| WrongElement::new(place(data, index), got, expected));
-        }
         // 0 ÷ 0 of a tolerance of nothing is no number, and beyond it.
         if error > largest || error.is_nan() && !f64::is_nan(largest) {
             (worst, largest) = (Some(index), error);
@@ -188,20 +200,12 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     let (residual, tolerance) = match data.tolerance {
         Tolerance::Close { .. } => (largest, 1.0),
         Tolerance::Nmse(most) => {
-            let scale: f64 = (0..count).map(|index| pair(index).1.powi(2)).sum();
+            let scale: f64 = (0..count).map(|index| pair.values(index).1.powi(2)).sum();
             (if sum == 0.0 { 0.0 } else { sum / scale }, most)
         }
         Tolerance::Ulp(most) => (largest, most as f64),
         Tolerance::Exact => (different as f64, 0.0),
     };
-    // With the digits that tell it from its neighbours, where it has those of f32 at most.
-    let shown =
-        |value: f64| if size <= 4 && element.is_float() { (value as f32).to_string() } else { value.to_string() };
-    let told = |index: usize| {
-        let (got, expected) = pair(index);
-        WrongElement::new(place(data, index), shown(got), shown(expected))
-    };
-    let mut wrong = WrongElements::default();
     let most = match data.tolerance {
         Tolerance::Close { .. } => Some(1.0),
         Tolerance::Ulp(most) => Some(most as f64),
@@ -209,13 +213,15 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
         // No single element is to blame.
         Tolerance::Nmse(_) => None,
     };
+    let mut wrong = WrongElements::default();
     if let (Some(most), false) = (most, residual <= tolerance) {
-        let beyond = |index: &usize| error(*index) > most || error(*index).is_nan();
-        (0..count).filter(beyond).for_each(|index| wrong.add(|| told(index)));
+        for index in (0..count).filter(|index| pair.error(*index) > most || pair.error(*index).is_nan()) {
+            wrong.add(|| pair.told(index));
+        }
     }
     let worst = worst.map_or_else(String::new, |index| {
-        let (got, expected) = pair(index);
-        format!("{} is {}, the reference has {}", place(data, index), shown(got), shown(expected))
+        let WrongElement { element, got, expected } = pair.told(index);
+        format!("{element} is {got}, the reference has {expected}")
     });
     Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
 }

@@ -182,8 +182,8 @@ impl Guest {
 
     /// Why no point has a contender.
     pub(crate) fn nothing(&self) -> String {
-        let jobs = self.undertaking.points.iter().flat_map(|point| &point.jobs);
-        let reason = jobs.filter_map(|job| job.as_ref().err()).next();
+        let mut jobs = self.undertaking.points.iter().flat_map(|point| &point.jobs);
+        let reason = jobs.find_map(|job| job.as_ref().err());
         format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
     }
 
@@ -194,11 +194,11 @@ impl Guest {
 
     /// The element type that cases are named by: that of the first output.
     pub(crate) fn dtype(&self) -> DType {
+        use crate::run::job::Role;
         let point = self.undertaking.points.first();
         let outputs = point.into_iter().flat_map(|point| &point.buffers);
         let of = |role| move |buffer: &&crate::run::job::Buffer| buffer.role == role;
         let first = |role| outputs.clone().filter(of(role)).find_map(dtype);
-        use crate::run::job::Role;
         first(Role::Output).or_else(|| first(Role::InPlace)).unwrap_or(DType::F32)
     }
 }

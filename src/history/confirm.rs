@@ -103,16 +103,22 @@ mod tests {
     #[test]
     fn commits_are_measured_in_several_processes_where_the_driver_is_the_same() {
         let mut runs = driver_change();
-        runs.iter_mut().for_each(|run| run.record.devices[0].driver.info = "Mesa 22.3".into());
+        for run in &mut runs {
+            run.record.devices[0].driver.info = "Mesa 22.3".into();
+        }
         let confirm = |runs| History::new(runs, vec![], &settings()).events.remove(0).confirm;
         let commands = confirm(runs.clone());
         assert!(commands[0].starts_with("at 0c10005: gpukern bench matmul"), "{commands:?}");
         assert!(commands[0].contains("--variant=naive --size=64 --dtype=f32 --processes 5"), "{commands:?}");
         assert_eq!(commands[2], "gpukern compare before.json after.json");
-        runs.iter_mut().for_each(|run| run.record.origin.commit = None);
+        for run in &mut runs {
+            run.record.origin.commit = None;
+        }
         let commands = confirm(runs.clone());
         assert_eq!(commands[1], "gpukern compare --baseline 021.json 022.json 023.json --candidate now.json");
-        runs.iter_mut().for_each(|run| run.record.cases[0].variant = "no; such".into());
+        for run in &mut runs {
+            run.record.cases[0].variant = "no; such".into();
+        }
         assert_eq!(confirm(runs), Vec::<String>::new());
     }
 

@@ -30,14 +30,11 @@ pub(super) fn ordered(runs: Vec<Run>, order: &Order, left_out: &mut Vec<String>)
     for (_, run) in placed {
         let record = &run.record;
         let key = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
-        match known.get(&key) {
-            Some(first) => {
-                left_out.push(format!("'{}' is the run of '{}'", printable(&run.name), printable(first)));
-            }
-            None => {
-                known.insert(key, run.name.clone());
-                kept.push(run);
-            }
+        if let Some(first) = known.get(&key) {
+            left_out.push(format!("'{}' is the run of '{}'", printable(&run.name), printable(first)));
+        } else {
+            known.insert(key, run.name.clone());
+            kept.push(run);
         }
     }
     kept
@@ -45,7 +42,7 @@ pub(super) fn ordered(runs: Vec<Run>, order: &Order, left_out: &mut Vec<String>)
 
 /// The place of a run: of its commit, then of its beginning.
 fn place(run: &Run, order: &Order) -> Result<(i128, i128), String> {
-    let time = |text: &str| text.parse::<jiff::Timestamp>().map(|time| time.as_nanosecond()).ok();
+    let time = |text: &str| text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).ok();
     if run.record.method.validation {
         return Err("ran under the validation layers, whose times are no kernel's".into());
     }

@@ -63,6 +63,7 @@ pub struct Repeat {
 
 /// One step of a program.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "programs have some dozens of steps, nearly all of them dispatches")]
 pub enum Step {
     /// Run a kernel.
     Dispatch(Dispatch),

@@ -543,7 +543,9 @@ impl<'a> Agenda<'a> {
         };
         observer.skipped(&executor::skipped(run, info, job.tuned));
         let mut cases = runner.run(run, observer);
-        cases.iter_mut().for_each(|case| case.process = process);
+        for case in &mut cases {
+            case.process = process;
+        }
         if first {
             // Limits are held against what an earlier process measured, too.
             let (earlier, others) = gathered.cases.drain(..).partition(|case| case.device == info.index);

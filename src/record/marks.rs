@@ -256,7 +256,9 @@ mod tests {
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // One reading on the host's processors may be off; what others took, or most readings, tell.
         conditions[7].others = Some(0.4);
-        conditions.iter_mut().for_each(|of| of.others = of.others.or(Some(0.03)));
+        for of in &mut conditions {
+            of.others = of.others.or(Some(0.03));
+        }
         let (_, signs) = told(&record(DeviceKind::Cpu, &conditions));
         assert_eq!(signs, ["", "", "", "", "", "", "", "d", ""]);
         conditions[3] = Conditions { others: Some(0.03), ..seen(100e3) };

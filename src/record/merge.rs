@@ -181,7 +181,11 @@ impl Whole {
     /// Adds a device; returns its place.
     fn join(&mut self, info: &DeviceInfo) -> usize {
         let used = |index: usize| self.record.devices.iter().any(|device| device.index == index);
-        let index = if used(info.index) { (0..).find(|index| !used(*index)).unwrap_or_default() } else { info.index };
+        let index = if used(info.index) {
+            (0..=self.devices.len()).find(|index| !used(*index)).unwrap_or_default()
+        } else {
+            info.index
+        };
         self.record.devices.push(DeviceInfo { index, ..info.clone() });
         self.devices.push(Joined { info: info.clone(), index, hosts: BTreeSet::new() });
         self.devices.len() - 1
@@ -223,8 +227,8 @@ mod tests {
         MergePart { name: format!("{at}.json"), record }
     }
 
-    fn shard(index: u32, count: u32) -> Option<Shard> {
-        Some(Shard { index, count })
+    fn shard(index: u32, count: u32) -> Shard {
+        Shard { index, count }
     }
 
     fn merged(parts: Vec<MergePart>) -> Result<(Record, Vec<String>), String> {
@@ -236,9 +240,9 @@ mod tests {
 
     #[test]
     fn shards_of_alike_machines_are_one_device_and_remember_their_hosts() {
-        let mut other = part(1, "b", shard(2, 2));
+        let mut other = part(1, "b", Some(shard(2, 2)));
         other.record.devices[0].uuid = "another board".into();
-        let (record, notes) = merged(vec![part(0, "a", shard(1, 2)), other]).expect("they belong together");
+        let (record, notes) = merged(vec![part(0, "a", Some(shard(1, 2))), other]).expect("they belong together");
         assert_eq!((record.devices.len(), record.cases.len(), notes.len()), (1, 2, 0));
         assert_eq!((record.started.as_str(), record.wall_time), ("2026-01-08T00:00:00Z", Nanos(2e9)));
         let hosts: Vec<_> =
@@ -270,19 +274,20 @@ mod tests {
             (|record| record.cases[0].id = "matmul/naive/f32/64x64x64".into(), "which '0.json' has too"),
         ];
         for (change, expected) in cases {
-            let mut other = part(1, "a", shard(2, 2));
+            let mut other = part(1, "a", Some(shard(2, 2)));
             change(&mut other.record);
-            let error = merged(vec![part(0, "a", shard(1, 2)), other]).expect_err(expected);
+            let error = merged(vec![part(0, "a", Some(shard(1, 2))), other]).expect_err(expected);
             assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
     fn missing_shards_are_named_and_a_part_of_a_merge_can_be_merged() {
-        let (first, notes) = merged(vec![part(0, "a", shard(1, 4)), part(1, "b", shard(3, 4))]).expect("two");
+        let (first, notes) =
+            merged(vec![part(0, "a", Some(shard(1, 4))), part(1, "b", Some(shard(3, 4)))]).expect("two");
         assert_eq!(notes, ["of 4 shards, these are missing: 2, 4"]);
         let first = MergePart { name: "first.json".into(), record: first };
-        let (all, notes) = merged(vec![first, part(2, "c", shard(2, 4))]).expect("three");
+        let (all, notes) = merged(vec![first, part(2, "c", Some(shard(2, 4)))]).expect("three");
         assert_eq!((all.cases.len(), all.devices.len(), all.processes.len()), (3, 1, 3));
         assert_eq!(notes, ["of 4 shards, these are missing: 4"]);
     }

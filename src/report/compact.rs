@@ -132,14 +132,13 @@ impl<'a> Shown<'a> {
         let shares = form.is_some_and(|form| form.shares) && self.has_shares();
         out.push_str(&table::prose(&self.legend(shares), width, 2));
         out.push('\n');
-        out.push_str(&match form {
-            Some(form) => self.sheet(form).text(width),
+        out.push_str(&if let Some(form) = form {
+            self.sheet(form).text(width)
+        } else {
             // In parts below each other, the way that needs fewer lines.
-            None => {
-                let ways = [Across::Sizes, Across::Variants].map(|across| Form { across, shares: false });
-                let parts = ways.map(|form| self.sheet(form).text(width));
-                parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default()
-            }
+            let ways = [Across::Sizes, Across::Variants].map(|across| Form { across, shares: false });
+            let parts = ways.map(|form| self.sheet(form).text(width));
+            parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default()
         });
         if !self.skipped.is_empty() {
             out.push_str(&table::prose(&format!("skipped: {}", self.skipped.join(", ")), width, 2));

@@ -81,12 +81,12 @@ impl Reference {
             let row: Row = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
             figures.push(Figure::new(row).map_err(place)?);
         }
-        match figures.is_empty() {
-            true => {
-                Err("no figures in it; write lines such as 'matmul,f32,1024,68.6 µs,cuBLAS' below the heading".into())
-            }
-            false => Ok(Self(figures)),
+        if figures.is_empty() {
+            return Err(
+                "no figures in it; write lines such as 'matmul,f32,1024,68.6 µs,cuBLAS' below the heading".into()
+            );
         }
+        Ok(Self(figures))
     }
 
     /// The fastest figure of the problem of `case`.

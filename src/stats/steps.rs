@@ -150,11 +150,11 @@ fn best(values: &[f64], interval: &Range<usize>) -> Option<Candidate> {
     let ranks = ranks(&values[interval.clone()]);
     let mut sum: f64 = ranks[..SIDE].iter().sum();
     let mut deviations = Vec::with_capacity(places(length));
-    for count in SIDE..=length - SIDE {
+    for (count, next) in ranks.iter().enumerate().take(length - SIDE + 1).skip(SIDE) {
         let (before, after) = (count as f64, (length - count) as f64);
         let excess = (sum - before * (before + 1.0) / 2.0 - before * after / 2.0).abs();
         deviations.push((excess, excess / (before * after * (length + 1) as f64 / 12.0).sqrt()));
-        sum += ranks[count];
+        sum += next;
     }
     // Between two peaks no place is likelier than both.
     let peak = |at: usize| {
@@ -176,8 +176,10 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     let mut ranks = vec![0.0; values.len()];
     let mut begin = 0;
     for group in order.chunk_by(|a, b| values[*a] == values[*b]) {
-        let rank = begin as f64 + (group.len() as f64 + 1.0) / 2.0;
-        group.iter().for_each(|at| ranks[*at] = rank);
+        let rank = f64::midpoint((begin + 1) as f64, (begin + group.len()) as f64);
+        for at in group {
+            ranks[*at] = rank;
+        }
         begin += group.len();
     }
     ranks

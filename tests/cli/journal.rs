@@ -114,8 +114,9 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
         loop {
             let journal = || std::fs::read(part(&path)).unwrap_or_default();
             let before = journal();
-            let mut child = bench(SIZES).arg(option).arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-            let child = child.as_mut().expect("it starts");
+            let mut command = bench(SIZES);
+            let mut child =
+                command.arg(option).arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
             // The first of each three dies early, perhaps while it takes over what is there.
             let patience = Duration::from_millis(random(if deaths % 3 == 2 { 80 } else { 1500 }));
             let begun = Instant::now();
@@ -127,8 +128,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
                 }
             };
             if let Some(status) = ended {
-                assert_eq!(status.code(), Some(0), "run {number} after {deaths} deaths");
-                break;
+                break assert_eq!(status.code(), Some(0), "run {number} after {deaths} deaths");
             }
             child.kill().expect("it was alive");
             child.wait().expect("it ends");

@@ -353,9 +353,11 @@ unsafe extern "system" fn create_instance(
         let result = create(info, allocator, instance);
         if result == vk::Result::SUCCESS {
             let extensions = next(*instance, c"vkEnumerateDeviceExtensionProperties".as_ptr());
-            let _ = NEXT_EXTENSIONS.set(transmute(extensions));
+            let _ = NEXT_EXTENSIONS
+                .set(transmute::<vk::PFN_vkVoidFunction, vk::PFN_vkEnumerateDeviceExtensionProperties>(extensions));
             let features = next(*instance, c"vkGetPhysicalDeviceFeatures2".as_ptr());
-            let _ = NEXT_FEATURES.set(transmute(features));
+            let _ =
+                NEXT_FEATURES.set(transmute::<vk::PFN_vkVoidFunction, vk::PFN_vkGetPhysicalDeviceFeatures2>(features));
         }
         result
     }

@@ -16,7 +16,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut out = format!("**{}**\n\n", if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") });
     for difference in &comparison.differences {
         let (before, after) = (plain(&difference.baseline), plain(&difference.candidate));
-        let _ = writeln!(out, "- {}: {before} → {after}", plain(&difference.what.to_string()));
+        let _ = writeln!(out, "- {}: {before} → {after}", plain(difference.what));
     }
     for violation in &ruling.violations {
         let _ = writeln!(out, "- limit {}: {}", code(&violation.id), plain(&violation.message));

@@ -31,9 +31,10 @@ impl<'a> OnHost<'a> {
             self.process = None;
             let name = crate::host::baseline(group.algorithm, &group.spec).map_or("host", |baseline| baseline.name);
             let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
-            let outcome = match interrupted.load(Ordering::Relaxed) {
-                true => Outcome::Interrupted,
-                false => Outcome::Failed { error: format!("its process died: {ended}") },
+            let outcome = if interrupted.load(Ordering::Relaxed) {
+                Outcome::Interrupted
+            } else {
+                Outcome::Failed { error: format!("its process died: {ended}") }
             };
             Case::new(group, name, problem.as_ref(), index, outcome)
         })
