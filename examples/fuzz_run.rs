@@ -71,9 +71,7 @@ scratch = true
 [dispatch]
 groups = ["cdiv(M, local_x)", "cdiv(BM, local_y)"]
 [reference]
-builtin = "row-sum"
-size = "K"
-roles = { A = "A", s = "D" }
+command = "python3 ref.py {in} {out} {M}"
 [work]
 flops = "2*M*K"
 bytes = 1e9
@@ -201,7 +199,7 @@ fn main() {
     let bytes: Vec<u8> = right.iter().flat_map(|word| word.to_le_bytes()).collect();
     std::fs::write(folder.path().join("k.spv"), &bytes).expect("written");
     check_kernel(&bytes).expect("the kernel is right");
-    println!("the description itself: {:?}", check_description(DESCRIPTION, folder.path()));
+    check_description(DESCRIPTION, folder.path()).expect("the description is right");
     let executions = option("--executions", 1_000_000);
     let mut mutator = Mutator { random: ChaCha8Rng::seed_from_u64(option("--seed", 1)) };
     for (what, of) in [("SPIR-V", 0), ("TOML", 1)] {
