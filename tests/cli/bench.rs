@@ -93,7 +93,7 @@ fn a_dry_run_lists_cases_with_their_time_and_measures_nothing() {
 #[test]
 fn quiet_says_nothing_of_progress_and_verbose_says_what_came_of_each_case() {
     let bench = ["bench", "matmul", "-V", "naive", "-s", "8,16"];
-    let said = |more: &[&str]| String::from(stderr(&expect_exit(quick(&bench).args(more), 0)));
+    let said = |more: &[&str]| stderr(&expect_exit(quick(&bench).args(more), 0));
     assert!(said(&[]).contains("device 0: "));
     assert!(!said(&["-q"]).contains("device 0: llvm"), "{}", said(&["-q"]));
     assert!(said(&["-v"]).contains("matmul/naive/f32/8x8x8: "));

@@ -147,8 +147,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
         let distinct: BTreeSet<_> = found.iter().collect();
         let expected = CASES * processes;
         assert_eq!((found.len(), distinct.len()), (expected, expected), "run {number} after {deaths} deaths");
-        let ids: BTreeSet<_> = found.iter().map(|(id, _)| id).collect();
-        assert_eq!(ids.len(), CASES, "run {number} after {deaths} deaths");
+        assert_eq!(found.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len(), CASES, "run {number}");
         // A death between the record and the end of its journal leaves both.
         if part(&path).exists() {
             expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
