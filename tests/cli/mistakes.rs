@@ -50,7 +50,7 @@ fn nonsensical_precision_and_times_are_refused() {
 fn configurations_that_make_no_sense_are_refused_with_their_path() {
     let folder = tempfile::tempdir().expect("a folder");
     for (text, expected) in [
-        ("", "missing field `bench`"),
+        ("", "measures nothing; add a [[bench]] table"),
         ("bench = []", "measures nothing; add a [[bench]] table"),
         ("[[bench]]\nalgorithm = 'matmul'\nvariants = 'all'", "unknown field `variants`"),
         ("[[bench]]\nalgorithm = 'matmul'\nvariant = ['all', 'naive']", "mix 'all' with names"),
