@@ -71,13 +71,14 @@ fn figures_of_others_stand_beside_the_measured_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("reference.csv");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,1 ns,magic 2.0\n").expect("written");
-    let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8,16", "--reference"];
-    let text = stdout(&expect_exit(quick(&bench).arg(&path), 0));
+    let bench = ["bench", "matmul", "-V", "naive,local", "-s", "8,16"];
+    let text = stdout(&expect_exit(quick(&bench).arg("--reference").arg(&path), 0));
     assert!(text.contains("reference: magic 2.0 (16)") && text.contains("★ 1.000"), "{text}");
-    let long = stdout(&expect_exit(quick(&bench).arg(&path).args(["--columns", "median,reference"]), 0));
+    let long =
+        stdout(&expect_exit(quick(&bench).arg("--reference").arg(&path).args(["--columns", "median,reference"]), 0));
     assert!(long.contains("× reference") && !long.contains("GFLOP/s"), "{long}");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,soon,magic\n").expect("written");
-    let output = expect_exit(quick(&bench).arg(&path), 2);
+    let output = expect_exit(quick(&bench).arg("--reference").arg(&path), 2);
     assert!(stderr(&output).contains("line 2: malformed time 'soon'"), "{}", stderr(&output));
 }
 

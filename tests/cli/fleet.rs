@@ -10,6 +10,8 @@ fn bench(folder: &Path, name: &str, more: &[&str]) -> Value {
     let path = folder.join(name);
     let mut command = gpukern(&CASES);
     command.args(["--no-peak", "--table", "compact", "--json"]).arg(&path).args(more);
+    // A history leaves out what ran under validation layers.
+    command.env("GPUKERN_VALIDATION", "0");
     let output = run(command.env("GPUKERN_COMMIT", "0123456789abcdef").env("GPUKERN_BRANCH", "trunk"));
     assert!(output.status.success(), "{}", super::stderr(&output));
     serde_json::from_str(&std::fs::read_to_string(path).expect("a record")).expect("JSON")

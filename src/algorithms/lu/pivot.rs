@@ -46,7 +46,14 @@ pub(super) fn with_tournaments(shaders: &[&'static Shader], case: &CaseSpec, dev
 pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     // A quotient may be wrong by 2.5 units in the last place.
     let most = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
-    factorisation(shaders, case, device, Rule::Partial).promising(LARGEST_MULTIPLIER, most)
+    let program = factorisation(shaders, case, device, Rule::Partial).promising(LARGEST_MULTIPLIER, most);
+    let texels = shaders.iter().any(|shader| shader.name.ends_with("-texel"));
+    // Its panels in parts leave a pivot that is no number at 1100 rows: found by a test, not understood yet.
+    let wrong = texels && case.size.extents()[0] > 1024;
+    Program {
+        refusal: wrong.then(|| "is wrong beyond 1024 rows at present; `blocked-pivot` is right".into()),
+        ..program
+    }
 }
 
 /// A dispatch that others wait for.
