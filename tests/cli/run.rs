@@ -122,10 +122,16 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let names: Vec<_> = cases(&output).iter().map(|case| case["variant"].as_str().expect("text").to_string()).collect();
     assert_eq!(names, ["double", "slow"]);
     let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=64"];
-    let output = expect_exit(&mut command(path, &ab), 0);
+    // A verdict takes a dozen rounds.
+    let judge = |args: &[&str]| {
+        let mut command = gpukern(&["run", "--max-time=5s", "--no-peak"]);
+        command.args(args).current_dir(path);
+        command
+    };
+    let output = expect_exit(&mut judge(&ab), 0);
     assert!(stdout(&output).contains("faster"), "{}", stdout(&output));
     let specs = ["--config=double.toml", "--ab", "--spec=WORK=1,600", "--size=N=64"];
-    let output = expect_exit(&mut command(path, &specs), 1);
+    let output = expect_exit(&mut judge(&specs), 1);
     assert!(stdout(&output).contains("SLOWER"), "{}", stdout(&output));
     let tune = ["--config=double.toml", "--tune", "--spec=WORK=1,300,600", "--where=WORK < 500", "--size=N=100000"];
     let output = expect_exit(&mut command(path, &tune), 0);
