@@ -29,9 +29,14 @@ struct Divisor {
     float scale, value, reciprocal;
 };
 
-Divisor divisor(float value) {
+// What brings a divisor away from the ends of the range.
+float scale_of(float value) {
     uint exponent = floatBitsToUint(value) >> 23 & 0xffu;
-    float scale = exponent < 64 ? 18446744073709551616.0 : (exponent > 190 ? 5.421010862427522e-20 : 1.0);
+    return exponent < 64 ? 18446744073709551616.0 : (exponent > 190 ? 5.421010862427522e-20 : 1.0);
+}
+
+Divisor divisor(float value) {
+    float scale = scale_of(value);
     return Divisor(scale, value * scale, 1.0 / (value * scale));
 }
 

@@ -78,15 +78,15 @@ void factorise(uint lane, uint m, uint column) {
             }
         }
         // By the magnitude, which all know before they know the row. Where it is zero there is nothing to eliminate.
-        Divisor by = divisor(uintBitsToFloat(largest));
-        if (largest == 0) by.reciprocal = 0.0;
+        float magnitude = uintBitsToFloat(largest), scale = scale_of(magnitude);
+        float inverse = largest == 0 ? 0.0 : 1.0 / (magnitude * scale);
         barrier();
         vec4 line[LINE_QUADS];
         [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) line[q] = pivot_line[q];
         if (lane < MICRO - c) UPPER(column + c, column + c + lane) = pivot_line[lane / 4][lane % 4];
-        float reciprocal = line[0].x < 0.0 ? -by.reciprocal : by.reciprocal;
+        float reciprocal = line[0].x < 0.0 ? -inverse : inverse;
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            float factor = X(r, m) * by.scale * reciprocal;
+            float factor = X(r, m) * scale * reciprocal;
             [[unroll]] for (uint d = 1; d < MICRO; ++d) X(r, m + d - 1) = X(r, m + d) - factor * line[d / 4][d % 4];
             X(r, m + MICRO - 1) = factor;
         }

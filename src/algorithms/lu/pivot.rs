@@ -46,14 +46,7 @@ pub(super) fn with_tournaments(shaders: &[&'static Shader], case: &CaseSpec, dev
 pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     // A quotient may be wrong by 2.5 units in the last place.
     let most = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
-    let program = factorisation(shaders, case, device, Rule::Partial).promising(LARGEST_MULTIPLIER, most);
-    let texels = shaders.iter().any(|shader| shader.name.ends_with("-texel"));
-    // Its panels in parts leave a pivot that is no number at 1100 rows: found by a test, not understood yet.
-    let wrong = texels && case.size.extents()[0] > 1024;
-    Program {
-        refusal: wrong.then(|| "is wrong beyond 1024 rows at present; `blocked-pivot` is right".into()),
-        ..program
-    }
+    factorisation(shaders, case, device, Rule::Partial).promising(LARGEST_MULTIPLIER, most)
 }
 
 /// A dispatch that others wait for.
@@ -236,9 +229,8 @@ impl Plan<'_> {
             let end = near.max(left + INNER);
             let dispatch = self.schedule.next(shader, own, [top, plane], (next, next_plane), end);
             self.schedule.push(dispatch);
-            let wide = Solve { side: Side::Upper, first, width, plane: 0, start: end, end: stride };
-            if left == rest && end < stride && !(follow && in_time) {
-                self.solve_beside(own, wide);
+            if left == rest && !(follow && in_time) {
+                self.solve_from(own, first, end);
             }
             return;
         }
@@ -256,6 +248,17 @@ impl Plan<'_> {
             let tile = panel_tile(device);
             let dispatch = self.schedule.update(self.kernels.update, own, tile, area, Target::Matrix { corner: 0 });
             self.schedule.push(dispatch.beside());
+        }
+        if !whole && left == rest && !in_time {
+            self.solve_from(own, first, end);
+        }
+    }
+
+    /// Solves for the rows of U of the outer block at `first` from column `start` on, which nobody does beside the next one.
+    fn solve_from(&mut self, own: Panel, first: u64, start: u64) {
+        let (width, end) = (self.schedule.width, self.schedule.stride);
+        if start < end {
+            self.solve_beside(own, Solve { side: Side::Upper, first, width, plane: 0, start, end });
         }
     }
 }
