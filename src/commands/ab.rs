@@ -91,7 +91,7 @@ pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resu
         labels: [a, b].map(|variant| variant.name.to_string()),
         contest: Contest::Entrants(Box::new([a, b].map(|variant| Entrant { variant, substitute: None }))),
         selection: Selection::default(),
-        min_effect: judging::settings(&args.judging)?.min_effect,
+        min_effect: judging::settings(&args.comparing.judging)?.min_effect,
         max_time: max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?,
         run,
     };

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 const MOST_PROCESSES: u32 = 1000;
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
-    if args.attached {
+    if args.comparing.attached {
         super::child::attach_to_parent();
     }
     // Everything that can be wrong with the command is found before a device is opened.
@@ -38,7 +38,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
         Some(shard) => plan.part(shard)?,
         None => plan,
     };
-    let plan = plan.only(&args.only)?;
+    let plan = plan.only(&args.comparing.only)?;
     if args.dry_run {
         return super::dry_run::run(&plan, args, setup);
     }
@@ -111,7 +111,7 @@ pub(super) fn carry_out(
                 // Standard output is for the record alone when that goes there.
                 let alone = delivery == Delivery::InPlaceOfOutput;
                 let text = if alone { &mut answer.notes } else { &mut answer.output };
-                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.compare), judged.text);
+                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.comparing.compare), judged.text);
             }
             Err(error) => {
                 answer.exit = worse(answer.exit, error.exit());

@@ -330,6 +330,29 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
 
+    /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
+    /// tables show the median of the processes' medians, ± between processes, and `compare` takes them as so many.
+    #[arg(long, value_name = "N")]
+    pub processes: Option<u32>,
+
+    /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
+    /// [default: 8 processes].
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    #[arg(conflicts_with_all = ["compare", "processes"])]
+    pub noise: Option<u32>,
+
+    /// What the record is compared with.
+    #[command(flatten)]
+    pub comparing: Comparing,
+
+    /// The command line of `run`, where the cases are of kernels of the user's.
+    #[arg(skip)]
+    pub run: Option<Vec<OsString>>,
+}
+
+/// Comparison of what is measured with earlier records, in further rounds, which are processes of their own.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Comparing {
     /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
     /// record where the baseline has several.
     #[arg(long, alias = "baseline-run", value_name = "BASELINE.json")]
@@ -343,17 +366,6 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", requires = "compare")]
     pub rounds: Option<PathBuf>,
 
-    /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
-    /// tables show the median of the processes' medians, ± between processes, and `compare` takes them as so many.
-    #[arg(long, value_name = "N")]
-    pub processes: Option<u32>,
-
-    /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
-    /// [default: 8 processes].
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["compare", "processes"])]
-    pub noise: Option<u32>,
-
     /// How they are compared.
     #[command(flatten)]
     pub judging: Judging,
@@ -365,10 +377,6 @@ pub struct BenchArgs {
     /// End when standard input does: how a process of several ends with the one that started it.
     #[arg(long, hide = true)]
     pub attached: bool,
-
-    /// The command line of `run`, where the cases are of kernels of the user's.
-    #[arg(skip)]
-    pub run: Option<Vec<OsString>>,
 }
 
 /// Options of `run`.
@@ -466,29 +474,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
 
-    /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends.
-    #[arg(long, alias = "baseline-run", value_name = "BASELINE.json")]
-    pub compare: Vec<PathBuf>,
-
-    /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
-    #[arg(long, value_name = "TIME", requires = "compare")]
-    pub budget: Option<String>,
-
-    /// Keep the records of further rounds in this folder; it must be empty or new.
-    #[arg(long, value_name = "DIR", requires = "compare")]
-    pub rounds: Option<PathBuf>,
-
-    /// How they are compared.
+    /// What the record is compared with.
     #[command(flatten)]
-    pub judging: Judging,
-
-    /// Only the case with this id: how further rounds name theirs.
-    #[arg(long, value_name = "ID", hide = true)]
-    pub only: Vec<String>,
-
-    /// End when standard input does: how a process of several ends with the one that started it.
-    #[arg(long, hide = true)]
-    pub attached: bool,
+    pub comparing: Comparing,
 }
 
 impl RunArgs {
@@ -521,17 +509,12 @@ impl RunArgs {
             // A kernel of one's own has a line for what is asked of it: its rate, its error.
             table: self.table.or(Some(TableForm::Long)),
             columns: self.columns.clone(),
-            compare: self.compare.clone(),
-            budget: self.budget.clone(),
-            rounds: self.rounds.clone(),
             noise: None,
             processes: None,
             label: None,
             shard: None,
             parallel: false,
-            judging: self.judging.clone(),
-            only: self.only.clone(),
-            attached: self.attached,
+            comparing: self.comparing.clone(),
             run: Some(run),
         }
     }
@@ -581,7 +564,7 @@ impl BenchArgs {
     pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
         let named = [("--config", &self.config), ("--tuned", &self.tuned), ("--reference", &self.reference)];
         let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
-        named.chain(self.compare.iter().map(|path| ("--compare", path.as_path()))).collect()
+        named.chain(self.comparing.compare.iter().map(|path| ("--compare", path.as_path()))).collect()
     }
 }
 
@@ -1058,7 +1041,7 @@ mod tests {
         let old = bench(&["--baseline", "host", "--baseline-run", "a.json"]).expect("it parses");
         let new = bench(&["--host", "--compare", "a.json"]).expect("it parses");
         assert!(old.with_host() && new.with_host());
-        assert_eq!(old.compare, new.compare);
+        assert_eq!(old.comparing.compare, new.comparing.compare);
         let error = bench(&["--baseline", "a.json"]).expect_err("the host alone").to_string();
         assert!(error.contains("--compare FILE"), "{error}");
     }

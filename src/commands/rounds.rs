@@ -45,8 +45,8 @@ impl Request {
     /// The request in the options, if there is one. Everything that can be wrong with them is found here, before a
     /// device is opened.
     pub(super) fn new(args: &BenchArgs, notes: &mut String) -> Result<Option<Self>, Error> {
-        let Judging { min_effect, process_noise, force } = &args.judging;
-        if args.compare.is_empty() {
+        let Judging { min_effect, process_noise, force } = &args.comparing.judging;
+        if args.comparing.compare.is_empty() {
             let given =
                 [("min-effect", min_effect.is_some()), ("process-noise", process_noise.is_some()), ("force", *force)];
             return match given.iter().find(|(_, given)| *given) {
@@ -56,20 +56,20 @@ impl Request {
                 None => Ok(None),
             };
         }
-        let budget = match args.budget.as_deref() {
+        let budget = match args.comparing.budget.as_deref() {
             None => BUDGET,
             Some("0" | "0s") => Duration::ZERO,
             Some(text) => options::duration(text).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?,
         };
-        let paths: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
+        let paths: Vec<&Path> = args.comparing.compare.iter().map(PathBuf::as_path).collect();
         if paths.iter().filter(|path| **path == Path::new("-")).count() > 1 {
             return Err(Error::Usage("standard input ('-') is given twice; it holds one record".into()));
         }
         Ok(Some(Self {
-            settings: judging::settings(&args.judging)?,
-            keep: args.rounds.as_deref().map(empty_folder).transpose()?,
+            settings: judging::settings(&args.comparing.judging)?,
+            keep: args.comparing.rounds.as_deref().map(empty_folder).transpose()?,
             baseline: judging::read_all(&paths, notes)?,
-            judging: args.judging.clone(),
+            judging: args.comparing.judging.clone(),
             budget,
         }))
     }

@@ -68,6 +68,9 @@ mod tests {
         let program = text("gpukern.1").expect("the page of the program");
         assert!(program.contains(".TH GPUKERN 1"), "{program}");
         assert!(program.contains("gpukern\\-bench(1)"), "{program}");
+        // The options of Vulkan stand in the pages of the commands that use it.
+        let [bench, export] = ["bench", "export"].map(|command| text(&format!("gpukern-{command}.1")).expect("a page"));
+        assert!(bench.contains("in\\-process") && !export.contains("in\\-process"));
     }
 
     #[test]

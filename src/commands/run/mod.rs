@@ -22,7 +22,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
-    if args.attached {
+    if args.comparing.attached {
         super::child::attach_to_parent();
     }
     if args.watch {
@@ -43,7 +43,7 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
     if args.ab {
         return ab::contenders(args, run, setup);
     }
-    let plan = Plan { runs: vec![run], guests: vec![] }.only(&args.only)?;
+    let plan = Plan { runs: vec![run], guests: vec![] }.only(&args.comparing.only)?;
     let best = |record: &Record| if args.tune { tuned::text(record, &guest) } else { String::new() };
     let mut answer = bench::carry_out(&plan, (plan.options(), None), &measuring, setup, &best)?;
     wanted.show(&mut answer);
