@@ -1,7 +1,7 @@
 //! `--keep-failures`: a folder for each case that crashed, hung or was wrong, with all that runs it again elsewhere, and the
 //! elements that are wrong.
 
-use crate::algorithms::{Goal, Problem, WrongElements};
+use crate::algorithms::{Problem, WrongElements};
 use crate::basis::error::Error;
 use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -151,22 +151,7 @@ fn wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Value> {
 
 /// The command that runs the case alone.
 fn command(case: &Case, device: &DeviceInfo) -> String {
-    let selection = Selection {
-        algorithm: vec![case.algorithm.clone()],
-        variant: vec![case.variant.clone()],
-        size: vec![case.size.to_string()],
-        dtype: vec![case.dtype.to_string()],
-        layout: case.layout.unusual().iter().map(ToString::to_string).collect(),
-        solve: case.goal == Goal::Solution,
-        input: Some(case.input.to_string()),
-        device: vec![device.uuid.clone()],
-        seed: Some(case.seed),
-        subgroup_size: case.subgroup_size.iter().map(ToString::to_string).collect(),
-        stop: case.stop.map(|stop| stop.test.name().to_string()),
-        eps: case.stop.map(|stop| stop.eps),
-        max_rounds: case.stop.map(|stop| stop.max_rounds),
-        ..Selection::default()
-    };
+    let selection = Selection { device: vec![device.uuid.clone()], ..case.selection() };
     format!("gpukern bench {} --no-peak", selection.arguments().join(" "))
 }
 
@@ -215,6 +200,7 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Goal;
     use crate::basis::layout::Layout;
     use crate::device::capability::tests::software_device;
     use crate::export::tests::record;

@@ -1,5 +1,6 @@
 //! The commands that confirm a step.
 
+use super::event::{Change, Fact};
 use super::series::Step;
 use super::{Run, Series};
 use crate::algorithms;
@@ -16,20 +17,20 @@ const RECORDS: usize = 3;
 
 /// The commands that confirm a step of a case: `changes` are those beside it, and `own` says whether its program changed.
 /// None for a case that this version cannot run.
-pub(super) fn commands(runs: &[Run], series: &Series, step: &Step, changes: &[String], own: bool) -> Vec<String> {
+pub(super) fn commands(runs: &[Run], series: &Series, step: &Step, changes: &[Change], own: bool) -> Vec<String> {
     let [before, after] = [step.at - 1, step.at].map(|at| series.points[at]);
     let case = &runs[after.run].record.cases[after.case];
     let devices = &runs[after.run].record.devices;
     let host = devices.iter().any(|device| device.index == case.device && device.kind == DeviceKind::Host);
     let Some(arguments) = arguments(case, host) else { return vec![] };
-    let has = |name: &str| changes.iter().any(|change| change.starts_with(name));
+    let has = |fact| changes.iter().any(|change| change.fact == fact);
     let commits = [before, after].map(|point| runs[point.run].record.origin.commit.clone());
     let bench = format!("gpukern bench {arguments} --processes {PROCESSES} --json");
-    if (has("driver ") || has("the driver's build")) && !host && case.stop.is_none() {
+    if (has(Fact::Driver) || has(Fact::Build)) && !host && case.stop.is_none() {
         return vec![format!("gpukern ab {arguments} --a-driver BEFORE_icd.json --b-driver AFTER_icd.json")];
     }
     match commits {
-        [Some(old), Some(new)] if old != new && (own || has("commit")) => vec![
+        [Some(old), Some(new)] if old != new && (own || has(Fact::Commit)) => vec![
             format!("at {}: {bench} before.json", short(&old)),
             format!("at {}: {bench} after.json", short(&new)),
             "gpukern compare before.json after.json".into(),
@@ -58,21 +59,18 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
     }
     let default = |input| algorithm.inputs.first() == Some(&input);
     let stop = case.stop.filter(|stop| *stop != algorithms::StopRule::default());
+    let of_case = case.selection();
     let selection = Selection {
-        algorithm: vec![case.algorithm.clone()],
-        variant: if host { vec![] } else { vec![case.variant.clone()] },
+        variant: if host { vec![] } else { of_case.variant },
         device: if host { vec![HOST.into()] } else { vec![] },
         size: vec![size.shortest().to_string()],
-        dtype: vec![case.dtype.to_string()],
-        layout: case.layout.unusual().iter().map(ToString::to_string).collect(),
-        solve: case.goal == algorithms::Goal::Solution,
-        input: (!default(case.input)).then(|| case.input.to_string()),
-        seed: Some(case.seed).filter(|seed| *seed != 1),
-        subgroup_size: case.subgroup_size.iter().map(ToString::to_string).collect(),
-        stop: stop.map(|stop| stop.test.name().to_string()),
-        eps: stop.map(|stop| stop.eps),
-        max_rounds: stop.map(|stop| stop.max_rounds),
-        ..Selection::default()
+        // What is the default is left out: a person reads it.
+        input: of_case.input.filter(|_| !default(case.input)),
+        seed: of_case.seed.filter(|seed| *seed != 1),
+        stop: of_case.stop.filter(|_| stop.is_some()),
+        eps: of_case.eps.filter(|_| stop.is_some()),
+        max_rounds: of_case.max_rounds.filter(|_| stop.is_some()),
+        ..of_case
     };
     Some(selection.arguments().join(" "))
 }

@@ -5,6 +5,7 @@ use crate::compare;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Record};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Points on either side of a step whose clocks and canaries are looked at.
 const NEAR: usize = 7;
@@ -17,11 +18,61 @@ pub(crate) struct Event {
     /// Index of the first run after.
     pub(crate) after: usize,
     /// What changed there that was recorded of all cases.
-    pub(crate) changes: Vec<String>,
+    pub(crate) changes: Vec<Change>,
     /// The cases that changed.
     pub(crate) moves: Vec<Move>,
     /// The commands that confirm it, of the case that changed most.
     pub(crate) confirm: Vec<String>,
+}
+
+impl Event {
+    /// What changed there, in words.
+    pub(crate) fn changes_in_words(&self) -> String {
+        self.changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// A fact beside a case that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(super) fact: Fact,
+    /// Before and after.
+    pub(super) values: [String; 2],
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [old, new] = &self.values;
+        // A driver's name is said once.
+        let shared =
+            old.split(' ').next().filter(|first| self.fact == Fact::Driver && new.starts_with(&format!("{first} ")));
+        let without = |text: &str| shared.map_or(text, |first| text[first.len()..].trim_start()).to_string();
+        write!(f, "{} {} → {}", self.fact.name(), without(old), without(new))
+    }
+}
+
+/// What is recorded beside a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fact {
+    Driver,
+    Build,
+    Tool,
+    Host,
+    System,
+    Commit,
+}
+
+impl Fact {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::Build => "the driver's build",
+            Self::Tool => "gpukern",
+            Self::Host => "host",
+            Self::System => "system",
+            Self::Commit => "commit",
+        }
+    }
 }
 
 /// A case that changed.
@@ -73,44 +124,37 @@ pub(super) fn changed_at(runs: &[Run], series: &Series, at: usize) -> Recorded {
     }
     let [before, after] = [at - 1, at].map(|at| Sight::new(runs, series, at));
     let hashes = |sight: Sight<'_>| sight.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
-    let differ = |(old, new): (Fact, Fact)| (old.1 != new.1).then_some(old.0);
-    let names: Vec<_> = facts(before).into_iter().zip(facts(after)).filter_map(differ).collect();
-    match (hashes(before) != hashes(after), &names[..]) {
+    let changed = facts(before).into_iter().zip(facts(after)).filter(|((_, old), (_, new))| old != new);
+    let changed: Vec<_> = changed.map(|((fact, _), _)| fact).collect();
+    match (hashes(before) != hashes(after), &changed[..]) {
         (false, []) => Recorded::Nothing,
-        (false, ["commit"]) => Recorded::Commit,
+        (false, [Fact::Commit]) => Recorded::Commit,
         _ => Recorded::Cause,
     }
 }
 
-/// What is recorded beside a case, and its name.
-type Fact = (&'static str, Option<String>);
-
 /// The facts beside a case.
-fn facts(sight: Sight<'_>) -> [Fact; 6] {
+fn facts(sight: Sight<'_>) -> [(Fact, Option<String>); 6] {
     let Sight { run: Run { record, .. }, device, .. } = sight;
     let driver = device.map(|device| &device.driver);
     [
-        ("driver", driver.map(|driver| format!("{} {}", driver.name, driver.info))),
-        ("the driver's build", driver.and_then(|driver| driver.build.clone())),
-        ("gpukern", Some(record.version.clone())),
-        ("host", record.origin.host.clone()),
-        ("system", record.origin.system.clone()),
-        ("commit", record.origin.commit.as_ref().map(|commit| commit.chars().take(12).collect())),
+        (Fact::Driver, driver.map(|driver| format!("{} {}", driver.name, driver.info))),
+        (Fact::Build, driver.and_then(|driver| driver.build.clone())),
+        (Fact::Tool, Some(record.version.clone())),
+        (Fact::Host, record.origin.host.clone()),
+        (Fact::System, record.origin.system.clone()),
+        (Fact::Commit, record.origin.commit.as_ref().map(|commit| commit.chars().take(12).collect())),
     ]
 }
 
 /// What changed beside the case between two points.
-fn recorded(before: Sight<'_>, after: Sight<'_>) -> Vec<String> {
-    let mut changes: Vec<String> = vec![];
-    for ((name, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
+fn recorded(before: Sight<'_>, after: Sight<'_>) -> Vec<Change> {
+    let mut changes: Vec<Change> = vec![];
+    for ((fact, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
         let (Some(old), Some(new)) = (old, new) else { continue };
-        let implied = name == "the driver's build" && changes.iter().any(|change| change.starts_with("driver "));
+        let implied = fact == Fact::Build && changes.iter().any(|change| change.fact == Fact::Driver);
         if old != new && !implied {
-            // A driver's name is said once.
-            let shared =
-                old.split(' ').next().filter(|first| name == "driver" && new.starts_with(&format!("{first} ")));
-            let without = |text: &str| shared.map_or(text, |first| text[first.len()..].trim_start()).to_string();
-            changes.push(format!("{name} {} → {}", without(&old), without(&new)));
+            changes.push(Change { fact, values: [old, new] });
         }
     }
     changes
@@ -126,7 +170,7 @@ pub(super) fn all(runs: &[Run], series: &[Series]) -> Vec<Event> {
         }
     }
     let event = |((after, before), moved): ((usize, usize), Vec<(usize, usize)>)| {
-        let mut changes: Vec<String> = vec![];
+        let mut changes: Vec<Change> = vec![];
         let mut moves = vec![];
         for (index, number) in moved {
             let (beside, own) = changes_of(runs, &series[index], number);
@@ -145,7 +189,7 @@ pub(super) fn all(runs: &[Run], series: &[Series]) -> Vec<Event> {
 }
 
 /// What changed at a step: beside the case, and of it.
-fn changes_of(runs: &[Run], series: &Series, number: usize) -> (Vec<String>, Vec<String>) {
+fn changes_of(runs: &[Run], series: &Series, number: usize) -> (Vec<Change>, Vec<String>) {
     let (at, bounds) = (series.steps[number].at, series.bounds());
     let [start, end] = [bounds[number].max(at.saturating_sub(NEAR)), bounds[number + 2].min(at + NEAR)];
     let pairs = |range: &mut dyn Iterator<Item = usize>| -> Vec<(&Record, &Case)> {

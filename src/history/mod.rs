@@ -117,7 +117,11 @@ pub(crate) mod tests {
         assert_eq!((history.runs.len(), history.series.len()), (40, 2));
         let [event] = &history.events[..] else { panic!("one event: {:?}", history.events) };
         assert_eq!((event.before, event.after), (23, 24));
-        assert!(event.changes.iter().any(|change| change == "driver Mesa 22.3 → Mesa 26.2"), "{:?}", event.changes);
+        assert!(
+            event.changes.iter().any(|change| change.to_string() == "driver Mesa 22.3 → Mesa 26.2"),
+            "{:?}",
+            event.changes
+        );
         let [moved] = &event.moves[..] else { panic!("one case: {:?}", event.moves) };
         assert_eq!(history.series[moved.series].id, "matmul/naive/f32/64x64x64");
         assert!((history.series[moved.series].steps[moved.step].ratio() - 1.1).abs() < 0.01);

@@ -22,6 +22,7 @@ use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
 use crate::peak::Peak;
 use crate::plan::method::{CacheState, Clock};
+use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
@@ -609,6 +610,26 @@ impl Record {
 }
 
 impl Case {
+    /// The options that select it alone, on any device.
+    #[must_use]
+    pub(crate) fn selection(&self) -> Selection {
+        Selection {
+            algorithm: vec![self.algorithm.clone()],
+            variant: vec![self.variant.clone()],
+            size: vec![self.size.to_string()],
+            dtype: vec![self.dtype.to_string()],
+            layout: self.layout.unusual().iter().map(ToString::to_string).collect(),
+            solve: self.goal == Goal::Solution,
+            input: Some(self.input.to_string()),
+            seed: Some(self.seed),
+            subgroup_size: self.subgroup_size.iter().map(ToString::to_string).collect(),
+            stop: self.stop.map(|stop| stop.test.name().to_string()),
+            eps: self.stop.map(|stop| stop.eps),
+            max_rounds: self.stop.map(|stop| stop.max_rounds),
+            ..Selection::default()
+        }
+    }
+
     /// The size as a table row shows it, with the sub-group size where one was required.
     #[must_use]
     pub fn row(&self) -> String {

@@ -110,7 +110,7 @@ fn event(history: &History, event: &Event) -> String {
     let changed = if event.changes.is_empty() {
         "nothing that records have of all cases".into()
     } else {
-        event.changes.join("; ")
+        event.changes_in_words()
     };
     let _ = writeln!(out, "  changed  {}", printable(&changed));
     for moved in event.moves.iter().take(MOST_MOVES) {

@@ -47,7 +47,7 @@ fn event(page: &mut Page, history: &History, event: &Event) {
     let changed = if event.changes.is_empty() {
         "nothing that records have of all cases".into()
     } else {
-        event.changes.join("; ")
+        event.changes_in_words()
     };
     let _ = writeln!(page.out, "<p>Changed: {}</p>", escape(&changed));
     page.open_table(
