@@ -10,6 +10,7 @@ use crate::measure::runner::{Silent, Timing};
 use crate::measure::session::{Agenda, Job, LimitPolicy, Setup};
 use crate::plan::Plan;
 use crate::record::{Case, Outcome, Record};
+use crate::run::job::Undertaking;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -29,8 +30,8 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
     let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
     let mut last: Option<Record> = None;
     loop {
-        let before = seen(&files);
-        match measure(args, setup, &mut files, interrupted) {
+        let (mut known, read) = read(args, &mut files);
+        match read.and_then(|undertaking| measure(args, setup, undertaking, interrupted)) {
             Ok(record) => {
                 record.cases.iter().for_each(|case| say(&line(case, last.as_ref(), &record)));
                 if record.cases.iter().any(|case| case.measured().is_some()) {
@@ -41,8 +42,6 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
             // What a compiler refuses is mended, and saved again.
             Err(error) => say(&error.to_string()),
         }
-        // Files that were not known before are as they were when they were read.
-        let mut known = if before.len() == files.len() { before } else { seen(&files) };
         while seen(&files) == known {
             if interrupt::flagged() {
                 return Ok(Answer::new(String::new(), String::new(), Exit::Success));
@@ -67,15 +66,22 @@ fn seen(files: &BTreeSet<PathBuf>) -> Seen {
     files.iter().map(|path| path.metadata().ok().and_then(state)).collect()
 }
 
-/// Measures what the files are now; those that it read are added to `files`.
-fn measure(
-    args: &RunArgs,
-    setup: &Setup,
-    files: &mut BTreeSet<PathBuf>,
-    interrupted: &AtomicBool,
-) -> Result<Record, Error> {
-    let undertaking = undertaking(args)?;
-    files.extend(undertaking.modules.iter().flat_map(|module| module.files.iter().cloned()));
+/// Reads what the files are now, and the state that they were in before: a file that is saved after that is another. Those that
+/// are found to be read are added to `files`, and looked at before all is read again.
+fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Undertaking, Error>) {
+    loop {
+        let known = seen(files);
+        let read = undertaking(args);
+        let modules = read.iter().flat_map(|undertaking| &undertaking.modules);
+        files.extend(modules.flat_map(|module| module.files.iter().cloned()));
+        if files.len() == known.len() {
+            return (known, read);
+        }
+    }
+}
+
+/// Measures what was read.
+fn measure(args: &RunArgs, setup: &Setup, undertaking: Undertaking, interrupted: &AtomicBool) -> Result<Record, Error> {
     let guest = guest(&[], undertaking, vec![])?;
     let algorithm = guests::learn(guest.clone()).map_err(Error::Usage)?;
     let measuring = args.measuring(vec![]);
