@@ -121,7 +121,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let output = expect_exit(&mut command(path, &both), 0);
     let names: Vec<_> = cases(&output).iter().map(|case| case["variant"].as_str().expect("text").to_string()).collect();
     assert_eq!(names, ["double", "slow"]);
-    let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=64"];
+    let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=2000"];
     // A verdict takes a dozen rounds.
     let judge = |args: &[&str]| {
         let mut command = gpukern(&["run", "--max-time=5s", "--no-peak"]);
@@ -130,7 +130,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     };
     let output = expect_exit(&mut judge(&ab), 0);
     assert!(stdout(&output).contains("faster"), "{}", stdout(&output));
-    let specs = ["--config=double.toml", "--ab", "--spec=WORK=1,600", "--size=N=64"];
+    let specs = ["--config=double.toml", "--ab", "--spec=WORK=1,600", "--size=N=2000"];
     let output = expect_exit(&mut judge(&specs), 1);
     assert!(stdout(&output).contains("SLOWER"), "{}", stdout(&output));
     let tune = ["--config=double.toml", "--tune", "--spec=WORK=1,300,600", "--where=WORK < 500", "--size=N=100000"];
