@@ -229,18 +229,20 @@ impl Peak {
         })
     }
 
-    /// The most bytes a second for work that moves `bytes` at least: the best of the working sets from the largest that
-    /// is no larger. Of larger ones too, for a cache that holds less can only be faster.
+    /// The most bytes a second for work that moves `bytes` at least, of which it writes `written`: the best of the working
+    /// sets from the largest that is no larger. Of larger ones too, for a cache that holds less can only be faster. Work
+    /// that hardly writes is held against reads: a copy reads half of its set, which a cache may hold where all of it
+    /// would not fit.
     #[must_use]
-    pub(crate) fn bandwidth(&self, bytes: Bytes) -> Option<&Figure> {
-        let sets = || {
-            self.figures.iter().filter_map(|figure| match figure.quantity {
-                Quantity::Bandwidth { working_set, .. } => Some(working_set),
-                _ => None,
-            })
+    pub(crate) fn bandwidth(&self, bytes: Bytes, written: Bytes) -> Option<&Figure> {
+        let reads = HARDLY * written.0 < bytes.0;
+        let like = move |quantity: Quantity| match quantity {
+            Quantity::Bandwidth { pattern, working_set } if !reads || pattern == Pattern::Read => Some(working_set),
+            _ => None,
         };
+        let sets = || self.figures.iter().filter_map(|figure| like(figure.quantity));
         let set = sets().filter(|set| *set <= bytes).max().or_else(|| sets().min())?;
-        self.best(|quantity| matches!(quantity, Quantity::Bandwidth { working_set, .. } if working_set >= set))
+        self.best(|quantity| like(quantity).is_some_and(|own| own >= set))
     }
 
     /// The least time of a launch that waits for the one before.
@@ -258,7 +260,8 @@ impl Peak {
         let Computes { dtype, operations } = case.computed_in();
         let operations = (work.operations * operations) as f64;
         let compute = self.arithmetic(dtype).map(|rate| (Limit::Compute, rate, operations * 1e9));
-        let memory = self.bandwidth(work.bytes).map(|rate| (Limit::Memory, rate, work.bytes.0 as f64 * 1e9));
+        let memory =
+            self.bandwidth(work.bytes, case.written).map(|rate| (Limit::Memory, rate, work.bytes.0 as f64 * 1e9));
         let launch = self.launch().map(|time| (Limit::Launch, time, 1.0));
         let shares = [compute, memory, launch].into_iter().flatten();
         let shares = shares.filter_map(|(limit, figure, of)| figure.share(limit, of, median));
@@ -274,6 +277,9 @@ impl Peak {
         (case.launches > 1 && hardware.is_none_or(|share| own.least.0 > share.least.0)).then_some(own)
     }
 }
+
+/// What work writes is nothing beside what it reads where that is so many times as much.
+const HARDLY: u64 = 8;
 
 /// Share of the host's processors that others may take while a limit is measured that is kept.
 const MOST_OTHERS: f64 = 0.1;
@@ -447,8 +453,16 @@ mod tests {
     #[test]
     fn traffic_that_fits_a_cache_is_held_against_the_cache() {
         let peak = peak();
-        let of = |bytes| best(peak.bandwidth(Bytes(bytes)));
+        let of = |bytes| best(peak.bandwidth(Bytes(bytes), Bytes(0)));
         assert_eq!([of(1), of(16 << 10), of(1 << 20), of(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
+    }
+
+    #[test]
+    fn work_that_hardly_writes_is_held_against_reads() {
+        let mut peak = peak();
+        peak.add(figure(Quantity::bandwidth(Pattern::Copy, 1 << 18), 15e9));
+        let of = |written| best(peak.bandwidth(Bytes(1 << 20), Bytes(written)));
+        assert_eq!([of(4), of(1 << 16), of(1 << 17), of(1 << 19)], [10e9, 10e9, 15e9, 15e9].map(Some));
     }
 
     #[test]

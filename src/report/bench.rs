@@ -147,6 +147,7 @@ pub(crate) mod tests {
             device: 0,
             process: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
+            written: Bytes(16_384),
             chain: None,
             launches: 1,
             computes: None,
