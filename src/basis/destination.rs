@@ -53,6 +53,10 @@ impl Destination {
         }
         let path = behind_links(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if folder.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            let missing = format!("there is no folder '{}'", folder.display());
+            return Err(io::Error::new(ErrorKind::NotFound, missing));
+        }
         remove_orphans(folder);
         let draft = as_public_as_any(Builder::new().prefix(PREFIX).suffix(SUFFIX)).tempfile_in(folder)?;
         // Where files cannot be locked, drafts of dead processes stay.
@@ -151,6 +155,14 @@ mod tests {
 
     fn write(path: &Path, text: &str) -> io::Result<()> {
         Destination::open(path)?.write(text.as_bytes())
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let missing = folder.path().join("runs/h100");
+        let error = write(&missing.join("run.json"), "new").expect_err("no folder");
+        assert_eq!(error.to_string(), format!("there is no folder '{}'", missing.display()));
     }
 
     #[test]
