@@ -9,15 +9,26 @@ use crate::basis::layout::Layout;
 use crate::commands::cli::{Cli, CompletionsArgs, ManArgs};
 use crate::export::Format;
 use clap::builder::PossibleValuesParser;
+use clap_complete::Shell;
 use std::path::Path;
 
 const PAGE: Document = Document { name: "a manual page", option: "--output" };
 
 /// The completion script of a shell.
 pub(super) fn completions(args: &CompletionsArgs) -> Answer {
-    let mut script = vec![];
-    clap_complete::generate(args.shell, &mut completed(), "gpukern", &mut script);
-    Answer::success(String::from_utf8_lossy(&script).into_owned())
+    let (mut program, mut script) = (completed(), vec![]);
+    clap_complete::generate(args.shell, &mut program, "gpukern", &mut script);
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if args.shell == Shell::Fish {
+        // Of fish clap completes only what stands behind an option.
+        let is_algorithm = |arg: &clap::Arg| arg.get_id() == "algorithm";
+        for command in program.get_subcommands().filter(|command| command.get_positionals().any(is_algorithm)) {
+            let (command, names) = (command.get_name(), names(command.get_name(), "algorithm").join(" "));
+            let line = format!("complete -c gpukern -n '__fish_gpukern_using_subcommand {command}' -f -a '{names}'\n");
+            script.push_str(&line);
+        }
+    }
+    Answer::success(script)
 }
 
 /// The command line with the names that its arguments take. The program itself reads them as text, and refuses what is no
@@ -90,7 +101,6 @@ fn unwritable(folder: &Path, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap_complete::Shell;
 
     #[test]
     fn a_folder_of_manual_pages_has_one_for_each_command_that_help_shows() {
