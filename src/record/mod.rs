@@ -6,7 +6,7 @@ pub(crate) mod grid;
 pub(crate) mod marks;
 mod merge;
 mod origin;
-mod processes;
+pub(crate) mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;

@@ -1,6 +1,6 @@
 //! The compact table of `bench`: sizes by variants, whichever way round fits.
 
-use super::bench::{View, heading, signs};
+use super::bench::{View, heading};
 use super::table::{self, Sheet};
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::record::grid::{Grid, Section, main_sections, median};
@@ -210,7 +210,7 @@ impl<'a> Shown<'a> {
 fn of_case(case: &Case, conditions: &RunConditions) -> Cell {
     match (&case.outcome, median(case)) {
         (Outcome::Measured(_), Some(time)) => {
-            Cell::Time { time, share: case.share.map(|share| share.fraction), marks: signs(conditions, case) }
+            Cell::Time { time, share: case.share.map(|share| share.fraction), marks: conditions.signs(case) }
         }
         (other, _) => Cell::Text(other.status().into()),
     }

@@ -1,6 +1,6 @@
 //! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
 
-use super::bench::{View, distinct, heading, signs};
+use super::bench::{View, distinct, heading};
 use super::table::{self, Sheet};
 use crate::basis::error::unknown;
 use crate::basis::units::significant;
@@ -145,7 +145,7 @@ impl Column {
             Self::Residual => found.map_or_else(|| "unverified".into(), |v| residual(v.residual)),
             Self::Allowed => found.map_or_else(String::new, |v| residual(Some(v.tolerance))),
             Self::Metrics => String::new(),
-            Self::Marks => signs(conditions, case),
+            Self::Marks => conditions.signs(case),
         }
     }
 

@@ -334,7 +334,7 @@ const OF_PLAIN: &[Mistake] = &[
     (
         "source = 'copy.comp'",
         "source = 'two.wgsl'",
-        "it has several compute shaders: double, other; name one as `entry`",
+        "it has several compute shaders: double, other; name one with --entry or as `entry`",
     ),
     ("source = 'copy.comp'", "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
     ("source = 'copy.comp'", "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
