@@ -483,11 +483,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
 
-    /// What times a sample: `device` or `host` [default: device].
+    /// What times a sample: `device` (timestamps around the work) or `host` (its clock around a submission of at
+    /// least 100 ms of repetitions) [default: device].
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<String>,
 
-    /// Caches before each run: `hot` or `cold` [default: hot].
+    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading four times the last-level
+    /// cache) [default: hot].
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
 
@@ -1084,6 +1086,20 @@ mod tests {
             "list",
         ] {
             assert_eq!(told(right), None, "{right}");
+        }
+    }
+
+    #[test]
+    fn how_is_sampled_is_said_alike_to_bench_and_to_run() {
+        let command = Cli::command();
+        let [bench, run] = ["bench", "run"].map(|name| command.find_subcommand(name).expect("it is a command"));
+        for name in ["seed", "precision", "max_time", "clock", "cache"] {
+            let said = |command: &clap::Command| {
+                let arg = command.get_arguments().find(|arg| arg.get_id() == name).expect("it has the option");
+                let help = arg.get_help().map(ToString::to_string);
+                (help, arg.get_value_names().map(<[_]>::to_vec), arg.get_short(), arg.get_env().map(ToOwned::to_owned))
+            };
+            assert_eq!(said(bench), said(run), "{name}");
         }
     }
 

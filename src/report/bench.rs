@@ -208,7 +208,7 @@ pub(crate) mod tests {
             options: None,
             shards: vec![],
             processes: vec![],
-            caveats: crate::record::Caveat::of(&[software_device()]),
+            caveats: Caveat::of(&[software_device()]),
             wall_time: Nanos(1e9),
             device_time: Nanos(8e8),
             overhead: Nanos(2e8),

@@ -57,7 +57,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     }
     let rules = rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)));
     for (name, time, Row { spec, work, .. }) in rules {
-        let text = format!("for comparison: {name} {} {}, {} GFLOP/s", spec.dtype, spec.size, work.rate(time));
+        let text = format!("`auto` takes {name} for {} {}: {} GFLOP/s", spec.dtype, spec.size, work.rate(time));
         out.push_str(&table::prose(&text, width, 2));
     }
     out
@@ -130,7 +130,7 @@ mod tests {
             for said in ["matmul f32, the best tiles", "64×64×16 in 64×32 in 16×16", "64×8192×16384", "1.25 ×"] {
                 assert!(flat.contains(said) || flat.contains(&said.replace("64×8192×16384", "64x8192x16384")), "{said}, {width}:\n{text}");
             }
-            assert!(flat.contains("16 parts of K") && flat.contains("for comparison: texel"), "{width}:\n{text}");
+            assert!(flat.contains("16 parts of K") && flat.contains("`auto` takes texel for"), "{width}:\n{text}");
             assert_eq!(text.contains("12 of 2412"), width != 80, "{width}:\n{text}");
         }
         rows[1].spec.layout = Layout::Nt;

@@ -3,6 +3,7 @@
 
 use super::entry::{chosen, isolate, resize};
 use crate::basis::input_file;
+use crate::basis::printable::brief;
 use crate::kernel::foreign::{Constant, Scalar};
 use crate::kernel::reflection::{HEADER, MAGIC};
 use crate::kernel::spirv::MOST_BYTES;
@@ -67,6 +68,7 @@ impl Source {
             "spv" => Ok(alone(Form::Spirv(self.spirv(&self.bytes()?)?))),
             "wgsl" => Ok(alone(Form::Wgsl(Box::new(self.wgsl()?)))),
             "slang" | "hlsl" => Ok(alone(Form::Spirv(self.other(ending)?))),
+            _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.display())),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
                 Err(format!("{}: its ending says no language of kernels; name it {known}", self.path.display()))
@@ -122,9 +124,11 @@ impl Source {
             files.borrow_mut().push(path.clone());
             Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
         });
-        let entry = self.entry.as_deref().unwrap_or("main");
-        let shown = self.path.display().to_string();
-        if [entry, &source, &shown].iter().any(|text| text.contains('\0')) {
+        let (entry, shown) = ("main", self.path.display().to_string());
+        if let Some(other) = self.entry.as_deref().filter(|name| *name != entry) {
+            return Err(format!("{shown}: GLSL begins at main, not at '{}'; leave `entry` out", brief(other)));
+        }
+        if [&source, &shown].iter().any(|text| text.contains('\0')) {
             return Err(format!("{shown}: it holds a zero byte, which text has not"));
         }
         let artifact = compiler

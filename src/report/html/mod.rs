@@ -249,12 +249,8 @@ impl Page {
         headings.extend(shares.then(|| ">of hardware".to_string()));
         headings.extend(judged.map(|_| "verdict".to_string()));
         let conditions: Vec<_> = own.iter().map(|at| RunConditions::of(&sources[*at].run.record)).collect();
-        let marked = |cases: &[Option<&Case>]| {
-            let signs = cases.iter().zip(&conditions).filter_map(|(case, of)| Some(of.signs((*case)?)));
-            signs.filter(|signs| !signs.is_empty()).collect::<Vec<_>>().join(" ")
-        };
-        let any = all.iter().zip(&conditions).any(|(cases, of)| cases.iter().any(|case| !of.signs(case).is_empty()));
-        headings.extend(any.then(|| "mark".to_string()));
+        let alone_marked = own.len() == 1 && all[0].iter().any(|case| !conditions[0].signs(case).is_empty());
+        headings.extend(alone_marked.then(|| "mark".to_string()));
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         let title = match own {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name()),
@@ -273,7 +269,7 @@ impl Page {
                 all.iter().map(|cases| cases.iter().find(|case| model::winner_row(case) == row).copied()).collect();
             let best =
                 cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
-            for case in &cases {
+            for (case, conditions) in cases.iter().zip(&conditions) {
                 // The best of several sources, unless there is a verdict on them.
                 let best = cases.len() > 1 && judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
                 let name = case.map_or_else(|| "–".into(), |case| escape(&case.variant));
@@ -286,14 +282,16 @@ impl Page {
                     write!(self.out, r#"<td class="w">{name}</td><td class="n">{time}</td>{share}"#)
                 } else {
                     let (star, share) = (if best { "★ " } else { "" }, share.map_or_else(String::new, |s| format!(", {s}")));
-                    write!(self.out, r#"<td class="w">{star}{name}<br/>{time}{share}</td>"#)
+                    let sign = case.map_or_else(String::new, |case| format!(" {}", conditions.signs(case)));
+                    write!(self.out, r#"<td class="w">{star}{name}<br/>{time}{share}{}</td>"#, escape(sign.trim_end()))
                 };
             }
             if let Some(comparison) = judged {
                 let _ = write!(self.out, r#"<td class="w">{}</td>"#, escape(&verdict_on(&cases, comparison)));
             }
-            if any {
-                let _ = write!(self.out, "<td>{}</td>", escape(&marked(&cases)));
+            if alone_marked {
+                let signs = cases[0].map_or_else(String::new, |case| conditions[0].signs(case));
+                let _ = write!(self.out, "<td>{}</td>", escape(&signs));
             }
             self.line("</tr>");
         }

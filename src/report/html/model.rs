@@ -382,8 +382,10 @@ impl<'a> ChartGroup<'a> {
         let mut bars = self.bars_of(own, &size, &bar, false);
         let all = bars.len();
         bars.truncate(MOST_BARS * own.len());
-        let best = if bars.len() < all { format!(", the best {} of {all}", bars.len()) } else { String::new() };
+        let best = if bars.len() < all { format!("best {} of {all}", bars.len()) } else { String::new() };
         let mut legend: Vec<(usize, String)> = vec![];
+        // Of two the legend has the names.
+        let of = if let [only] = own { Some(sources[*only].name()) } else { None };
         if let [a, b] = own {
             legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name())));
         } else {
@@ -401,7 +403,7 @@ impl<'a> ChartGroup<'a> {
                 &sources[own[0]],
                 Bars {
                     title: format!("{} {} {size}, share of hardware", self.first.algorithm, self.first.dtype),
-                    source: own.iter().map(|at| sources[*at].name()).collect::<Vec<_>>().join(", ") + &best + "; ★ fastest",
+                    source: of.into_iter().chain([best, "★ fastest".into()]).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
                     description: "how near each case comes to the limit that binds it; the table below has the values"
                         .into(),
                     items: bars,
@@ -514,7 +516,7 @@ impl Shown {
 
 /// Whether an axis of rates in 10⁹ a second reads better in 10¹².
 fn is_large(axis: &Axis) -> bool {
-    axis.high >= 2e4
+    axis.high >= 2e4 && axis.low >= 10.0
 }
 
 /// Operations a byte from which a group has a roofline: what does less is bound by memory everywhere, as its shares say.
