@@ -303,6 +303,6 @@ mod tests {
             fraction,
             interval: Some([0.5 * fraction, 1.5 * fraction]),
         });
-        assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±23 % memory"]);
+        assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±24 % memory"]);
     }
 }
