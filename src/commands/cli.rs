@@ -83,16 +83,18 @@ fn kernels_elsewhere(words: &[String]) -> Option<String> {
         "bench" | "verify" => Some((at, "", "verifies and measures it")),
         _ => None,
     })?;
-    let ending = |word: &str| Path::new(word).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
+    let ending =
+        |word: &str| Path::new(word).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
     let is_kernel = |word: &str| crate::run::ENDINGS.contains(&&*ending(word)) || ending(word) == "toml";
     // What stands behind an option is its value.
     let is_value = |before: &str| before.starts_with('-') && !before.contains('=');
     let named = words[at..].windows(2).filter(|pair| !is_value(&pair[0]) && !pair[1].starts_with('-'));
     let kernels: Vec<_> = named.map(|pair| pair[1].as_str()).filter(|word| is_kernel(word)).collect();
     let (command, first) = (&words[at], kernels.first()?);
-    let configured = match ending(first) == "toml" && command == "bench" {
-        true => format!("; a configuration is named with --config={}", brief(first)),
-        false => String::new(),
+    let configured = if ending(first) == "toml" && command == "bench" {
+        format!("; a configuration is named with --config={}", brief(first))
+    } else {
+        String::new()
     };
     let typed: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel)).collect();
     Some(format!(

@@ -210,7 +210,8 @@ fn bindings<'a>(bindings: &Bindings, name: &dyn Fn(BufferId) -> &'a str) -> Valu
         let (set, binding, kind, bytes) = (bound.set, bound.binding, bound.kind, bound.bytes);
         json!({ "set": set, "binding": binding, "kind": kind, "buffer": name(bound.buffer), "bytes": bytes })
     });
-    let addresses = bindings.addresses.iter().map(|(offset, buffer)| json!({ "byte": offset, "buffer": name(*buffer) }));
+    let addresses =
+        bindings.addresses.iter().map(|(offset, buffer)| json!({ "byte": offset, "buffer": name(*buffer) }));
     let constants = bindings.constants.iter().map(|constant| json!([constant.id, constant.data()]));
     json!({
         "descriptors": descriptors.collect::<Vec<_>>(),

@@ -290,7 +290,9 @@ impl Figure {
         let (scatter, held) = (best / median, slowness / left);
         let interval = match quantity.unit() {
             Unit::Nanoseconds => [best * scatter / held, median],
-            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => [median, best * scatter * held],
+            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => {
+                [median, best * scatter * held]
+            }
         };
         let interval = interval.iter().all(|end| end.is_finite()).then_some(interval);
         let disturbed = slowness > SLOW || conditions.others.is_some_and(|others| others > MOST_OTHERS);

@@ -3,9 +3,9 @@
 use super::long::Column;
 use super::reference::Reference;
 use super::table;
+use crate::device::capability::DeviceKind;
 use crate::record::grid::Section;
 use crate::record::marks::{Mark, RunConditions};
-use crate::device::capability::DeviceKind;
 use crate::record::{Case, Caveat, Outcome, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -237,7 +237,7 @@ fn share(share: Share) -> String {
     if doubt < DOUBTED {
         format!("{} {limit}", percent(share.fraction))
     } else {
-        let decimals = if share.fraction < SMALL { 1 } else { 0 };
+        let decimals = usize::from(share.fraction < SMALL);
         let [own, doubt] = [share.fraction, doubt * share.fraction].map(|of| format!("{:.decimals$}", 100.0 * of));
         format!("{own} ±{doubt} % {limit}")
     }
@@ -297,12 +297,14 @@ mod tests {
 
     #[test]
     fn a_small_share_with_a_doubt_has_a_decimal() {
-        let of = |fraction: f64| share(Share {
-            limit: Limit::Memory,
-            least: crate::basis::units::Nanos(1.0),
-            fraction,
-            interval: Some([0.5 * fraction, 1.5 * fraction]),
-        });
+        let of = |fraction: f64| {
+            share(Share {
+                limit: Limit::Memory,
+                least: crate::basis::units::Nanos(1.0),
+                fraction,
+                interval: Some([0.5 * fraction, 1.5 * fraction]),
+            })
+        };
         assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±24 % memory"]);
     }
 }

@@ -26,7 +26,8 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
         let first = rows.first().map(of)?;
         rows.iter().all(|row| of(row) == first).then_some(first)
     };
-    let [dtype, layout]: [fn(&Row) -> String; 2] = [|row| row.spec.dtype.to_string(), |row| row.spec.layout.to_string()];
+    let [dtype, layout]: [fn(&Row) -> String; 2] =
+        [|row| row.spec.dtype.to_string(), |row| row.spec.layout.to_string()];
     let title: Vec<_> = [common(dtype), common(layout).filter(|layout| layout != "nn")].into_iter().flatten().collect();
     let title = [&[algorithm.name.to_string()], &title[..]].concat().join(" ");
     let device = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
@@ -46,7 +47,9 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     let gone = sheet.fit(width, &LEAST_IMPORTANT);
     if sheet.width() > width {
         out.push('\n');
-        rows.iter().for_each(|row| out.push_str(&table::prose(&sentence(row), width, 2)));
+        for row in rows {
+            out.push_str(&table::prose(&sentence(row), width, 2));
+        }
     } else {
         if !gone.is_empty() {
             let text = format!("no space for: {}; COLUMNS={whole} shows all", gone.join(", "));
@@ -112,7 +115,12 @@ mod tests {
             space: 2412,
             refused: vec![],
         };
-        Row { variant, spec: CaseSpec::new(algorithm, size, DType::F32), found, work: Work { operations: 1 << 30, bytes: Bytes(1 << 20) } }
+        Row {
+            variant,
+            spec: CaseSpec::new(algorithm, size, DType::F32),
+            found,
+            work: Work { operations: 1 << 30, bytes: Bytes(1 << 20) },
+        }
     }
 
     #[test]
@@ -128,7 +136,10 @@ mod tests {
             assert!(widest(&text) <= width, "{width}:\n{text}");
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
             for said in ["matmul f32, the best tiles", "64×64×16 in 64×32 in 16×16", "64×8192×16384", "1.25 ×"] {
-                assert!(flat.contains(said) || flat.contains(&said.replace("64×8192×16384", "64x8192x16384")), "{said}, {width}:\n{text}");
+                assert!(
+                    flat.contains(said) || flat.contains(&said.replace("64×8192×16384", "64x8192x16384")),
+                    "{said}, {width}:\n{text}"
+                );
             }
             assert!(flat.contains("16 parts of K") && flat.contains("`auto` takes texel for"), "{width}:\n{text}");
             assert!(text.contains("12 of 2412"), "{width}:\n{text}");
@@ -138,6 +149,9 @@ mod tests {
         rows[1].spec.layout = Layout::Nt;
         rows[1].spec.dtype = DType::F16;
         let text = text(&device, algorithm, &rows, 200);
-        assert!(text.starts_with("matmul, the best tiles") && text.contains("layout") && text.contains(" nt "), "{text}");
+        assert!(
+            text.starts_with("matmul, the best tiles") && text.contains("layout") && text.contains(" nt "),
+            "{text}"
+        );
     }
 }

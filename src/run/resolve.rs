@@ -210,7 +210,10 @@ fn point(
 fn named(name: &str) -> Result<String, String> {
     let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
     if name.is_empty() || name.chars().count() > MOST_OF_A_NAME || !name.chars().all(plain) {
-        return Err(format!("'{}' is no name; use 1 to {MOST_OF_A_NAME} characters, no space and no slash", brief(name)));
+        return Err(format!(
+            "'{}' is no name; use 1 to {MOST_OF_A_NAME} characters, no space and no slash",
+            brief(name)
+        ));
     }
     Ok(name.into())
 }

@@ -155,7 +155,8 @@ fn what_was_wrong_is_kept_with_all_that_runs_it_again() {
     let arguments = ["wrong.comp", "double.comp", "--config=ref.toml", "--keep-failures", "kept"];
     let said = stderr(&expect_exit(&mut command(path, &arguments), 1));
     assert!(said.contains("1 failures kept in kept"), "{said}");
-    let kept: Vec<_> = fs::read_dir(path.join("kept")).expect("kept").map(|entry| entry.expect("a folder").path()).collect();
+    let kept: Vec<_> =
+        fs::read_dir(path.join("kept")).expect("kept").map(|entry| entry.expect("a folder").path()).collect();
     let [failure] = &kept[..] else { panic!("{kept:?}") };
     let text = fs::read_to_string(failure.join("failure.json")).expect("a document");
     let document: Value = serde_json::from_str(&text).expect("JSON");

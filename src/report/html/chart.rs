@@ -427,7 +427,7 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
     let room = width as usize - 20;
     let heading = label(MARGIN, 18, 14, "start", &INK.hex(), &shortened(title, room / 9));
     let heading = heading.replacen("<text ", r#"<text font-weight="600" "#, 1);
-    let source_line = label(MARGIN, 36, 12, "start", &QUIET.hex(), &shortened(source, room / 7));
+    let source_line = label(MARGIN, 36, 12, "start", &QUIET.hex(), &shortened(source, room * 5 / 32));
     format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{}">{heading}{source_line}"#,
         escape(&format!("{title}, {source}. {description}"))

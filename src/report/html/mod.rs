@@ -54,7 +54,8 @@ pub fn report(runs: &[NamedRecord]) -> Report {
         [baseline, candidate] => Some(Judged::new(baseline, candidate)),
         _ => None,
     };
-    let across = |run: &NamedRecord| NamedRecord { name: run.name.clone(), record: run.record.across_processes().into_owned() };
+    let across =
+        |run: &NamedRecord| NamedRecord { name: run.name.clone(), record: run.record.across_processes().into_owned() };
     let shown: Vec<_> = runs.iter().map(across).collect();
     let sources = Source::all(&shown);
     let groups = ChartGroup::all(&sources);
@@ -133,8 +134,13 @@ impl Page {
         for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
             let Source { run, device, .. } = run;
             let when = started(&run.record.started);
-            let text =
-                format!("{}: {}, {}, {when}, {}", run.name, device.name, device.driver.info, method(&run.record));
+            let text = format!(
+                "{}: {}, {}, {when}, {}",
+                run.name,
+                run.record.device_name(device.index),
+                device.driver.info,
+                method(&run.record)
+            );
             let _ = writeln!(self.out, "<p>{}</p>", escape(&text));
         }
         self.line("<details><summary>Devices and method in full</summary>");
@@ -270,21 +276,14 @@ impl Page {
             let best =
                 cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
             for (case, conditions) in cases.iter().zip(&conditions) {
-                // The best of several sources, unless there is a verdict on them.
-                let best = cases.len() > 1 && judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
-                let name = case.map_or_else(|| "–".into(), |case| escape(&case.variant));
-                let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
-                let share = case.and_then(|case| case.share).filter(|share| share.fraction.is_finite());
-                let share = share.map(|share| percent(share.fraction));
-                let _ = if own.len() == 1 {
-                    let share = shares.then(|| share.unwrap_or_else(|| "–".into()));
-                    let share = share.map_or_else(String::new, |share| format!(r#"<td class="n">{share}</td>"#));
-                    write!(self.out, r#"<td class="w">{name}</td><td class="n">{time}</td>{share}"#)
+                let cell = if own.len() == 1 {
+                    cells_alone(*case, shares)
                 } else {
-                    let (star, share) = (if best { "★ " } else { "" }, share.map_or_else(String::new, |s| format!(", {s}")));
-                    let sign = case.map_or_else(String::new, |case| format!(" {}", conditions.signs(case)));
-                    write!(self.out, r#"<td class="w">{star}{name}<br/>{time}{share}{}</td>"#, escape(sign.trim_end()))
+                    // The best of several sources, unless there is a verdict on them.
+                    let best = judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
+                    cell_beside(*case, best, conditions)
                 };
+                self.out.push_str(&cell);
             }
             if let Some(comparison) = judged {
                 let _ = write!(self.out, r#"<td class="w">{}</td>"#, escape(&verdict_on(&cases, comparison)));
@@ -479,6 +478,30 @@ impl Page {
     fn close_table(&mut self) {
         self.line("</tbody></table></section>");
     }
+}
+
+/// The winner of a size on the only source: its name, time and share.
+fn cells_alone(case: Option<&Case>, shares: bool) -> String {
+    let name = case.map_or_else(|| "–".into(), |case| escape(&case.variant));
+    let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
+    let share = shares.then(|| case.and_then(share_of).unwrap_or_else(|| "–".into()));
+    let share = share.map_or_else(String::new, |share| format!(r#"<td class="n">{share}</td>"#));
+    format!(r#"<td class="w">{name}</td><td class="n">{time}</td>{share}"#)
+}
+
+/// The same in one cell, beside those of other sources.
+fn cell_beside(case: Option<&Case>, best: bool, conditions: &RunConditions) -> String {
+    let Some(case) = case else { return r#"<td class="w">–</td>"#.into() };
+    let (star, name) = (if best { "★ " } else { "" }, escape(&case.variant));
+    let time = median(case).map_or_else(String::new, |time| time.to_string());
+    let share = share_of(case).map_or_else(String::new, |share| format!(", {share}"));
+    let signs = conditions.signs(case);
+    let signs = if signs.is_empty() { signs } else { format!(" {}", escape(&signs)) };
+    format!(r#"<td class="w">{star}{name}<br/>{time}{share}{signs}</td>"#)
+}
+
+fn share_of(case: &Case) -> Option<String> {
+    case.share.filter(|share| share.fraction.is_finite()).map(|share| percent(share.fraction))
 }
 
 fn has_shares(cases: &[&Case]) -> bool {

@@ -49,6 +49,7 @@ impl<'a> Source<'a> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
         let alike = |name: &str| devices().filter(|(_, device)| device.name == name).count();
         let told = |name: &str| match alike(name) {
+            _ if runs.len() == 1 => Told::Device,
             1 => Told::Device,
             _ if runs.iter().all(|run| run.record.devices.len() == 1) && alike(name) == runs.len() => Told::Run,
             _ => Told::Both,
@@ -58,7 +59,7 @@ impl<'a> Source<'a> {
 
     pub(super) fn name(&self) -> String {
         match self.told {
-            Told::Device => self.device.name.clone(),
+            Told::Device => self.run.record.device_name(self.device.index),
             Told::Run => self.run.name.clone(),
             Told::Both => format!("{} ({})", self.run.record.device_name(self.device.index), self.run.name),
         }
@@ -368,7 +369,8 @@ impl<'a> ChartGroup<'a> {
         let own: Vec<usize> = own.iter().filter(shared).copied().collect();
         let own = own.as_slice();
         let size = self.telling_size(own)?;
-        let winners: Vec<&Case> = own.iter().flat_map(|at| self.winners(*at)).filter(|case| case.row() == size).collect();
+        let winners: Vec<&Case> =
+            own.iter().flat_map(|at| self.winners(*at)).filter(|case| case.row() == size).collect();
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, case.share.filter(|share| share.fraction.is_finite())?);
             let text = percent(share.fraction);
@@ -403,7 +405,12 @@ impl<'a> ChartGroup<'a> {
                 &sources[own[0]],
                 Bars {
                     title: format!("{} {} {size}, share of hardware", self.first.algorithm, self.first.dtype),
-                    source: of.into_iter().chain([best, "★ fastest".into()]).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
+                    source: of
+                        .into_iter()
+                        .chain([best, "★ fastest".into()])
+                        .filter(|part| !part.is_empty())
+                        .collect::<Vec<_>>()
+                        .join(", "),
                     description: "how near each case comes to the limit that binds it; the table below has the values"
                         .into(),
                     items: bars,
