@@ -15,20 +15,13 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
         Extent::Full => "",
         Extent::Quick => ", quick: `gpukern peak` measures more",
     };
-    out.push_str(&prose(&format!(
-        "best of the samples, the median of that kernel's, and between which figures the limit lies{extent}"
-    )));
+    // The median is one end of the interval: it goes where there is no space.
+    let whole = figures(peak, true);
+    let fits = whole.lines().all(|line| line.chars().count() <= width);
+    let median = if fits { " the median of that kernel's," } else { "" };
+    out.push_str(&prose(&format!("best of the samples,{median} and between which figures the limit lies{extent}")));
     out.push('\n');
-    let mut figures = table::new(["limit", "best", "median", "between", ""]);
-    for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
-        let facts = figure.quantity.facts();
-        let (unit, scale) = facts.unit.shown();
-        let shown = |value: f64| significant(value / scale);
-        let [best, median] = [figure.best, figure.median].map(shown);
-        let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
-        figures.add_row(table::aligned([facts.name, best, median, between, unit.into()], &[1, 2, 3]));
-    }
-    out.push_str(&table::text(&figures));
+    out.push_str(&if fits { whole } else { figures(peak, false) });
     out.push_str(&staircase(peak, width));
     let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
     if disturbed > 0 {
@@ -43,6 +36,24 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
         out.push_str(&prose(&format!("no figure  {}: {}", missing.case, missing.reason)));
     }
     out
+}
+
+/// The table of what is no bandwidth, with its medians or without.
+fn figures(peak: &Peak, medians: bool) -> String {
+    let kept = |cells: [String; 5]| {
+        cells.into_iter().enumerate().filter(move |(at, _)| medians || *at != 2).map(|(_, cell)| cell)
+    };
+    let mut figures = table::new(kept(["limit", "best", "median", "between", ""].map(String::from)));
+    for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
+        let facts = figure.quantity.facts();
+        let (unit, scale) = facts.unit.shown();
+        let shown = |value: f64| significant(value / scale);
+        let [best, median] = [figure.best, figure.median].map(shown);
+        let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
+        let cells = kept([facts.name, best, median, between, unit.into()]);
+        figures.add_row(table::aligned(cells, if medians { &[1, 2, 3] } else { &[1, 2] }));
+    }
+    table::text(&figures)
 }
 
 /// Characters of the bar of the largest bandwidth.
@@ -111,6 +122,7 @@ mod tests {
             vec![Level { up_to: Some(Bytes(1 << 14)), bandwidth: 20e12 }, Level { up_to: None, bandwidth: 3e12 }];
         peak.missing.push(Missing { case: "fma/chains-8/f64/64".into(), reason: "needs feature shaderFloat64".into() });
         insta::assert_snapshot!(text(&peak, 200));
-        assert!(widest(&text(&peak, 80)) <= 80);
+        let narrow = text(&peak, 80);
+        assert!(widest(&narrow) <= 80 && !narrow.contains("   median") && narrow.contains("between"), "{narrow}");
     }
 }
