@@ -238,10 +238,16 @@ fn share(share: Share) -> String {
         format!("{} {limit}", percent(share.fraction))
     } else {
         let decimals = usize::from(share.fraction < SMALL);
+        if doubt > UNKNOWN {
+            return format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high);
+        }
         let [own, doubt] = [share.fraction, doubt * share.fraction].map(|of| format!("{:.decimals$}", 100.0 * of));
         format!("{own} ±{doubt} % {limit}")
     }
 }
+
+/// Doubt of a limit, relative to it, from which a share is but a range.
+const UNKNOWN: f64 = 0.75;
 
 /// A share below which whole percents tell too little.
 const SMALL: f64 = 0.1;
@@ -305,6 +311,9 @@ mod tests {
                 interval: Some([0.5 * fraction, 1.5 * fraction]),
             })
         };
+        let limit = (Limit::Memory, crate::basis::units::Nanos(1.0));
+        let of_busy = Share { limit: limit.0, least: limit.1, fraction: 0.31, interval: Some([0.03, 2.17]) };
+        assert_eq!(share(of_busy), "3 … 217 % memory");
         assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±24 % memory"]);
     }
 }
