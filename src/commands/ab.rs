@@ -97,7 +97,7 @@ pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resu
         max_time: max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?,
         run,
     };
-    game.play(args.json.as_deref(), None, setup)
+    game.play(args.json.as_deref(), args.keep_failures.as_deref(), setup)
 }
 
 fn exit(trial: &Trial) -> Exit {

@@ -6,13 +6,13 @@ pub(crate) mod grid;
 pub(crate) mod marks;
 mod merge;
 mod origin;
-mod processes;
+pub(crate) mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant, WrongElements};
+use crate::algorithms::{self, ALGORITHMS, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant, WrongElements};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
@@ -670,10 +670,12 @@ impl Case {
         self.algorithm == other.algorithm && kind(self) == kind(other)
     }
 
-    /// The heading over cases of its kind: `lu --solve f32, uniform input`.
+    /// The heading over cases of its kind: `lu --solve f32, uniform input`; of a kernel of the user's, whose inputs are its
+    /// description's, without.
     #[must_use]
     pub fn kind(&self) -> String {
-        format!("{}, {} input", self.subject(), self.input)
+        let ours = ALGORITHMS.iter().any(|algorithm| algorithm.name == self.algorithm);
+        if ours { format!("{}, {} input", self.subject(), self.input) } else { self.subject() }
     }
 
     /// The algorithm, what was asked of it, the element type, and the layout that is not the usual: `lu --solve f32`.

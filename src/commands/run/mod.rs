@@ -131,6 +131,7 @@ fn arguments() -> Vec<OsString> {
             "--resume",
             "--print",
             "--save",
+            "--keep-failures",
         ];
         let option = elsewhere.iter().find(|option| text == **option || text.starts_with(&format!("{option}=")));
         match option {
