@@ -18,6 +18,7 @@ layout(constant_id = 1) const uint ROWS = 4;
 layout(constant_id = 2) const uint COLUMNS = 8;
 layout(constant_id = 3) const uint SUBGROUP = 32;
 layout(constant_id = 4) const uint AHEAD = 0;  // whether columns are on their way while those before them are factorised
+layout(constant_id = 5) const uint SELECT = 0;
 const uint MICRO = COLUMNS;
 
 layout(push_constant, scalar) uniform Arguments {
@@ -36,8 +37,10 @@ float x[ROWS * COLUMNS];
 #define X(r, d) x[(r) * COLUMNS + (d)]
 #include "lu-pivots.glsl"
 
-const uint ROOM = ROWS >= 16 ? 2 : ROWS >= 8 ? 4 : 8;
+const uint ROOM = ROWS < 16 ? 16 / ROWS : 1;
 const uint AT_ONCE = ROOM < MICRO ? ROOM : MICRO;  // columns that are subtracted at once
+
+const uint GATHERED = (COLUMNS * INNER + LANES - 1) / LANES;  // elements of pivots' rows that an invocation brings
 
 shared uint taken[2 * LANES];             // of the rows of an invocation, those that have been pivots
 #include "lu-exchange.glsl"
@@ -72,49 +75,44 @@ void main() {
     if (AHEAD != 0) {
         FETCH(from)
     }
+    // What columns `begin` to `end` leave of those from `s` on, which are in registers. Several columns are on their way at once.
+#define SUBTRACT(s, begin, end)                                                                             \
+    for (uint some = (begin); some < (end); some += AT_ONCE) {                                              \
+        vec4 l[AT_ONCE * QUADS];                                                                            \
+        [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {                                                     \
+            [[unroll]] for (uint q = 0; q < QUADS; ++q) l[k * QUADS + q] = Quads(P).at[quad(plane + some + k, q, lane)]; \
+        }                                                                                                   \
+        [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {                                                     \
+            [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {                                                 \
+                float u = UPPER(some + k, (s) + c);                                                         \
+                [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) -= l[k * QUADS + r / 4][r % 4] * u;      \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+    // Brings the columns from `s` on to registers.
+#define TAKE(s)                                                                                             \
+    [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {                                                         \
+        [[unroll]] for (uint q = 0; q < QUADS; ++q) {                                                       \
+            vec4 values = AHEAD != 0 ? next[c * QUADS + q] : Quads(P).at[quad(plane + (s) + c, q, lane)];   \
+            [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];                            \
+        }                                                                                                   \
+    }                                                                                                       \
+    if (AHEAD != 0) {                                                                                       \
+        FETCH(min((s) + COLUMNS, INNER - COLUMNS))                                                          \
+    }
+    TAKE(from)
     for (uint s = from; s < to; s += COLUMNS) {
-        [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-            [[unroll]] for (uint q = 0; q < QUADS; ++q) {
-                vec4 values = AHEAD != 0 ? next[c * QUADS + q] : Quads(P).at[quad(plane + s + c, q, lane)];
-                [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];
-            }
-        }
-        if (AHEAD != 0) {
-            FETCH(min(s + COLUMNS, INNER - COLUMNS))
-        }
-        // Several columns are on their way at once.
-        for (uint some = from; some < s; some += AT_ONCE) {
-            vec4 l[AT_ONCE * QUADS];
-            [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
-                [[unroll]] for (uint q = 0; q < QUADS; ++q) l[k * QUADS + q] = Quads(P).at[quad(plane + some + k, q, lane)];
-            }
-            [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
-                [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-                    float u = UPPER(some + k, s + c);
-                    [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) -= l[k * QUADS + r / 4][r % 4] * u;
-                }
-            }
-        }
         factorise(lane, 0, s);
         // The last pivot, and L of the sets before this.
         barrier_of_memory();
         uint next_set = s + COLUMNS, rest = to - next_set;
-        // Their rows: raw in the columns to come, L in those before, which is in registers for these.
+        // Their rows: raw in the columns to come, L in those before; for these factorise() has left it. They are on their way while the
+        // next set is.
         uint wide = rest == 0 ? 0 : INNER - from;
-        for (uint at = lane; at < COLUMNS * wide; at += LANES) {
-            uint i = at / wide, d = from + at % wide;
-            if (d >= s && d < next_set) continue;
-            float value = P.at[(plane + d) * stride + first + pivots[s + i]];
-            if (d < s) lower[i * LINE + d] = value;
-            else UPPER(s + i, d) = value;
-        }
-        for (uint i = 0; rest > 0 && i < COLUMNS; ++i) {
-            if (owner(pivots[s + i]) != lane) continue;
-            uint own = row_of_owner(pivots[s + i]);
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                if (own != r) continue;
-                [[unroll]] for (uint k = 0; k < COLUMNS; ++k) lower[i * LINE + s + k] = X(r, k);
-            }
+        float gathered[GATHERED];
+        [[unroll]] for (uint e = 0; e < GATHERED; ++e) {
+            uint at = e * LANES + lane, i = at / max(wide, 1), d = from + at % max(wide, 1);
+            if (at < COLUMNS * wide && (d < s || d >= next_set)) gathered[e] = P.at[(plane + d) * stride + first + pivots[s + i]];
         }
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
             [[unroll]] for (uint q = 0; q < QUADS; ++q) {
@@ -125,6 +123,13 @@ void main() {
         uint own = s + lane;
         if (lane < COLUMNS && first + own < n) check_pivot(status, UPPER(own, own), first + own);
         if (rest == 0) break;
+        TAKE(next_set)
+        [[unroll]] for (uint e = 0; e < GATHERED; ++e) {
+            uint at = e * LANES + lane, i = at / max(wide, 1), d = from + at % max(wide, 1);
+            if (at >= COLUMNS * wide || d >= s && d < next_set) continue;
+            if (d < s) lower[i * LINE + d] = gathered[e];
+            else UPPER(s + i, d) = gathered[e];
+        }
         barrier();
         if (s > from) {
             for (uint at = lane; at < COLUMNS * rest; at += LANES) {
@@ -146,6 +151,7 @@ void main() {
             }
         }
         barrier();
+        SUBTRACT(next_set, from, next_set)
     }
 
     if (to < INNER) {
