@@ -36,29 +36,12 @@ uvec2 done;  // a bit for each row that has been a pivot, or is none; 64 at most
 uint owner(uint place) { return place / 4 % LANES; }
 uint row_of_owner(uint place) { return place / (4 * LANES) * 4 + place % 4; }
 
-// What the invocation that has the pivot of step c, of those that begin at `column`, leaves of its row, whose element d is `value`: U in
-// the columns that are left, L in those behind them.
-#define LEAVE(place, value, c, column)                                                                     \
-    pivots[(column) + (c)] = place;                                                                        \
-    [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) {                                                     \
-        vec4 line;                                                                                         \
-        [[unroll]] for (uint j = 0; j < 4; ++j) {                                                          \
-            uint d = min(4 * q + j, MICRO - 1);                                                            \
-            line[j] = 4 * q + j + (c) < MICRO ? value : 0.0;                                               \
-        }                                                                                                  \
-        pivot_line[q] = line;                                                                              \
-    }                                                                                                      \
-    [[unroll]] for (uint d = 1; d < MICRO; ++d) {                                                          \
-        if (d + (c) >= MICRO) lower[(c) * LINE + (column) + d + (c) - MICRO] = value;                      \
-    }
-
 // Factorises columns `m` to `m` + MICRO in registers, which are columns `column` and on of the inner block. Their factors take
 // their places.
 void factorise(uint lane, uint m, uint column) {
-    if (subgroupMax(done.x | done.y) != 0) {
-        [[unroll]] for (uint c = 0; c < MICRO; ++c) {
-            [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, m + c) = DONE(r) ? 0.0 : X(r, m + c);
-        }
+    // What is done is zero from then on: it is no pivot, and what is taken from it is zero times something.
+    [[unroll]] for (uint c = 0; c < MICRO; ++c) {
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, m + c) = DONE(r) ? 0.0 : X(r, m + c);
     }
     // The columns move through the registers: the one to be factorised is always the first, and what is left of each
     // other is written a column further down, the factors behind them. So places are constants in a loop that remains one.
@@ -93,8 +76,17 @@ void factorise(uint lane, uint m, uint column) {
                     X(r, m + d) = own && d + c < MICRO ? 0.0 : X(r, m + d);
                 }
             }
+            // U in the columns that are left, L in those behind them.
             if (wins) {
-                LEAVE(place, row[d], c, column)
+                pivots[column + c] = place;
+                [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) {
+                    vec4 line;
+                    [[unroll]] for (uint j = 0; j < 4; ++j) line[j] = 4 * q + j + c < MICRO ? row[min(4 * q + j, MICRO - 1)] : 0.0;
+                    pivot_line[q] = line;
+                }
+                [[unroll]] for (uint d = 1; d < MICRO; ++d) {
+                    if (d + c >= MICRO) lower[c * LINE + column + d + c - MICRO] = row[d];
+                }
             }
         } else if (wins) {
             if (gl_SubgroupInvocationID == subgroupBallotFindLSB(subgroupBallot(key == largest))) {
@@ -102,9 +94,18 @@ void factorise(uint lane, uint m, uint column) {
                 [[unroll]] for (uint r = 0; r < ROWS; ++r) {
                     if (found || MAGNITUDE(r, m) != largest) continue;
                     found = true;
-                    LEAVE(lane * 4 + OFFSET(r), X(r, m + d), c, column)
+                    pivots[column + c] = lane * 4 + OFFSET(r);
                     done |= BIT(r);
-                    [[unroll]] for (uint d = 0; d < MICRO; ++d) X(r, m + d) = d + c < MICRO ? 0.0 : X(r, m + d);
+                    // Behind the columns that are left are factors, which stay as they are. The rest is done.
+                    [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) {
+                        vec4 line;
+                        [[unroll]] for (uint j = 0; j < 4; ++j) {
+                            bool left = 4 * q + j + c < MICRO;
+                            line[j] = left ? X(r, m + min(4 * q + j, MICRO - 1)) : 0.0;
+                            X(r, m + min(4 * q + j, MICRO - 1)) = left ? 0.0 : X(r, m + min(4 * q + j, MICRO - 1));
+                        }
+                        pivot_line[q] = line;
+                    }
                 }
             }
         }

@@ -37,10 +37,8 @@ float x[ROWS * COLUMNS];
 #define X(r, d) x[(r) * COLUMNS + (d)]
 #include "lu-pivots.glsl"
 
-const uint ROOM = ROWS < 16 ? 16 / ROWS : 1;
+const uint ROOM = ROWS >= 16 ? 2 : ROWS >= 8 ? 4 : 8;
 const uint AT_ONCE = ROOM < MICRO ? ROOM : MICRO;  // columns that are subtracted at once
-
-const uint GATHERED = (COLUMNS * INNER + LANES - 1) / LANES;  // elements of pivots' rows that an invocation brings
 
 shared uint taken[2 * LANES];             // of the rows of an invocation, those that have been pivots
 #include "lu-exchange.glsl"
@@ -75,44 +73,49 @@ void main() {
     if (AHEAD != 0) {
         FETCH(from)
     }
-    // What columns `begin` to `end` leave of those from `s` on, which are in registers. Several columns are on their way at once.
-#define SUBTRACT(s, begin, end)                                                                             \
-    for (uint some = (begin); some < (end); some += AT_ONCE) {                                              \
-        vec4 l[AT_ONCE * QUADS];                                                                            \
-        [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {                                                     \
-            [[unroll]] for (uint q = 0; q < QUADS; ++q) l[k * QUADS + q] = Quads(P).at[quad(plane + some + k, q, lane)]; \
-        }                                                                                                   \
-        [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {                                                     \
-            [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {                                                 \
-                float u = UPPER(some + k, (s) + c);                                                         \
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) -= l[k * QUADS + r / 4][r % 4] * u;      \
-            }                                                                                               \
-        }                                                                                                   \
-    }
-    // Brings the columns from `s` on to registers.
-#define TAKE(s)                                                                                             \
-    [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {                                                         \
-        [[unroll]] for (uint q = 0; q < QUADS; ++q) {                                                       \
-            vec4 values = AHEAD != 0 ? next[c * QUADS + q] : Quads(P).at[quad(plane + (s) + c, q, lane)];   \
-            [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];                            \
-        }                                                                                                   \
-    }                                                                                                       \
-    if (AHEAD != 0) {                                                                                       \
-        FETCH(min((s) + COLUMNS, INNER - COLUMNS))                                                          \
-    }
-    TAKE(from)
     for (uint s = from; s < to; s += COLUMNS) {
+        [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
+            [[unroll]] for (uint q = 0; q < QUADS; ++q) {
+                vec4 values = AHEAD != 0 ? next[c * QUADS + q] : Quads(P).at[quad(plane + s + c, q, lane)];
+                [[unroll]] for (uint j = 0; j < 4; ++j) X(4 * q + j, c) = values[j];
+            }
+        }
+        if (AHEAD != 0) {
+            FETCH(min(s + COLUMNS, INNER - COLUMNS))
+        }
+        // Several columns are on their way at once.
+        for (uint some = from; some < s; some += AT_ONCE) {
+            vec4 l[AT_ONCE * QUADS];
+            [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+                [[unroll]] for (uint q = 0; q < QUADS; ++q) l[k * QUADS + q] = Quads(P).at[quad(plane + some + k, q, lane)];
+            }
+            [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+                [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
+                    float u = UPPER(some + k, s + c);
+                    [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) -= l[k * QUADS + r / 4][r % 4] * u;
+                }
+            }
+        }
         factorise(lane, 0, s);
         // The last pivot, and L of the sets before this.
         barrier_of_memory();
         uint next_set = s + COLUMNS, rest = to - next_set;
-        // Their rows: raw in the columns to come, L in those before; for these factorise() has left it. They are on their way while the
-        // next set is.
+        // Their rows: raw in the columns to come, L in those before, which is in registers for these.
         uint wide = rest == 0 ? 0 : INNER - from;
-        float gathered[GATHERED];
-        [[unroll]] for (uint e = 0; e < GATHERED; ++e) {
-            uint at = e * LANES + lane, i = at / max(wide, 1), d = from + at % max(wide, 1);
-            if (at < COLUMNS * wide && (d < s || d >= next_set)) gathered[e] = P.at[(plane + d) * stride + first + pivots[s + i]];
+        for (uint at = lane; at < COLUMNS * wide; at += LANES) {
+            uint i = at / wide, d = from + at % wide;
+            if (d >= s && d < next_set) continue;
+            float value = P.at[(plane + d) * stride + first + pivots[s + i]];
+            if (d < s) lower[i * LINE + d] = value;
+            else UPPER(s + i, d) = value;
+        }
+        for (uint i = 0; SELECT == 0 && rest > 0 && i < COLUMNS; ++i) {
+            if (owner(pivots[s + i]) != lane) continue;
+            uint own = row_of_owner(pivots[s + i]);
+            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                if (own != r) continue;
+                [[unroll]] for (uint k = 0; k < COLUMNS; ++k) lower[i * LINE + s + k] = X(r, k);
+            }
         }
         [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
             [[unroll]] for (uint q = 0; q < QUADS; ++q) {
@@ -123,13 +126,6 @@ void main() {
         uint own = s + lane;
         if (lane < COLUMNS && first + own < n) check_pivot(status, UPPER(own, own), first + own);
         if (rest == 0) break;
-        TAKE(next_set)
-        [[unroll]] for (uint e = 0; e < GATHERED; ++e) {
-            uint at = e * LANES + lane, i = at / max(wide, 1), d = from + at % max(wide, 1);
-            if (at >= COLUMNS * wide || d >= s && d < next_set) continue;
-            if (d < s) lower[i * LINE + d] = gathered[e];
-            else UPPER(s + i, d) = gathered[e];
-        }
         barrier();
         if (s > from) {
             for (uint at = lane; at < COLUMNS * rest; at += LANES) {
@@ -151,7 +147,6 @@ void main() {
             }
         }
         barrier();
-        SUBTRACT(next_set, from, next_set)
     }
 
     if (to < INNER) {
