@@ -53,6 +53,10 @@ impl Destination {
         }
         let path = behind_links(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if folder.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            let missing = format!("there is no folder '{}'", folder.display());
+            return Err(io::Error::new(ErrorKind::NotFound, missing));
+        }
         remove_orphans(folder);
         let draft = as_public_as_any(Builder::new().prefix(PREFIX).suffix(SUFFIX)).tempfile_in(folder)?;
         // Where files cannot be locked, drafts of dead processes stay.
@@ -256,7 +260,7 @@ mod tests {
         let cases = [
             (folder.path().to_path_buf(), "it is a folder"),
             (read_only.clone(), "it is read-only"),
-            (folder.path().join("missing/run.json"), "No such file"),
+            (folder.path().join("missing/run.json"), "there is no folder '"),
             (read_only.join("run.json"), "Not a directory"),
             (long, "File name too long"),
         ];

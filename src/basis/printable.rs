@@ -41,6 +41,16 @@ pub(crate) fn excerpt(text: &str) -> String {
     text.trim_end().lines().map(cut).collect::<Vec<_>>().join("\n")
 }
 
+/// A name or an option as a shell takes it for one word.
+#[must_use]
+pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@=,%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -66,6 +76,14 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_one_word_of_a_shell() {
+        assert_eq!(shell_word("runs/a-1.json"), "runs/a-1.json");
+        assert_eq!(shell_word("--size=M=64,128"), "--size=M=64,128");
+        assert_eq!(shell_word("a b; rm 'x'.json"), r"'a b; rm '\''x'\''.json'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn what_a_terminal_acts_on_or_hides_is_shown_and_all_else_stays() {

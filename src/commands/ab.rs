@@ -78,7 +78,9 @@ pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
 pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Result<Answer, Error> {
     let [group] = &run.groups[..] else {
         let many = run.groups.len();
-        return Err(Error::Usage(format!("--ab judges one case, the axes span {many}; give each axis one value")));
+        return Err(Error::Usage(format!(
+            "--ab judges one case, the axes span {many}; give each axis one value with -s"
+        )));
     };
     let [a, b] = group.variants[..] else {
         return Err(Error::Usage(format!(
@@ -95,7 +97,7 @@ pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resu
         max_time: max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?,
         run,
     };
-    game.play(args.json.as_deref(), None, setup)
+    game.play(args.json.as_deref(), args.keep_failures.as_deref(), setup)
 }
 
 fn exit(trial: &Trial) -> Exit {

@@ -102,7 +102,7 @@ pub(super) fn carry_out(
         (None, _) => {}
     }
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&shown, plan, &tuned));
+        answer.kept(failures.keep(&shown, plan, &tuned, args.run.as_deref()));
     }
     if let Some(request) = request {
         match request.judge(record, plan, args, setup) {

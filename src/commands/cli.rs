@@ -1,7 +1,9 @@
 //! The command line. The comments below are its help.
 
+use crate::basis::printable::{brief, shell_word};
 use crate::plan::options::Selection;
 use crate::run::options::Fields;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -54,6 +56,10 @@ impl Cli {
     /// The parsed command line; what is wrong with it, and its help, end the process.
     #[must_use]
     pub fn from_command_line() -> Self {
+        let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        if let Some(mistake) = kernels_elsewhere(&words) {
+            Self::command().error(ErrorKind::ValueValidation, mistake).exit();
+        }
         let matches = Self::documented().get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
@@ -67,6 +73,35 @@ impl Cli {
             command.mut_subcommand(name, |own| own.next_help_heading("Vulkan").args(shown.clone()))
         })
     }
+}
+
+/// What to say of a command line with kernels of the user's behind a command for those of gpukern; `None` of any other.
+fn kernels_elsewhere(words: &[String]) -> Option<String> {
+    let (at, more, does) = words.iter().enumerate().find_map(|(at, word)| match word.as_str() {
+        "ab" => Some((at, " --ab", "says which of two is faster")),
+        "tune" => Some((at, " --tune", "finds the best of the lists in its [spec]")),
+        "bench" | "verify" => Some((at, "", "verifies and measures it")),
+        _ => None,
+    })?;
+    let ending =
+        |word: &str| Path::new(word).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
+    let is_kernel = |word: &str| crate::run::ENDINGS.contains(&&*ending(word)) || ending(word) == "toml";
+    // What stands behind an option is its value.
+    let is_value = |before: &str| before.starts_with('-') && !before.contains('=');
+    let named = words[at..].windows(2).filter(|pair| !is_value(&pair[0]) && !pair[1].starts_with('-'));
+    let kernels: Vec<_> = named.map(|pair| pair[1].as_str()).filter(|word| is_kernel(word)).collect();
+    let (command, first) = (&words[at], kernels.first()?);
+    let configured = if ending(first) == "toml" && command == "bench" {
+        format!("; a configuration is named with --config={}", brief(first))
+    } else {
+        String::new()
+    };
+    let typed: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel)).collect();
+    Some(format!(
+        "'{}' is no algorithm of gpukern, which `{command}` takes: `gpukern run {}{more}` {does}{configured}",
+        brief(first),
+        typed.join(" ")
+    ))
 }
 
 /// How Vulkan is loaded, watched and waited for.
@@ -412,7 +447,7 @@ pub struct RunArgs {
     pub ab: bool,
 
     /// Measure again whenever a source, what it includes or the description changes: a line each time.
-    #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save"])]
+    #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save", "keep_failures"])]
     pub watch: bool,
 
     /// Show elements of a buffer: D, or D[0:4,0:4].
@@ -422,6 +457,10 @@ pub struct RunArgs {
     /// Write a buffer as .npy: D=out.npy.
     #[arg(long, value_name = "BUFFER=FILE")]
     pub save: Vec<String>,
+
+    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one, as `bench` does.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
@@ -446,11 +485,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
 
-    /// What times a sample: `device` or `host` [default: device].
+    /// What times a sample: `device` (timestamps around the work) or `host` (its clock around a submission of at
+    /// least 100 ms of repetitions) [default: device].
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<String>,
 
-    /// Caches before each run: `hot` or `cold` [default: hot].
+    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading four times the last-level
+    /// cache) [default: hot].
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
 
@@ -497,7 +538,7 @@ impl RunArgs {
             config: self.config.clone(),
             json: self.json.clone(),
             resume: self.resume.clone(),
-            keep_failures: None,
+            keep_failures: self.keep_failures.clone(),
             host: false,
             baseline: None,
             reference: None,
@@ -1027,6 +1068,41 @@ mod tests {
         assert!(before.validation && before.timeout == "5s" && !before.in_process);
         let behind = parsed(&["gpukern", "--max-run=2s", "bench", "lu", "--timeout=9s", "--in-process"]);
         assert_eq!((&*behind.timeout, &*behind.max_run, behind.in_process), ("9s", "2s", true));
+    }
+
+    #[test]
+    fn a_kernel_of_ones_own_behind_a_command_for_ours_is_told_the_right_one() {
+        let told = |line: &str| kernels_elsewhere(&line.split(' ').map(String::from).collect::<Vec<_>>());
+        let of = |line: &str| told(line).expect("a mistake");
+        assert!(of("ab a.comp b.comp").contains("`gpukern run a.comp b.comp --ab` says which of two is faster"));
+        assert!(of("ab -s 512 a.comp b.spv").contains("`gpukern run a.comp b.spv --ab`"));
+        assert!(of("-q tune k.toml --budget 5s").contains("`gpukern run k.toml --tune` finds"));
+        assert!(of("bench k.wgsl").ends_with("`gpukern run k.wgsl` verifies and measures it"));
+        assert!(of("bench sweep.toml").ends_with("; a configuration is named with --config=sweep.toml"));
+        for right in [
+            "ab matmul -V naive --a-spirv a.spv --b-spirv=b.spv -s 512",
+            "bench --config k.toml",
+            "tune lu --tuned here.toml",
+            "verify --expect known.toml matmul",
+            "run a.comp b.comp --ab",
+            "list",
+        ] {
+            assert_eq!(told(right), None, "{right}");
+        }
+    }
+
+    #[test]
+    fn how_is_sampled_is_said_alike_to_bench_and_to_run() {
+        let command = Cli::command();
+        let [bench, run] = ["bench", "run"].map(|name| command.find_subcommand(name).expect("it is a command"));
+        for name in ["seed", "precision", "max_time", "clock", "cache"] {
+            let said = |command: &clap::Command| {
+                let arg = command.get_arguments().find(|arg| arg.get_id() == name).expect("it has the option");
+                let help = arg.get_help().map(ToString::to_string);
+                (help, arg.get_value_names().map(<[_]>::to_vec), arg.get_short(), arg.get_env().map(ToOwned::to_owned))
+            };
+            assert_eq!(said(bench), said(run), "{name}");
+        }
     }
 
     #[test]

@@ -3,9 +3,11 @@
 
 use crate::algorithms::{Problem, WrongElements};
 use crate::basis::error::Error;
+use crate::basis::printable::shell_word;
 use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::program::Program;
+use crate::kernel::binding::Bindings;
+use crate::kernel::program::{BufferId, Program};
 use crate::kernel::shaders::Shader;
 use crate::measure::runner::Entrant;
 use crate::plan::options::Selection;
@@ -13,6 +15,7 @@ use crate::plan::{CaseGroup, Plan};
 use crate::record::{Case, Outcome, Record};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,12 +35,19 @@ impl Failures {
     }
 
     /// Keeps the failures of `record`, which is of `plan` with the tiles of `tuned`; says how many there were.
-    pub(super) fn keep(&self, record: &Record, plan: &Plan, tuned: &Tuned) -> Result<String, Error> {
+    /// `run` is the command line of `run`, where the cases are of kernels of the user's.
+    pub(super) fn keep(
+        &self,
+        record: &Record,
+        plan: &Plan,
+        tuned: &Tuned,
+        run: Option<&[OsString]>,
+    ) -> Result<String, Error> {
         let mut kept = 0;
         for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
             let Some(device) = record.devices.iter().find(|device| device.index == case.device) else { continue };
             let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
-            let command = command(case, device);
+            let command = run.map_or_else(|| command(case, device), |run| command_of_run(run, case));
             let validation = record.method.validation;
             self.add(&name(case), &Failure { case, device, group, chosen, substitute: None, command, validation })?;
             kept += 1;
@@ -126,7 +136,7 @@ impl Failure<'_> {
             "command": command,
             "case": case,
             "device": device,
-            "dispatches": dispatches(folder, &program, *substitute)?,
+            "dispatches": dispatches(folder, problem.as_ref(), &program, *substitute)?,
             "buffers": buffers(folder, problem.as_ref())?,
             "wrong_elements": wrong,
         });
@@ -155,12 +165,23 @@ fn command(case: &Case, device: &DeviceInfo) -> String {
     format!("gpukern bench {} --no-peak", selection.arguments().join(" "))
 }
 
+/// The same of a kernel of the user's, in the folder in which `run` was typed.
+fn command_of_run(run: &[OsString], case: &Case) -> String {
+    let only = format!("--only={}", case.id);
+    let words = run.iter().map(|word| word.to_string_lossy()).chain([only.into(), "--no-peak".into()]);
+    let words: Vec<_> = words.map(|word| shell_word(&word).into_owned()).collect();
+    format!("gpukern run {}", words.join(" "))
+}
+
 /// The kernels of a program with their constants and grids; the SPIR-V of each is a file.
 fn dispatches(
     folder: &Path,
+    problem: &dyn Problem,
     program: &Program,
     substitute: Option<&(&'static Shader, Vec<u8>)>,
 ) -> io::Result<Vec<Value>> {
+    let specs = problem.buffers();
+    let name = |buffer: BufferId| specs.iter().chain(&program.scratch).nth(buffer.0).map_or("", |spec| spec.name);
     let mut dispatches = vec![];
     for dispatch in program.dispatches() {
         let file = format!("{}.spv", dispatch.shader.label().replace('/', "-"));
@@ -174,9 +195,30 @@ fn dispatches(
             "subgroup_size": dispatch.subgroup_size,
             "groups": dispatch.groups,
             "arguments": dispatch.values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>(),
+            "bindings": bindings(&dispatch.bindings, &name),
         }));
     }
     Ok(dispatches)
+}
+
+/// What a kernel of the user's is given beside: null for ours, which take arguments alone.
+fn bindings<'a>(bindings: &Bindings, name: &dyn Fn(BufferId) -> &'a str) -> Value {
+    if *bindings == Bindings::default() {
+        return Value::Null;
+    }
+    let descriptors = bindings.descriptors.iter().map(|bound| {
+        let (set, binding, kind, bytes) = (bound.set, bound.binding, bound.kind, bound.bytes);
+        json!({ "set": set, "binding": binding, "kind": kind, "buffer": name(bound.buffer), "bytes": bytes })
+    });
+    let addresses =
+        bindings.addresses.iter().map(|(offset, buffer)| json!({ "byte": offset, "buffer": name(*buffer) }));
+    let constants = bindings.constants.iter().map(|constant| json!([constant.id, constant.data()]));
+    json!({
+        "descriptors": descriptors.collect::<Vec<_>>(),
+        "push_constants": bindings.block,
+        "addresses": addresses.collect::<Vec<_>>(),
+        "sized_constants": constants.collect::<Vec<_>>(),
+    })
 }
 
 /// The buffers of a problem; the data of each input is a file, where it is not too large.

@@ -53,7 +53,9 @@ pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer
     record.wall_time = begun.elapsed().into();
     record.overhead.0 = (record.wall_time.0 - record.device_time.0).max(0.0);
     for ((device, alone), beside) in devices.iter().zip(alone).zip(beside) {
+        // A device that nothing was measured beside was not disturbed by that.
         if let (Some(alone), Some(beside)) = (alone, beside)
+            && devices.len() > 1
             && beside > UNDISTURBED * alone
         {
             record.caveats.push(Caveat::Disturbed { device: device.index, ratio: beside / alone });

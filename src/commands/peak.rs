@@ -40,7 +40,7 @@ pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
         Exit::Success if interrupted.load(Ordering::Relaxed) => Exit::Interrupted,
         worst => worst,
     };
-    let tables: Vec<_> = peaks.iter().map(report::peak::text).collect();
+    let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, report::table::width())).collect();
     let table = tables.join("\n");
     let mut answer = Answer::new(table, notes, exit);
     answer.deliver_json(target, &peaks);

@@ -16,7 +16,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
     let (mut runs, mut notes) = (vec![], String::new());
     for path in &args.run {
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
-        runs.push(NamedRecord { name, record: read(path, &mut notes)?.record.across_processes().into_owned() });
+        runs.push(NamedRecord { name, record: read(path, &mut notes)?.record });
     }
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(

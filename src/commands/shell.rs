@@ -2,17 +2,65 @@
 
 use super::Answer;
 use super::document::Document;
+use crate::algorithms::ALGORITHMS;
+use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
+use crate::basis::layout::Layout;
 use crate::commands::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::export::Format;
+use clap::builder::PossibleValuesParser;
+use clap_complete::Shell;
 use std::path::Path;
 
 const PAGE: Document = Document { name: "a manual page", option: "--output" };
 
 /// The completion script of a shell.
 pub(super) fn completions(args: &CompletionsArgs) -> Answer {
-    let mut script = vec![];
-    clap_complete::generate(args.shell, &mut Cli::documented(), "gpukern", &mut script);
-    Answer::success(String::from_utf8_lossy(&script).into_owned())
+    let (mut program, mut script) = (completed(), vec![]);
+    clap_complete::generate(args.shell, &mut program, "gpukern", &mut script);
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if args.shell == Shell::Fish {
+        // Of fish clap completes only what stands behind an option.
+        let is_algorithm = |arg: &clap::Arg| arg.get_id() == "algorithm";
+        for command in program.get_subcommands().filter(|command| command.get_positionals().any(is_algorithm)) {
+            let (command, names) = (command.get_name(), names(command.get_name(), "algorithm").join(" "));
+            let line = format!("complete -c gpukern -n '__fish_gpukern_using_subcommand {command}' -f -a '{names}'\n");
+            script.push_str(&line);
+        }
+    }
+    Answer::success(script)
+}
+
+/// The command line with the names that its arguments take. The program itself reads them as text, and refuses what is no
+/// name with the nearest one.
+fn completed() -> clap::Command {
+    Cli::documented().mut_subcommands(|command| {
+        let of = command.get_name().to_string();
+        command.mut_args(|arg| match names(&of, arg.get_id().as_str()) {
+            names if names.is_empty() => arg,
+            names => arg.value_parser(PossibleValuesParser::new(names)),
+        })
+    })
+}
+
+/// The names that an argument of a command takes; none where it takes anything else.
+fn names(command: &str, argument: &str) -> Vec<&'static str> {
+    let measured = || ALGORITHMS.iter().filter(|algorithm| !algorithm.finds_limits());
+    match (command, argument) {
+        (_, "algorithm") => measured().map(|algorithm| algorithm.name).collect(),
+        (_, "variant" | "a" | "b" | "against") => {
+            let variants = measured().flat_map(|algorithm| algorithm.variants.iter().map(|variant| variant.name));
+            let mut names: Vec<_> = variants.chain(["all", "auto"]).collect();
+            names.sort_unstable();
+            names.dedup();
+            names
+        }
+        (_, "dtype") => DType::ALL.map(DType::name).to_vec(),
+        (_, "layout") => Layout::ALL.map(Layout::name).to_vec(),
+        ("export", "to") => Format::ALL.map(Format::name).to_vec(),
+        ("history", "to") => vec!["otava"],
+        _ => vec![],
+    }
 }
 
 /// The manual page of the program on standard output, or one for it and each of its commands in a folder.
@@ -53,7 +101,6 @@ fn unwritable(folder: &Path, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap_complete::Shell;
 
     #[test]
     fn a_folder_of_manual_pages_has_one_for_each_command_that_help_shows() {
@@ -78,6 +125,38 @@ mod tests {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell, Shell::Elvish] {
             let script = completions(&CompletionsArgs { shell }).output;
             assert!(["bench", "verify", "compare"].iter().all(|command| script.contains(command)), "{shell}");
+            // Elvish completes commands and options alone, and PowerShell too.
+            let values = ["matmul", "next-matrix", "subgroup-shuffle", "bf16", "custom-smaller-is-better", "otava"];
+            if !matches!(shell, Shell::PowerShell | Shell::Elvish) {
+                assert!(values.iter().all(|name| script.contains(name)), "{shell}: {script}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_argument_with_names_is_there() {
+        let program = completed();
+        let arguments = |command: &str| {
+            let command = program.find_subcommand(command).expect("a command");
+            command.get_arguments().map(|arg| arg.get_id().to_string()).collect::<Vec<_>>()
+        };
+        for (command, argument) in [
+            ("bench", "algorithm"),
+            ("bench", "variant"),
+            ("bench", "dtype"),
+            ("bench", "layout"),
+            ("ab", "a"),
+            ("ab", "b"),
+            ("run", "against"),
+            ("export", "to"),
+            ("history", "to"),
+        ] {
+            assert!(!names(command, argument).is_empty(), "{command} {argument}");
+            assert!(
+                arguments(command).contains(&argument.to_string()),
+                "{command} {argument}: {:?}",
+                arguments(command)
+            );
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::measure::runner::{Observer, Timing};
 use crate::measure::session::{Session, Setup};
 use crate::plan::options::{self, Selection};
 use crate::plan::{CaseGroup, PlannedRun, Purpose};
+use crate::report::table;
 use crate::report::tune::{self as report, Row};
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Kept, Model, Tuned};
@@ -77,7 +78,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
             }
         }
         if !rows.is_empty() {
-            tables.push(report::text(device, algorithm, &rows));
+            tables.push(report::text(device, algorithm, &rows, table::width()));
         }
     }
     tuning.progress.finish();

@@ -47,7 +47,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let exit = beside(exit, validated, &mut notes);
     let mut answer = Answer::new(output, notes, exit);
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&record, &plan, &tuned));
+        answer.kept(failures.keep(&record, &plan, &tuned, None));
     }
     if let Some(target) = target {
         answer.deliver(target, &Format::Junit.export(&record)?);

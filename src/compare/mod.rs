@@ -319,7 +319,7 @@ fn commands(candidate: &[Record], driver_changed: bool) -> String {
         }
         skip = file.contains(&word.as_str());
     }
-    let bench = if words.first() == Some(&"bench") { words.join(" ") } else { "bench ...".into() };
+    let bench = if matches!(words[..], ["bench" | "run", ..]) { words.join(" ") } else { "bench ...".into() };
     let processes = bootstrap::TELLING_RUNS;
     let turns = (1..=processes).map(|turn| turn.to_string()).collect::<Vec<_>>().join(" ");
     let drivers =

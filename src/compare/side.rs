@@ -1,5 +1,6 @@
 //! The cases of one side, by what joins them with those of the other.
 
+use crate::record::processes::rank;
 use crate::record::{Case, Outcome, Record, Sample};
 use std::collections::{BTreeSet, HashMap};
 
@@ -59,6 +60,11 @@ impl<'a> Sightings<'a> {
                 }
                 seen.push(Seen { record, case });
             }
+        }
+        // Each of several processes has them in a random order of its own.
+        if records.iter().flat_map(|record| &record.processes).any(|process| process.order.is_some()) {
+            let Self { cases, order } = &mut sightings;
+            order.sort_by_cached_key(|key| cases[key].first().map(|seen| rank(seen.case)));
         }
         sightings
     }

@@ -4,6 +4,7 @@ use super::named;
 use super::row::Row;
 use crate::basis::error::Error;
 use crate::record::Record;
+use crate::record::marks::RunConditions;
 
 /// The names of the columns, then a row for each case.
 ///
@@ -11,8 +12,9 @@ use crate::record::Record;
 /// When a row cannot be written, which no record causes.
 pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut writer = csv::Writer::from_writer(vec![]);
+    let conditions = RunConditions::of(record);
     for named in named(record) {
-        let mut row = Row::new(named, record);
+        let mut row = Row::new(named, record, &conditions);
         row.texts_mut().for_each(guard);
         writer.serialize(row).map_err(|e| Error::Failure(e.to_string()))?;
     }
@@ -32,10 +34,20 @@ fn guard(text: &mut String) {
 mod tests {
     use super::super::tests::{HOSTILE, hostile, record};
     use super::*;
+    use crate::record::marks::tests::disturbed;
 
     #[test]
     fn each_case_is_a_row_and_what_is_missing_is_empty() {
         insta::assert_snapshot!(text(&record()).expect("rows"));
+    }
+
+    #[test]
+    fn the_last_column_has_the_marks_of_what_was_not_as_the_rest() {
+        let text = text(&disturbed()).expect("rows");
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        assert_eq!(reader.headers().expect("a heading").iter().next_back(), Some("marks"));
+        let marks = reader.records().map(|row| row.expect("a row").iter().next_back().map(String::from));
+        assert_eq!(marks.flatten().collect::<Vec<_>>(), ["", "", "", "d", ""]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::row::Row;
 use super::{named, samples};
 use crate::basis::error::Error;
 use crate::record::Record;
+use crate::record::marks::RunConditions;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -20,10 +21,11 @@ struct Line {
 /// When JSON cannot be written, which no record causes.
 pub(crate) fn text(record: &Record) -> Result<String, Error> {
     let mut out = String::new();
+    let conditions = RunConditions::of(record);
     for named in named(record) {
         let case = named.case;
         let samples_ns = case.measured().map_or_else(Vec::new, |m| samples(case, m));
-        let line = Line { row: Row::new(named, record), samples_ns };
+        let line = Line { row: Row::new(named, record, &conditions), samples_ns };
         out.push_str(&serde_json::to_string(&line).map_err(|e| Error::Failure(e.to_string()))?);
         out.push('\n');
     }

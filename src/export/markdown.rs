@@ -99,7 +99,7 @@ fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)], conditions: &RunCo
     let signs = timed.iter().any(|(named, _)| !conditions.marks(named.case).is_empty());
     let mut heading = String::from("| case | median | ± | GFLOP/s | GB/s |");
     let mut line = String::from("| :--- | ---: | ---: | ---: | ---: |");
-    for (wanted, title, alignment) in [(shares, " of limit |", " ---: |"), (signs, " |", " :--- |")] {
+    for (wanted, title, alignment) in [(shares, " of hardware |", " ---: |"), (signs, " |", " :--- |")] {
         if wanted {
             heading.push_str(title);
             line.push_str(alignment);

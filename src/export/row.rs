@@ -2,6 +2,7 @@
 
 use super::{NO_RATE, Named, bandwidth, rate, reason, status};
 use crate::basis::units::Nanos;
+use crate::record::marks::RunConditions;
 use crate::record::{Limit, Record};
 use serde::Serialize;
 
@@ -52,10 +53,12 @@ pub(super) struct Row {
     pub(super) limit: Option<Limit>,
     pub(super) speedup: Option<f64>,
     pub(super) warnings: String,
+    /// The signs that set it apart from the rest of its run, as in tables.
+    pub(super) marks: String,
 }
 
 impl Row {
-    pub(super) fn new(named: Named<'_>, record: &Record) -> Self {
+    pub(super) fn new(named: Named<'_>, record: &Record, conditions: &RunConditions) -> Self {
         let case = named.case;
         let m = case.measured();
         let time = |of: fn(&crate::stats::Summary) -> Option<Nanos>| {
@@ -111,6 +114,7 @@ impl Row {
             limit: case.share.map(|share| share.limit),
             speedup: case.speedup.filter(|speedup| speedup.is_finite()),
             warnings: m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")),
+            marks: conditions.signs(case),
             name: named.name,
         }
     }

@@ -174,6 +174,12 @@ impl Guest {
         own.chain(contenders.len()..contenders.len() + self.against.len())
     }
 
+    /// Whether more than one kernel competes.
+    pub(crate) fn has_several_kernels(&self) -> bool {
+        let contenders = &self.undertaking.contenders;
+        contenders.iter().any(|contender| contender.kernel != contenders[0].kernel)
+    }
+
     /// The choice of specialization constants that a variant is named by.
     pub(crate) fn choice(&self, variant: &str) -> Option<&[(String, String)]> {
         let found = self.undertaking.contenders.iter().find(|contender| label(contender) == variant);

@@ -4,6 +4,7 @@ use super::event::{Change, Fact};
 use super::series::Step;
 use super::{Run, Series};
 use crate::algorithms;
+use crate::basis::printable::shell_word;
 use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
 use crate::plan::options::Selection;
@@ -37,7 +38,7 @@ pub(super) fn commands(runs: &[Run], series: &Series, step: &Step, changes: &[Ch
         ],
         _ => {
             let earlier = series.points[..step.at].iter().rev().take(RECORDS).rev();
-            let names: Vec<_> = earlier.map(|point| quoted(&runs[point.run].name)).collect();
+            let names: Vec<_> = earlier.map(|point| shell_word(&runs[point.run].name)).collect();
             vec![
                 format!("{bench} now.json"),
                 format!("gpukern compare --baseline {} --candidate now.json", names.join(" ")),
@@ -75,28 +76,10 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
     Some(selection.arguments().join(" "))
 }
 
-/// A name as a shell takes it for one word.
-fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@".contains(c);
-    if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
-        name.to_string()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::history::tests::{driver_change, run, settings};
     use crate::history::{History, Order, Settings};
-
-    #[test]
-    fn a_name_is_one_word_of_a_shell() {
-        assert_eq!(quoted("runs/a-1.json"), "runs/a-1.json");
-        assert_eq!(quoted("a b; rm 'x'.json"), r"'a b; rm '\''x'\''.json'");
-        assert_eq!((quoted("-o"), quoted("")), ("'-o'".into(), "''".into()));
-    }
 
     #[test]
     fn commits_are_measured_in_several_processes_where_the_driver_is_the_same() {

@@ -121,6 +121,11 @@ impl RunConditions {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
+    /// The signs of a case's marks: `± d`.
+    pub(crate) fn signs(&self, case: &Case) -> String {
+        self.marks(case).iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
+    }
+
     /// What sets `case` apart from the others of its device.
     pub(crate) fn marks(&self, case: &Case) -> Vec<Mark> {
         let Some(m) = case.measured() else { return vec![] };
@@ -193,7 +198,7 @@ fn canary(m: &Measured) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::device::capability::DeviceKind;
@@ -223,6 +228,13 @@ mod tests {
             canary_best: Some(Nanos(75e3)),
             ..Conditions::default()
         }
+    }
+
+    /// Five cases on a GPU of which the fourth was disturbed.
+    pub(crate) fn disturbed() -> Record {
+        let mut conditions = [seen(75e3); 5];
+        conditions[3] = seen(82e3);
+        record(DeviceKind::DiscreteGpu, &conditions)
     }
 
     fn told(record: &Record) -> (String, Vec<String>) {

@@ -6,17 +6,17 @@ pub(crate) mod grid;
 pub(crate) mod marks;
 mod merge;
 mod origin;
-mod processes;
+pub(crate) mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
 
 use crate::algorithms::input::Input;
-use crate::algorithms::{self, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant, WrongElements};
+use crate::algorithms::{self, ALGORITHMS, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant, WrongElements};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
-use crate::basis::units::{Nanos, Work};
+use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
@@ -149,6 +149,9 @@ pub struct Case {
     pub process: usize,
     /// Nominal work.
     pub work: Work,
+    /// Bytes of the outputs, all of which are written.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub written: Bytes,
     /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
     /// divided by it is the time of one operation. `null` for others.
     pub chain: Option<u64>,
@@ -586,6 +589,10 @@ pub struct Phases {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_nothing(bytes: &Bytes) -> bool {
+    *bytes == Bytes(0)
+}
+
 fn is_first(process: &usize) -> bool {
     *process == 0
 }
@@ -663,10 +670,12 @@ impl Case {
         self.algorithm == other.algorithm && kind(self) == kind(other)
     }
 
-    /// The heading over cases of its kind: `lu --solve f32, uniform input`.
+    /// The heading over cases of its kind: `lu --solve f32, uniform input`; of a kernel of the user's, whose inputs are its
+    /// description's, without.
     #[must_use]
     pub fn kind(&self) -> String {
-        format!("{}, {} input", self.subject(), self.input)
+        let ours = ALGORITHMS.iter().any(|algorithm| algorithm.name == self.algorithm);
+        if ours { format!("{}, {} input", self.subject(), self.input) } else { self.subject() }
     }
 
     /// The algorithm, what was asked of it, the element type, and the layout that is not the usual: `lu --solve f32`.
@@ -710,6 +719,7 @@ impl Case {
     /// The record of the variant, or the baseline, of this name in `group` on device `device`.
     #[must_use]
     pub fn new(group: &CaseGroup, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Self {
+        let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
         Self {
             id: group.id_of(variant).to_string(),
             algorithm: group.algorithm.name.into(),
@@ -725,6 +735,7 @@ impl Case {
             device,
             process: 0,
             work: problem.work(),
+            written: Bytes(outputs.iter().map(|buffer| buffer.bytes().0).sum()),
             chain: problem.chain(),
             launches: 0,
             computes: None,

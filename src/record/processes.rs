@@ -39,7 +39,7 @@ impl Record {
 }
 
 /// The place of a case in a table.
-fn rank(case: &Case) -> impl Ord + use<> {
+pub(crate) fn rank(case: &Case) -> impl Ord + use<> {
     let algorithm = ALGORITHMS.iter().position(|known| known.name == case.algorithm);
     let variants = algorithm.map_or(&[][..], |index| ALGORITHMS[index].variants);
     let variant = variants.iter().position(|known| known.name == case.variant);

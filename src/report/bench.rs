@@ -3,9 +3,10 @@
 use super::long::Column;
 use super::reference::Reference;
 use super::table;
+use crate::device::capability::DeviceKind;
 use crate::record::grid::Section;
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Outcome, Record};
+use crate::record::{Case, Caveat, Outcome, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -68,7 +69,15 @@ pub fn notes(record: &Record) -> String {
             peak.device
         );
     }
-    for caveat in &record.caveats {
+    // What is said of a software device need not be said of the host beside it.
+    let is_host = |caveat: &Caveat| match caveat {
+        Caveat::OneProcess { device, .. } => {
+            record.devices.iter().any(|own| own.index == *device && own.kind == DeviceKind::Host)
+        }
+        Caveat::Disturbed { .. } => false,
+    };
+    let others = record.caveats.iter().any(|caveat| !is_host(caveat));
+    for caveat in record.caveats.iter().filter(|caveat| !others || !is_host(caveat)) {
         let _ = writeln!(out, "note      {caveat}");
     }
     out
@@ -100,11 +109,6 @@ pub(super) fn heading(section: &Section<'_>, conditions: &RunConditions, width: 
     let sentence = conditions.sentence(section.device.index).map(|sentence| table::prose(&sentence, width, 2));
     let named = table::prose(&section.cases[0].kind(), width, 2) + &table::prose(&device, width, 2);
     named + &sentence.unwrap_or_default()
-}
-
-/// The signs of a case's marks: `± d`.
-pub(super) fn signs(conditions: &RunConditions, case: &Case) -> String {
-    conditions.marks(case).iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
 }
 
 pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -147,6 +151,7 @@ pub(crate) mod tests {
             device: 0,
             process: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
+            written: Bytes(16_384),
             chain: None,
             launches: 1,
             computes: None,
@@ -204,7 +209,7 @@ pub(crate) mod tests {
             options: None,
             shards: vec![],
             processes: vec![],
-            caveats: crate::record::Caveat::of(&[software_device()]),
+            caveats: Caveat::of(&[software_device()]),
             wall_time: Nanos(1e9),
             device_time: Nanos(8e8),
             overhead: Nanos(2e8),

@@ -1,6 +1,6 @@
 //! The compact table of `bench`: sizes by variants, whichever way round fits.
 
-use super::bench::{View, heading, signs};
+use super::bench::{View, heading};
 use super::table::{self, Sheet};
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::record::grid::{Grid, Section, main_sections, median};
@@ -58,6 +58,8 @@ struct Shown<'a> {
     skipped: Vec<&'a str>,
     /// Where the figures of others come from, with their sizes.
     sources: Vec<(String, Vec<String>)>,
+    /// Whether there are figures of others, but none of these cases.
+    unreferenced: bool,
 }
 
 /// The tables of a record, all of the same form.
@@ -78,7 +80,7 @@ impl<'a> Shown<'a> {
         let of_case = |case: &Case| of_case(case, conditions);
         let grid = section.grid(record);
         let (sizes, best, lines, sources) = (grid.sizes.clone(), vec![], vec![], vec![]);
-        let mut shown = Self { sizes, best, lines, skipped: vec![], sources, section, conditions };
+        let mut shown = Self { sizes, best, lines, skipped: vec![], sources, unreferenced: false, section, conditions };
         let is_skipped = |variant: &&str| {
             let cases = grid.sizes.iter().filter_map(|size| grid.case(size, variant));
             cases.into_iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
@@ -111,6 +113,10 @@ impl<'a> Shown<'a> {
     fn add_reference(&mut self, grid: &Grid<'_>, view: &View) {
         let Some(reference) = &view.reference else { return };
         let figure = |size: &str| grid.problem(size).and_then(|case| reference.of(case));
+        if self.sizes.iter().all(|size| figure(size).is_none()) {
+            self.unreferenced = true;
+            return;
+        }
         self.add("reference".into(), |size| {
             figure(size).map(|figure| Cell::Time { time: figure.time, share: None, marks: String::new() })
         });
@@ -142,6 +148,9 @@ impl<'a> Shown<'a> {
         });
         if !self.skipped.is_empty() {
             out.push_str(&table::prose(&format!("skipped: {}", self.skipped.join(", ")), width, 2));
+        }
+        if self.unreferenced {
+            out.push_str(&table::prose("--reference has no figure of these cases", width, 2));
         }
         for (source, sizes) in &self.sources {
             let sizes =
@@ -210,7 +219,7 @@ impl<'a> Shown<'a> {
 fn of_case(case: &Case, conditions: &RunConditions) -> Cell {
     match (&case.outcome, median(case)) {
         (Outcome::Measured(_), Some(time)) => {
-            Cell::Time { time, share: case.share.map(|share| share.fraction), marks: signs(conditions, case) }
+            Cell::Time { time, share: case.share.map(|share| share.fraction), marks: conditions.signs(case) }
         }
         (other, _) => Cell::Text(other.status().into()),
     }
@@ -334,6 +343,12 @@ mod tests {
         let view = View { width: 100, reference, columns: None };
         insta::assert_snapshot!(text(&record, &view));
         record.cases.retain(|case| case.variant == "local");
+        let other = Reference::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n").expect("a reference");
+        let none = text(&record, &View { width: 100, reference: Some(other), columns: None });
+        assert!(
+            none.ends_with("--reference has no figure of these cases\n") && !none.contains("× reference"),
+            "{none}"
+        );
         assert!(text(&record, &View::of_width(80)).contains("★ 125.0"));
     }
 

@@ -12,7 +12,13 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
     let mut out = String::new();
-    for algorithm in algorithms {
+    let is_limit =
+        |algorithm: &Algorithm| algorithm.variants.iter().all(|variant| matches!(variant.measures, Measures::Limit(_)));
+    let first_limit = algorithms.iter().position(|algorithm| is_limit(algorithm));
+    for (at, algorithm) in algorithms.iter().enumerate() {
+        if first_limit == Some(at) {
+            out.push_str("\nlimits of a device, which `gpukern peak` measures:\n\n");
+        }
         let names: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
         out.push_str(&table::prose(&format!("{}  {}", algorithm.name, algorithm.summary), width, 4));
         out.push_str(&table::prose(&format!("    {}", names.join(", ")), width, 4));

@@ -1,6 +1,6 @@
 //! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
 
-use super::bench::{View, distinct, heading, signs};
+use super::bench::{View, distinct, heading};
 use super::table::{self, Sheet};
 use crate::basis::error::unknown;
 use crate::basis::units::significant;
@@ -145,7 +145,7 @@ impl Column {
             Self::Residual => found.map_or_else(|| "unverified".into(), |v| residual(v.residual)),
             Self::Allowed => found.map_or_else(String::new, |v| residual(Some(v.tolerance))),
             Self::Metrics => String::new(),
-            Self::Marks => signs(conditions, case),
+            Self::Marks => conditions.signs(case),
         }
     }
 
@@ -191,6 +191,13 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
     if view.columns.is_none() {
         let least = Column::LEAST_IMPORTANT.iter().flat_map(own).collect::<Vec<_>>();
         let gone = sheet.fit(view.width, &least);
+        // One that all rows have may stand above them.
+        let first = &section.cases[0].variant;
+        if sheet.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
+            sheet.fit(0, &["variant"]);
+            sheet.names(1);
+            out.push_str(&table::prose(&format!("variant {first}"), view.width, 2));
+        }
         if !gone.is_empty() {
             let text = format!("no space for: {}; --columns shows them", gone.join(", "));
             out.push_str(&table::prose(&text, view.width, 2));
@@ -230,9 +237,20 @@ fn share(share: Share) -> String {
     if doubt < DOUBTED {
         format!("{} {limit}", percent(share.fraction))
     } else {
-        format!("{:.0} ±{:.0} % {limit}", 100.0 * share.fraction, 100.0 * doubt * share.fraction)
+        let decimals = usize::from(share.fraction < SMALL);
+        if doubt > UNKNOWN {
+            return format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high);
+        }
+        let [own, doubt] = [share.fraction, doubt * share.fraction].map(|of| format!("{:.decimals$}", 100.0 * of));
+        format!("{own} ±{doubt} % {limit}")
     }
 }
+
+/// Doubt of a limit, relative to it, from which a share is but a range.
+const UNKNOWN: f64 = 0.75;
+
+/// A share below which whole percents tell too little.
+const SMALL: f64 = 0.1;
 
 /// Doubt of a limit, relative to it, from which a share is shown with it.
 const DOUBTED: f64 = 0.05;
@@ -269,5 +287,33 @@ mod tests {
     fn columns_that_do_not_fit_are_named() {
         let table = text(&record(), &View::of_width(60));
         assert!(table.contains("no space for: allowed, min, samples") && table.contains("GFLOP/s"), "{table}");
+    }
+
+    #[test]
+    fn a_long_name_that_all_rows_have_stands_above_them() {
+        let mut record = record();
+        record.cases.truncate(2);
+        let name = "mul_mat_vec[BLOCK_SIZE=32,NUM_ROWS=1,PADDING_OF_ROWS=16]";
+        record.cases.iter_mut().for_each(|case| case.variant = name.into());
+        let narrow = text(&record, &View::of_width(72));
+        assert_eq!(narrow.matches(name).count(), 1, "{narrow}");
+        assert!(narrow.contains(&format!("\nvariant {name}\n")) && !narrow.contains("\n size   variant"), "{narrow}");
+        assert_eq!(text(&record, &View::of_width(200)).matches(name).count(), 2);
+    }
+
+    #[test]
+    fn a_small_share_with_a_doubt_has_a_decimal() {
+        let of = |fraction: f64| {
+            share(Share {
+                limit: Limit::Memory,
+                least: crate::basis::units::Nanos(1.0),
+                fraction,
+                interval: Some([0.5 * fraction, 1.5 * fraction]),
+            })
+        };
+        let limit = (Limit::Memory, crate::basis::units::Nanos(1.0));
+        let of_busy = Share { limit: limit.0, least: limit.1, fraction: 0.31, interval: Some([0.03, 2.17]) };
+        assert_eq!(share(of_busy), "3 … 217 % memory");
+        assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±24 % memory"]);
     }
 }

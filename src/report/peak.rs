@@ -5,51 +5,62 @@ use crate::algorithms::probes::Pattern;
 use crate::basis::units::{Bytes, significant};
 use crate::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// The limits of one device.
 #[must_use]
-pub(crate) fn text(peak: &Peak) -> String {
-    let mut out = format!("{} ({})\n", peak.device, peak.driver);
+pub(crate) fn text(peak: &Peak, width: usize) -> String {
+    let prose = |text: &str| table::prose(text, width, 2);
+    let mut out = prose(&format!("{} ({})", peak.device, peak.driver));
     let extent = match peak.extent {
         Extent::Full => "",
         Extent::Quick => ", quick: `gpukern peak` measures more",
     };
-    let _ = writeln!(
-        out,
-        "best of the samples, the median of that kernel's, and between which figures the limit lies{extent}\n"
-    );
-    let mut figures = table::new(["limit", "best", "median", "between", ""]);
+    // The median is one end of the interval: it goes where there is no space.
+    let whole = figures(peak, true);
+    let fits = whole.lines().all(|line| line.chars().count() <= width);
+    let median = if fits { " the median of that kernel's," } else { "" };
+    out.push_str(&prose(&format!("best of the samples,{median} and between which figures the limit lies{extent}")));
+    out.push('\n');
+    out.push_str(&if fits { whole } else { figures(peak, false) });
+    out.push_str(&staircase(peak, width));
+    let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
+    if disturbed > 0 {
+        out.push('\n');
+        out.push_str(&prose(&format!(
+            "{disturbed} of {} figures were measured while the device was slower than at its best, or others took a part of \
+             it: they are not kept for the shares of later runs",
+            peak.figures.len()
+        )));
+    }
+    for missing in &peak.missing {
+        out.push_str(&prose(&format!("no figure  {}: {}", missing.case, missing.reason)));
+    }
+    out
+}
+
+/// The table of what is no bandwidth, with its medians or without.
+fn figures(peak: &Peak, medians: bool) -> String {
+    let kept = |cells: [String; 5]| {
+        cells.into_iter().enumerate().filter(move |(at, _)| medians || *at != 2).map(|(_, cell)| cell)
+    };
+    let mut figures = table::new(kept(["limit", "best", "median", "between", ""].map(String::from)));
     for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
         let facts = figure.quantity.facts();
         let (unit, scale) = facts.unit.shown();
         let shown = |value: f64| significant(value / scale);
         let [best, median] = [figure.best, figure.median].map(shown);
         let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
-        figures.add_row(table::aligned([facts.name, best, median, between, unit.into()], &[1, 2, 3]));
+        let cells = kept([facts.name, best, median, between, unit.into()]);
+        figures.add_row(table::aligned(cells, if medians { &[1, 2, 3] } else { &[1, 2] }));
     }
-    out.push_str(&table::text(&figures));
-    out.push_str(&staircase(peak));
-    let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
-    if disturbed > 0 {
-        let _ = writeln!(
-            out,
-            "\n{disturbed} of {} figures were measured while the device was slower than at its best, or others took a part of \
-             it: they are not kept for the shares of later runs",
-            peak.figures.len()
-        );
-    }
-    for missing in &peak.missing {
-        let _ = writeln!(out, "no figure  {}: {}", missing.case, missing.reason);
-    }
-    out
+    table::text(&figures)
 }
 
 /// Characters of the bar of the largest bandwidth.
 const BAR: f64 = 30.0;
 
 /// Bandwidth over working set, with the levels it shows.
-fn staircase(peak: &Peak) -> String {
+fn staircase(peak: &Peak, width: usize) -> String {
     let patterns = [Pattern::Read, Pattern::Write, Pattern::Copy];
     let found: Vec<BTreeMap<Bytes, f64>> = patterns.map(|p| peak.bandwidths(p).into_iter().collect()).into();
     let largest = found[0].values().copied().fold(0.0, f64::max);
@@ -72,12 +83,14 @@ fn staircase(peak: &Peak) -> String {
             level.up_to.map_or_else(|| format!("beyond that {rate}"), |set| format!("up to {set} {rate}"))
         })
         .collect();
-    let _ = writeln!(out, "\nlevels that the reads show, GB/s: {}", levels.join("; "));
+    out.push('\n');
+    out.push_str(&table::prose(&format!("levels that the reads show, GB/s: {}", levels.join("; ")), width, 2));
     out
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::tests::widest;
     use super::*;
     use crate::algorithms::probes::AtomicPattern;
     use crate::basis::dtype::DType;
@@ -108,6 +121,8 @@ mod tests {
         peak.levels =
             vec![Level { up_to: Some(Bytes(1 << 14)), bandwidth: 20e12 }, Level { up_to: None, bandwidth: 3e12 }];
         peak.missing.push(Missing { case: "fma/chains-8/f64/64".into(), reason: "needs feature shaderFloat64".into() });
-        insta::assert_snapshot!(text(&peak));
+        insta::assert_snapshot!(text(&peak, 200));
+        let narrow = text(&peak, 80);
+        assert!(widest(&narrow) <= 80 && !narrow.contains("   median") && narrow.contains("between"), "{narrow}");
     }
 }

@@ -114,6 +114,11 @@ impl Sheet {
         }
     }
 
+    /// Lets the first `left` columns name the row.
+    pub(super) fn names(&mut self, left: usize) {
+        self.left = left;
+    }
+
     /// Leaves out columns, the first of these headings first, until the sheet fits; returns those that it left out.
     pub(super) fn fit<'a>(&mut self, width: usize, least_important: &[&'a str]) -> Vec<&'a str> {
         let mut gone = vec![];

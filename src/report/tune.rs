@@ -1,11 +1,10 @@
 //! The table of `tune`.
 
-use super::table;
+use super::table::{self, Sheet};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::tuning::search::Found;
-use std::fmt::Write;
 
 /// What one search found.
 pub(crate) struct Row {
@@ -16,42 +15,143 @@ pub(crate) struct Row {
     pub work: Work,
 }
 
-/// A line for each search: the best tile, its rate, and what the built-in one reaches.
+/// The columns that go where there is no space for them, the first first: the gain tells as much as the second.
+const LEAST_IMPORTANT: [&str; 2] = ["tried", "built in"];
+
+/// A line for each search: the best tile, its rate, and what the built-in one reaches; no line wider than `width`.
 #[must_use]
-pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row]) -> String {
-    let mut out = format!("{}, the best tiles\n", algorithm.name);
-    let _ = writeln!(out, "device {}: {} ({}, {})\n", device.index, device.name, device.kind, device.driver.info);
-    let headings = ["variant", "dtype", "layout", "size", "tile", "GFLOP/s", "built in", "gain", "tried", "of"];
-    let mut table = table::new(headings);
-    for Row { variant, spec, found, work } in rows {
-        let (tile, time) = found.best;
-        let gain = found.built_in.1.map(|own| own.0 / time.0);
-        table.add_row(table::row(
-            [
-                (*variant).to_string(),
-                spec.dtype.to_string(),
-                spec.layout.to_string(),
-                spec.size.to_string(),
-                tile.to_string(),
-                work.rate(time).to_string(),
-                found.built_in.1.map_or_else(|| "–".into(), |own| work.rate(own).to_string()),
-                match gain {
-                    Some(_) if tile == found.built_in.0 => "built in".into(),
-                    Some(gain) => format!("{gain:.2} ×"),
-                    None => "–".into(),
-                },
-                found.tried.to_string(),
-                found.space.to_string(),
-            ],
-            5,
-        ));
+pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], width: usize) -> String {
+    // What all have in common is said once.
+    let common = |of: fn(&Row) -> String| {
+        let first = rows.first().map(of)?;
+        rows.iter().all(|row| of(row) == first).then_some(first)
+    };
+    let [dtype, layout]: [fn(&Row) -> String; 2] =
+        [|row| row.spec.dtype.to_string(), |row| row.spec.layout.to_string()];
+    let title: Vec<_> = [common(dtype), common(layout).filter(|layout| layout != "nn")].into_iter().flatten().collect();
+    let title = [&[algorithm.name.to_string()], &title[..]].concat().join(" ");
+    let device = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
+    let mut out = table::prose(&format!("{title}, the best tiles"), width, 2) + &table::prose(&device, width, 2);
+
+    let names = ["variant", "dtype", "layout", "size"];
+    let varies = [true, common(dtype).is_none(), common(layout).is_none(), true];
+    let kept = |cells: [String; 4]| cells.into_iter().zip(varies).filter_map(|(cell, varies)| varies.then_some(cell));
+    let headings = ["tile", "GFLOP/s", "built in", "gain", "tried"].map(String::from);
+    let left = varies.iter().filter(|varies| **varies).count() + 1;
+    let mut sheet = Sheet::new(kept(names.map(String::from)).chain(headings), left);
+    for row in rows {
+        let names = [row.variant.to_string(), dtype(row), layout(row), row.spec.size.to_string()];
+        sheet.add(kept(names).chain(found(row)));
     }
-    out.push_str(&table::text(&table));
-    for (name, time, row) in
-        rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)))
-    {
-        let rate = row.work.rate(time);
-        let _ = writeln!(out, "for comparison: {name} {} {}, {rate} GFLOP/s", row.spec.dtype, row.spec.size);
+    let whole = sheet.width();
+    let gone = sheet.fit(width, &LEAST_IMPORTANT);
+    if sheet.width() > width {
+        out.push('\n');
+        for row in rows {
+            out.push_str(&table::prose(&sentence(row), width, 2));
+        }
+    } else {
+        if !gone.is_empty() {
+            let text = format!("no space for: {}; COLUMNS={whole} shows all", gone.join(", "));
+            out.push_str(&table::prose(&text, width, 2));
+        }
+        out.push('\n');
+        out.push_str(&sheet.text(width));
+    }
+    let rules = rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)));
+    for (name, time, Row { spec, work, .. }) in rules {
+        let text = format!("`auto` takes {name} for {} {}: {} GFLOP/s", spec.dtype, spec.size, work.rate(time));
+        out.push_str(&table::prose(&text, width, 2));
     }
     out
+}
+
+/// Its cells behind those that name it.
+fn found(Row { found, work, .. }: &Row) -> [String; 5] {
+    let (tile, time) = found.best;
+    let gain = match found.built_in {
+        (own, Some(_)) if own == tile => "built in".into(),
+        (_, Some(own)) => format!("{:.2} ×", own.0 / time.0),
+        (_, None) => "–".into(),
+    };
+    [
+        tile.to_string(),
+        work.rate(time).to_string(),
+        found.built_in.1.map_or_else(|| "–".into(), |own| work.rate(own).to_string()),
+        gain,
+        format!("{} of {}", found.tried, found.space),
+    ]
+}
+
+/// The same where a table is too wide.
+fn sentence(row: &Row) -> String {
+    let Row { variant, spec, .. } = row;
+    let [tile, rate, built_in, gain, tried] = found(row);
+    let gain = if gain.ends_with('×') { format!("{gain} the built-in one's {built_in}") } else { gain };
+    let gain = if gain == "–" { String::new() } else { format!(", {gain}") };
+    format!("{variant} {} {} {}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.dtype, spec.layout, spec.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::algorithms::tile::Tile;
+    use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
+    use crate::basis::size::Size;
+    use crate::basis::units::{Bytes, Nanos};
+    use crate::device::capability::tests::software_device;
+
+    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> Row {
+        let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
+        let size: Size = size.parse().expect("a size");
+        let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
+        let found = Found {
+            best: (parsed(tile), Nanos(1e6)),
+            built_in: (parsed(built_in), Some(Nanos(1.25e6))),
+            rule: Some(("texel".into(), Nanos(2e6))),
+            tried: 12,
+            space: 2412,
+            refused: vec![],
+        };
+        Row {
+            variant,
+            spec: CaseSpec::new(algorithm, size, DType::F32),
+            found,
+            work: Work { operations: 1 << 30, bytes: Bytes(1 << 20) },
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_no_tile_is_broken() {
+        let algorithm = crate::algorithms::find("matmul").expect("it is an algorithm");
+        let mut rows = vec![
+            row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16"),
+            row("split", "64x8192x16384", "128x128x32/64x64/8x8/16", "64x64x16/64x32/16x16"),
+        ];
+        let device = software_device();
+        for width in [60, 80, 120, 200] {
+            let text = text(&device, algorithm, &rows, width);
+            assert!(widest(&text) <= width, "{width}:\n{text}");
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for said in ["matmul f32, the best tiles", "64×64×16 in 64×32 in 16×16", "64×8192×16384", "1.25 ×"] {
+                assert!(
+                    flat.contains(said) || flat.contains(&said.replace("64×8192×16384", "64x8192x16384")),
+                    "{said}, {width}:\n{text}"
+                );
+            }
+            assert!(flat.contains("16 parts of K") && flat.contains("`auto` takes texel for"), "{width}:\n{text}");
+            assert!(text.contains("12 of 2412"), "{width}:\n{text}");
+        }
+        let one = text(&device, algorithm, &rows[..1], 80);
+        assert!(one.contains("no space for: tried; COLUMNS=90 shows all") && one.contains("built in   gain"), "{one}");
+        rows[1].spec.layout = Layout::Nt;
+        rows[1].spec.dtype = DType::F16;
+        let text = text(&device, algorithm, &rows, 200);
+        assert!(
+            text.starts_with("matmul, the best tiles") && text.contains("layout") && text.contains(" nt "),
+            "{text}"
+        );
+    }
 }

@@ -52,6 +52,9 @@ fn items(name: &str, listed: &Listed, names: &[&str]) -> Result<Vec<Expression>,
     if !plain || name.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(fault(format!("'{}' cannot stand in expressions; use letters, digits and _", brief(name))));
     }
+    if ["local_x", "local_y", "local_z"].contains(&name) {
+        return Err(fault("stands for the size of the work-group in expressions; call the axis something else".into()));
+    }
     let mut items = vec![];
     for value in listed.values() {
         match value {

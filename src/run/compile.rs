@@ -1,8 +1,9 @@
 //! Users' sources → SPIR-V: GLSL by shaderc, WGSL by naga, SPIR-V as it is, Slang and HLSL by their compilers where these
 //! are on the PATH.
 
-use crate::basis::error;
+use super::entry::{chosen, isolate, resize};
 use crate::basis::input_file;
+use crate::basis::printable::brief;
 use crate::kernel::foreign::{Constant, Scalar};
 use crate::kernel::reflection::{HEADER, MAGIC};
 use crate::kernel::spirv::MOST_BYTES;
@@ -67,6 +68,7 @@ impl Source {
             "spv" => Ok(alone(Form::Spirv(self.spirv(&self.bytes()?)?))),
             "wgsl" => Ok(alone(Form::Wgsl(Box::new(self.wgsl()?)))),
             "slang" | "hlsl" => Ok(alone(Form::Spirv(self.other(ending)?))),
+            _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.display())),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
                 Err(format!("{}: its ending says no language of kernels; name it {known}", self.path.display()))
@@ -122,9 +124,11 @@ impl Source {
             files.borrow_mut().push(path.clone());
             Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
         });
-        let entry = self.entry.as_deref().unwrap_or("main");
-        let shown = self.path.display().to_string();
-        if [entry, &source, &shown].iter().any(|text| text.contains('\0')) {
+        let (entry, shown) = ("main", self.path.display().to_string());
+        if let Some(other) = self.entry.as_deref().filter(|name| *name != entry) {
+            return Err(format!("{shown}: GLSL begins at main, not at '{}'; leave `entry` out", brief(other)));
+        }
+        if [&source, &shown].iter().any(|text| text.contains('\0')) {
             return Err(format!("{shown}: it holds a zero byte, which text has not"));
         }
         let artifact = compiler
@@ -223,104 +227,6 @@ impl Source {
             names.join(" and no ")
         ))
     }
-}
-
-/// The entry point that is wanted among the compute shaders of a module.
-fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'a str, String> {
-    match (wanted, kernels) {
-        (_, []) => Err("it has no compute shader; write one, with a work-group size".into()),
-        (Some(wanted), all) => {
-            let found = all.iter().find(|name| **name == wanted);
-            found.copied().ok_or_else(|| error::unknown("entry point", wanted, "", all))
-        }
-        (None, [only]) => Ok(only),
-        (None, all) => {
-            let main = all.iter().find(|name| **name == "main").copied();
-            main.ok_or_else(|| format!("it has several compute shaders: {}; name one as `entry`", all.join(", ")))
-        }
-    }
-}
-
-const OP_ENTRY_POINT: u32 = 15;
-const OP_EXECUTION_MODE: u32 = 16;
-const OP_EXECUTION_MODE_ID: u32 = 331;
-const OP_FUNCTION: u32 = 54;
-const COMPUTE: u32 = 5;
-
-/// The module with one entry point alone, called `main`.
-///
-/// # Errors
-/// When there is no such entry point, or the module is damaged.
-pub(crate) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, String> {
-    if words.len() < HEADER {
-        return Err("it is shorter than the header of SPIR-V; compile it again".into());
-    }
-    let mut entries = vec![];
-    for (at, length, opcode) in instructions(words)? {
-        // Execution model, function, name.
-        if opcode == OP_ENTRY_POINT && length > 3 && words[at + 1] == COMPUTE {
-            let (name, literal) = string(&words[at + 3..at + length]);
-            entries.push((name, words[at + 2], at, literal));
-        }
-    }
-    let names: Vec<&str> = entries.iter().map(|(name, ..)| name.as_str()).collect();
-    let name = chosen(wanted, &names)?;
-    let Some((_, function, entry, literal)) = entries.iter().find(|(own, ..)| own == name) else {
-        return Err("its entry points changed while they were read".into());
-    };
-    let mut kept = words[..HEADER].to_vec();
-    for (at, length, opcode) in instructions(words)? {
-        let of = words.get(at + if opcode == OP_ENTRY_POINT { 2 } else { 1 }).filter(|_| length > 1);
-        match opcode {
-            OP_ENTRY_POINT if at == *entry => {
-                let variables = &words[at + 3 + literal..at + length];
-                let renamed = [COMPUTE, *function, u32::from_le_bytes(*b"main"), 0];
-                kept.push(((1 + renamed.len() + variables.len()) as u32) << 16 | OP_ENTRY_POINT);
-                kept.extend(renamed);
-                kept.extend(variables);
-            }
-            OP_ENTRY_POINT => {}
-            OP_EXECUTION_MODE | OP_EXECUTION_MODE_ID if of != Some(function) => {}
-            _ => kept.extend(&words[at..at + length]),
-        }
-    }
-    Ok(kept)
-}
-
-/// Sets the work-group size of a module whose source states none, which glslang takes for one of 1.
-fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
-    const LOCAL_SIZE: u32 = 17;
-    for (at, length, opcode) in instructions(words)? {
-        if opcode == OP_EXECUTION_MODE && length == 6 && words[at + 2] == LOCAL_SIZE && words[at + 3..at + 6] == [1; 3]
-        {
-            words[at + 3..at + 6].copy_from_slice(&size);
-            return Ok(());
-        }
-    }
-    Err("it states a work-group size itself; leave out `local_size`".into())
-}
-
-/// Place, length in words and opcode of each instruction.
-fn instructions(words: &[u32]) -> Result<Vec<(usize, usize, u32)>, String> {
-    let (mut found, mut at, mut functions) = (vec![], HEADER, false);
-    while at < words.len() {
-        let (length, opcode) = ((words[at] >> 16) as usize, words[at] & 0xffff);
-        if length == 0 || at + length > words.len() {
-            return Err(format!("it is damaged at word {at}: an instruction reaches beyond its end"));
-        }
-        functions |= opcode == OP_FUNCTION;
-        // Nothing in functions is looked at.
-        found.push((at, length, if functions { 0 } else { opcode }));
-        at += length;
-    }
-    Ok(found)
-}
-
-/// A string among operands, and the words that it takes.
-fn string(words: &[u32]) -> (String, usize) {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    (String::from_utf8_lossy(&bytes[..end]).into_owned(), (end / 4 + 1).min(words.len()))
 }
 
 impl Compiled {

@@ -78,7 +78,8 @@ fn template(described: &Described) -> Result<String, Fault> {
 /// What no kernel says of itself.
 const ENDING: &str = "
 # [reference]                 # (…) where the right answer comes from; without one the result is unverified
-# kernel = \"naive.comp\"       # another kernel, with groups = […]; or
+# kernel = \"naive.comp\"       # another kernel, and its grid
+# groups = [\"cdiv(N, local_x)\", \"1\", \"1\"]    # or
 # command = \"python3 ref.py {in} {out}\"    # reads <input>.npy from {in}, writes <output>.npy to {out}; or
 # file = \"d.npy\"              # or
 # builtin = \"matmul\"          # with size = [\"M\", \"N\", \"K\"] and roles = { C = \"D\" }

@@ -7,6 +7,7 @@ mod buffers;
 mod compile;
 pub(crate) mod description;
 pub(crate) mod element;
+mod entry;
 mod expression;
 pub(crate) mod fault;
 mod fill;
@@ -19,6 +20,7 @@ mod reference;
 pub(crate) mod resolve;
 mod scope;
 
+pub(crate) use compile::ENDINGS;
 use std::path::Path;
 
 /// Whether `text`, whose paths are relative to `folder`, describes something to run: for programs that try many.
@@ -37,7 +39,7 @@ pub fn check_description(text: &str, folder: &Path) -> Result<(), String> {
 /// What is wrong with it.
 pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-    let module = compile::isolate(&words, None)?;
+    let module = entry::isolate(&words, None)?;
     crate::kernel::foreign::Foreign::read(&loaded::bytes(&module)).map(drop)
 }
 

@@ -17,6 +17,9 @@ use crate::basis::units::{Bytes, Work};
 /// Choices of specialization constants of one kernel at most.
 const MOST_CHOICES: usize = 10_000;
 
+/// Characters of a name at most.
+const MOST_OF_A_NAME: usize = 60;
+
 /// Points times contenders at most.
 const MOST_JOBS: usize = 100_000;
 
@@ -154,7 +157,10 @@ fn alone(described: &Described) -> Result<Undertaking, Fault> {
         let reason = points[0].jobs.iter().find_map(|job| job.as_ref().err()).cloned().unwrap_or_default();
         return Err(Fault::new("where", format!("leaves nothing to run: {reason}")));
     }
-    let name = description.name.clone().unwrap_or_else(|| programs[0].name.clone());
+    let name = match &description.name {
+        Some(name) => named(name).map_err(|message| Fault::new("name", message))?,
+        None => programs[0].name.clone(),
+    };
     Ok(Undertaking { name, axes, modules, contenders, points })
 }
 
@@ -200,6 +206,18 @@ fn point(
     Ok(Point { values, buffers, reference, inputs, work, jobs })
 }
 
+/// A name for tables, ids and files.
+fn named(name: &str) -> Result<String, String> {
+    let plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
+    if name.is_empty() || name.chars().count() > MOST_OF_A_NAME || !name.chars().all(plain) {
+        return Err(format!(
+            "'{}' is no name; use 1 to {MOST_OF_A_NAME} characters, no space and no slash",
+            brief(name)
+        ));
+    }
+    Ok(name.into())
+}
+
 /// The nominal work at a point.
 fn work(description: &Description, buffers: &[super::job::Buffer], scope: &Values) -> Result<Work, Fault> {
     let stated = description.work.clone().unwrap_or_default();
@@ -209,7 +227,7 @@ fn work(description: &Description, buffers: &[super::job::Buffer], scope: &Value
         // Counts may leave 64 bits on the way, or have a fraction: they are for rates.
         let count = formula.expression().and_then(|e| e.number(&|name| scope.get(name))).map_err(fault)?;
         if count < 0.0 || count >= 2f64.powi(63) {
-            return Err(fault(format!("is {count}; it is a count from 0 up")));
+            return Err(fault(format!("is {count}; it is a count from 0 to 2^63 - 1")));
         }
         Ok(Some(count as u64))
     };

@@ -325,6 +325,12 @@ type Mistake = (&'static str, &'static str, &'static str);
 /// Changes to `PLAIN`.
 const OF_PLAIN: &[Mistake] = &[
     ("source = 'copy.comp'", "source = 'gone.comp'", "kernel.source: "),
+    ("source = 'copy.comp'", "source = ''", "is a folder; name a file"),
+    ("source = 'copy.comp'", "source = 'copy.comp'\nentry = 'nope'", "GLSL begins at main, not at 'nope'"),
+    ("[kernel]", "name = ''\n[kernel]", "name: '' is no name"),
+    ("[kernel]", "name = 'a/b'\n[kernel]", "name: 'a/b' is no name"),
+    ("N = 128", "N = 128\nlocal_x = 4", "axes.local_x: stands for the size of the work-group"),
+    ("[dispatch]", "[work]\nbytes = '2^63'\n[dispatch]", "it is a count from 0 to 2^63 - 1"),
     ("source = 'copy.comp'", "source = 'k.txt'", "its ending says no language of kernels"),
     ("source = 'copy.comp'", "source = 'k.spv'", "it is not SPIR-V"),
     ("source = 'copy.comp'", "source = 'k.slang'", "slangc"),
@@ -334,7 +340,7 @@ const OF_PLAIN: &[Mistake] = &[
     (
         "source = 'copy.comp'",
         "source = 'two.wgsl'",
-        "it has several compute shaders: double, other; name one as `entry`",
+        "it has several compute shaders: double, other; name one with --entry or as `entry`",
     ),
     ("source = 'copy.comp'", "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
     ("source = 'copy.comp'", "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),

@@ -61,6 +61,36 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// Two entry points, each with a buffer and a function of its own.
+const TWO: &str = "
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read_write> d: array<f32>;
+@group(0) @binding(2) var<storage, read_write> e: array<f32>;
+var<workgroup> part: array<f32, 32>;
+fn twice(x: f32) -> f32 { return x + x; }
+fn thrice(x: f32) -> f32 { return twice(x) + x; }
+@compute @workgroup_size(64) fn double(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < arrayLength(&d) { d[id.x] = twice(a[id.x]); }
+}
+@compute @workgroup_size(32) fn triple(
+    @builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    part[lane] = thrice(a[id.x]);
+    workgroupBarrier();
+    if id.x < arrayLength(&e) { e[id.x] = part[lane]; }
+}
+";
+
+/// The SPIR-V of WGSL, with all its entry points, of this version.
+fn spirv(source: &str, version: (u8, u8)) -> Vec<u8> {
+    let module = naga::front::wgsl::parse_str(source).expect("WGSL");
+    let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
+    let info = naga::valid::Validator::new(flags, all).validate(&module).expect("valid");
+    let mut options = naga::back::spv::Options { lang_version: version, ..Default::default() };
+    options.flags |= naga::back::spv::WriterFlags::DEBUG;
+    let words = naga::back::spv::write_vec(&module, &info, &options, None).expect("SPIR-V");
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
 fn cases(output: &Output) -> Vec<Value> {
     let record: Value = serde_json::from_str(&stdout(output)).expect("JSON");
     record["cases"].as_array().expect("cases").clone()
@@ -95,6 +125,57 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
 }
 
 #[test]
+fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    for version in [(1, 3), (1, 5)] {
+        fs::write(path.join("two.spv"), spirv(TWO, version)).expect("written");
+        let unnamed = stderr(&expect_exit(&mut command(path, &["two.spv"]), 2));
+        assert!(unnamed.contains("it has several compute shaders: double, triple; name one with --entry"), "{unnamed}");
+        let missing = stderr(&expect_exit(&mut command(path, &["two.spv", "--entry=tripple"]), 2));
+        assert!(missing.contains("unknown entry point 'tripple'; did you mean 'triple'?"), "{missing}");
+        for (entry, output, local, shown) in [("double", "d", 64, "0 2 4"), ("triple", "e", 32, "0 3 6")] {
+            let (entry, output) = (format!("--entry={entry}"), format!("--buffer={output}=f32[N]"));
+            let (groups, print) = (format!("--groups=cdiv(N,{local})"), format!("--print={}[0:3]", &output[9..10]));
+            let inputs = ["two.spv", "--size=N=256", "--buffer=a=f32[N]:iota"];
+            let arguments = [&inputs[..], &[&entry, &output, &groups, &print]].concat();
+            let text = stdout(&expect_exit(&mut command(path, &arguments), 0));
+            assert!(text.contains(&format!("[0:3]\n  {shown}\n")), "{version:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_was_wrong_is_kept_with_all_that_runs_it_again() {
+    let reference = "[reference]\nkernel = 'slow.comp'\ngroups = ['cdiv(N, 64)']\nspec = { 0 = 64 }\n";
+    let (right, wrong) = (DOUBLE.replace("const int WORK = 1", "const int WORK = 4"), DOUBLE.replace("2.0", "3.0"));
+    let files = [("slow.comp", &*right), ("wrong.comp", &*wrong), ("ref.toml", &format!("{DESCRIPTION}{reference}"))];
+    let folder = folder(&files);
+    let path = folder.path();
+    let arguments = ["wrong.comp", "double.comp", "--config=ref.toml", "--keep-failures", "kept"];
+    let said = stderr(&expect_exit(&mut command(path, &arguments), 1));
+    assert!(said.contains("1 failures kept in kept"), "{said}");
+    let kept: Vec<_> =
+        fs::read_dir(path.join("kept")).expect("kept").map(|entry| entry.expect("a folder").path()).collect();
+    let [failure] = &kept[..] else { panic!("{kept:?}") };
+    let text = fs::read_to_string(failure.join("failure.json")).expect("a document");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let bound = &document["dispatches"][0]["bindings"]["descriptors"];
+    assert_eq!((&bound[0]["buffer"], &bound[1]["buffer"]), (&"A".into(), &"D".into()), "{text}");
+    assert_eq!(document["dispatches"][0]["bindings"]["push_constants"], serde_json::json!([232, 3, 0, 0]), "{text}");
+    assert!(failure.join(document["dispatches"][0]["spirv"].as_str().expect("a file")).is_file());
+    assert_eq!(fs::read(failure.join("A.bin")).expect("the input")[4..8], 1f32.to_le_bytes());
+    // Its command runs that case alone.
+    let again = document["command"].as_str().expect("a command").strip_prefix("gpukern ").expect("of gpukern");
+    let words: Vec<_> = again.split(' ').chain(["--json=-"]).collect();
+    let cases = cases(&expect_exit(gpukern(&words).current_dir(path), 1));
+    assert_eq!(cases.iter().map(|case| &case["id"]).collect::<Vec<_>>(), ["double/wrong/f32/N=1000"]);
+    let duel = ["double.comp", "wrong.comp", "--config=ref.toml", "--ab", "--keep-failures=duel"];
+    let said = stderr(&expect_exit(&mut command(path, &duel), 1));
+    assert!(said.contains("1 failures kept in duel"), "{said}");
+}
+
+#[test]
 fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
     let folder = folder(&[]);
     let path = folder.path();
@@ -121,7 +202,8 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let output = expect_exit(&mut command(path, &both), 0);
     let names: Vec<_> = cases(&output).iter().map(|case| case["variant"].as_str().expect("text").to_string()).collect();
     assert_eq!(names, ["double", "slow"]);
-    let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=2000"];
+    // Of each kernel the first choice of what --tune would search.
+    let ab = ["slow.comp", "double.comp", "--config=double.toml", "--ab", "--size=N=2000", "--spec=0=64,128"];
     // A verdict takes a dozen rounds.
     let judge = |args: &[&str]| {
         let mut command = gpukern(&["run", "--max-time=5s", "--no-peak"]);

@@ -58,7 +58,7 @@ fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
     let path = folder.path().join("tuned.toml");
     let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);
     let output = expect_exit(tune.arg(&path), 0);
-    assert!(stdout(&output).contains("lu, the best tiles"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("lu f32, the best tiles"), "{}", stdout(&output));
 
     let text = std::fs::read_to_string(&path).expect("kept");
     let kept: toml::Table = text.parse().expect("TOML");

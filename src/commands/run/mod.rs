@@ -39,7 +39,9 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
     let guest = guest(&args.against, undertaking, wanted.saves())?;
     let algorithm = guest::learn(guest.clone()).map_err(Error::Usage)?;
     let measuring = args.measuring(arguments());
-    let run = planned(&guest, algorithm, args.tune || args.ab, &measuring.selection)?;
+    // Of several kernels --ab judges the first choices, of one the two that it has.
+    let all = args.tune || args.ab && !guest.has_several_kernels();
+    let run = planned(&guest, algorithm, all, &measuring.selection)?;
     if args.ab {
         return ab::contenders(args, run, setup);
     }
@@ -129,6 +131,7 @@ fn arguments() -> Vec<OsString> {
             "--resume",
             "--print",
             "--save",
+            "--keep-failures",
         ];
         let option = elsewhere.iter().find(|option| text == **option || text.starts_with(&format!("{option}=")));
         match option {

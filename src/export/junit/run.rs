@@ -3,6 +3,7 @@
 
 use super::{Ending, Reason, Suite, Test, document};
 use crate::export::{Named, named, reason, status};
+use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
 use std::fmt::Write;
 
@@ -10,21 +11,27 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn text(record: &Record) -> String {
     let all = named(record);
-    let suites = record.devices.iter().map(|device| Suite {
-        name: &device.name,
-        timestamp: Some(&record.started),
-        properties: vec![
+    let conditions = RunConditions::of(record);
+    let suites = record.devices.iter().map(|device| {
+        let mut properties = vec![
             ("device", device.name.clone()),
             ("driver", device.driver.info.clone()),
             ("gpukern", record.version.clone()),
             ("command", record.command.join(" ")),
-        ],
-        tests: all.iter().filter(|named| named.case.device == device.index).map(test).collect(),
+        ];
+        properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
+        let own = all.iter().filter(|named| named.case.device == device.index);
+        Suite {
+            name: &device.name,
+            timestamp: Some(&record.started),
+            properties,
+            tests: own.map(|named| test(named, &conditions)).collect(),
+        }
     });
     document(&suites.collect::<Vec<_>>())
 }
 
-fn test(named: &Named<'_>) -> Test {
+fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     let case = named.case;
     let why = || Reason { kind: status(&case.outcome).into(), message: reason(&case.outcome).unwrap_or_default() };
     let mut facts = String::new();
@@ -37,6 +44,9 @@ fn test(named: &Named<'_>) -> Test {
         }
         for caution in m.cautions() {
             let _ = writeln!(facts, "warning: {caution}");
+        }
+        for Mark { sign, meaning } in conditions.marks(case) {
+            let _ = writeln!(facts, "mark {sign}: {meaning}");
         }
     }
     Test {
@@ -57,10 +67,19 @@ fn test(named: &Named<'_>) -> Test {
 mod tests {
     use super::*;
     use crate::export::tests::{HOSTILE, hostile, record};
+    use crate::record::marks::tests::disturbed;
 
     #[test]
     fn cases_are_tests_and_wrong_answers_are_failures() {
         insta::assert_snapshot!(text(&record()));
+    }
+
+    #[test]
+    fn what_is_true_of_the_run_is_a_property_and_what_is_not_is_said_of_its_test() {
+        let text = text(&disturbed());
+        let property = r#"<property name="conditions" value="the device ran 0 to 9 % below the best seen here"/>"#;
+        assert_eq!(text.matches(property).count(), 1, "{text}");
+        assert_eq!(text.matches("mark d: disturbed: the canary kernel").count(), 1, "{text}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{code, plain};
 use crate::basis::units::{self, Nanos};
 use crate::compare::gate::Ruling;
 use crate::compare::{Compared, Comparison, Verdict};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The comparison as Markdown.
@@ -13,7 +14,11 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
     let counts = counts.into_iter().chain([(wrong, "newly wrong"), (ruling.violations.len(), "limits broken")]);
     let counts: Vec<_> = counts.filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect();
-    let mut out = format!("**{}**\n\n", if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") });
+    let counts = if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") };
+    let devices: BTreeSet<_> = comparison.cases.iter().map(|case| plain(&case.device)).collect();
+    let devices: Vec<_> = devices.into_iter().collect();
+    let on = if devices.is_empty() { String::new() } else { format!(" on {}", devices.join(" and ")) };
+    let mut out = format!("**{counts}**{on}\n\n");
     for difference in &comparison.differences {
         let (before, after) = (plain(&difference.baseline), plain(&difference.candidate));
         let _ = writeln!(out, "- {}: {before} → {after}", plain(difference.what));
@@ -87,7 +92,7 @@ mod tests {
         let same = crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default());
         let text = comparison(&same, &Ruling::default());
         let cases = same.cases.len();
-        assert!(text.starts_with(&format!("**{cases} same**\n")), "{text}");
+        assert!(text.starts_with(&format!("**{cases} same** on {}\n", same.cases[0].device)), "{text}");
         assert!(text.contains(&format!("<summary>{cases} same</summary>")) && text.contains("| `"), "{text}");
         assert!(
             text.lines().filter(|line| line.starts_with("| ")).all(|line| line.matches(" | ").count() >= 6),

@@ -78,6 +78,11 @@ pub(super) fn number(value: f64) -> String {
     if (1e-3..1e6).contains(&value) { trimmed(&significant(value)) } else { format!("{value:.0e}") }
 }
 
+/// A number as a thousandth of it: `2` for 2000.
+pub(super) fn thousands(value: f64) -> String {
+    number(value * 1e-3)
+}
+
 /// A size as it may be typed: `8192`, `2^22`, for large powers of two are no round decimals.
 pub(super) fn size(value: f64) -> String {
     let exponent = value.log2();

@@ -99,6 +99,8 @@ pub(super) struct Plot {
     pub(super) title: String,
     /// Where it was measured.
     pub(super) source: String,
+    /// The sources whose lines are solid and dashed, where there are two.
+    pub(super) pair: Option<[String; 2]>,
     /// What the chart shows, for readers who cannot see it.
     pub(super) description: String,
     pub(super) x_title: String,
@@ -136,7 +138,16 @@ impl Draw for Plot {
         let names = self.names(width);
         let mut drawn = String::new();
         let marks = self.draw(&mut drawn, (pixels, height), legend.rows * ROW, &names);
-        let mut out = opening([&self.title, &self.source], &self.description, pixels, height);
+        // On a phone the legend has room for the names of two.
+        let source = match &self.pair {
+            Some(_) if width == Width::Narrow => String::new(),
+            Some([solid, dashed]) => format!("solid: {solid}, dashed: {dashed}"),
+            None => self.source.clone(),
+        };
+        let grey = if self.series.iter().any(|series| series.style.is_none()) { "grey: all others" } else { "" };
+        let parts = [source.as_str(), grey];
+        let source = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        let mut out = opening([&self.title, &source], &self.description, pixels, height);
         // Drawing into memory does not fail; were it to, an empty frame with its title is better than no page.
         out.push_str(content(&drawn));
         out.push_str(&marks.unwrap_or_default());
@@ -249,9 +260,14 @@ impl Plot {
         let alone = self.series.len() < 2 || width != Width::Narrow.pixels();
         let items = self.series.iter().filter(|series| !alone && series.named && series.style.is_some());
         let items = items.filter_map(|series| Some((series.style?, series.name.clone(), Swatch::Mark)));
+        // What matters most first.
+        let mut items: Vec<_> = items.collect();
+        items.sort_by_key(|(style, ..)| *style);
+        let sources = self.pair.iter().filter(|_| width == Width::Narrow.pixels()).flatten();
+        let sources = sources.zip([Swatch::Solid, Swatch::Dashed]).map(|(name, swatch)| (0, name.clone(), swatch));
         let slopes = self.ceilings.iter().filter(|ceiling| !alone && !ceiling.is_level());
         let slopes = slopes.map(|ceiling| (0, ceiling.full_name(), Swatch::Slope));
-        let items: Vec<_> = items.chain(slopes).collect();
+        let items: Vec<_> = sources.chain(items).chain(slopes).collect();
         legend(items.iter().map(|(style, name, swatch)| (*style, name.as_str(), *swatch)), width)
     }
 }
@@ -301,7 +317,9 @@ fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), narrow: bool)
     let ink = QUIET.hex();
     let text = |x: i32, y: i32, name: &str, turn: &str| {
         let name = escape(name);
-        format!(r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{ink}"{turn}>{name}</text>"#)
+        // A rim of the ground keeps lines behind it from running through it.
+        let rim = format!(r#"stroke="{}" stroke-width="4" paint-order="stroke""#, GROUND.hex());
+        format!(r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{ink}" {rim}{turn}>{name}</text>"#)
     };
     if ceiling.is_level() == narrow {
         return if narrow { text(from.0 + 4, from.1 - 5, &ceiling.name, "") } else { slope(ceiling, from, to, &text) };
@@ -331,6 +349,10 @@ enum Swatch {
     Bar,
     /// A limit that rises.
     Slope,
+    /// The lines of the first of two sources.
+    Solid,
+    /// Those of the second.
+    Dashed,
 }
 
 struct Legend {
@@ -350,8 +372,14 @@ fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32)
             (x, row) = (MARGIN + 5, row + 1);
         }
         let y = row * ROW + ROW / 2;
+        let line = |dashes: &str| {
+            let (left, right, ink) = (x - 7, x + 9, QUIET.hex());
+            format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{ink}" stroke-width="2"{dashes}/>"#)
+        };
         let sample = match swatch {
             Swatch::Mark => mark(style, x as i32, y as i32),
+            Swatch::Solid => line(""),
+            Swatch::Dashed => line(r#" stroke-dasharray="6 4""#),
             Swatch::Slope => {
                 format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex())
             }
@@ -399,7 +427,7 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
     let room = width as usize - 20;
     let heading = label(MARGIN, 18, 14, "start", &INK.hex(), &shortened(title, room / 9));
     let heading = heading.replacen("<text ", r#"<text font-weight="600" "#, 1);
-    let source_line = label(MARGIN, 36, 12, "start", &QUIET.hex(), &shortened(source, room / 7));
+    let source_line = label(MARGIN, 36, 12, "start", &QUIET.hex(), &shortened(source, room * 5 / 32));
     format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{}">{heading}{source_line}"#,
         escape(&format!("{title}, {source}. {description}"))
@@ -498,7 +526,13 @@ impl Draw for Bars {
                 let text = label(MARGIN, y - 5, 12, "start", &INK.hex(), &shortened(heading, row.room.max(14)));
                 out.push_str(&text.replacen("<text ", r#"<text font-weight="600" "#, 1));
             }
-            let end = row.left + 6 + (bar.value * scale) as u32;
+            let mut end = row.left + 6 + (bar.value * scale) as u32;
+            // Not through the rule, but behind it.
+            if let Some(at) = rule.map(|rule| row.left + (rule.0 * scale) as u32)
+                && (end..end + 4 + CHARACTER * bar.text.chars().count() as u32).contains(&at)
+            {
+                end = at + 6;
+            }
             let name = shortened(&bar.name, row.room);
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
             // Something to point at, as wide as the chart.

@@ -53,7 +53,7 @@ fn event(page: &mut Page, history: &History, event: &Event) {
     page.open_table(
         "Cases that changed",
         "figures remarks",
-        &["case", "change", "levels", "runs", "by chance", "what changed of it"],
+        &["case", ">change", ">levels", ">runs", ">by chance", "what changed of it"],
     );
     for moved in &event.moves {
         let series = &history.series[moved.series];

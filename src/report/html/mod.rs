@@ -22,9 +22,11 @@ use crate::device::capability::DeviceKind;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use crate::record::grid::median;
+use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record};
 use chart::{Draw, Width};
 use model::{ChartGroup, Source, limit, percent, series};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Changed cases that are named at the head of a page.
@@ -47,11 +49,19 @@ pub struct Report {
 /// The report of `runs`, side by side where there are several.
 #[must_use]
 pub fn report(runs: &[NamedRecord]) -> Report {
-    let sources = Source::all(runs);
+    // A verdict is between processes; tables and charts show what they have in common.
+    let judged = match runs {
+        [baseline, candidate] => Some(Judged::new(baseline, candidate)),
+        _ => None,
+    };
+    let across =
+        |run: &NamedRecord| NamedRecord { name: run.name.clone(), record: run.record.across_processes().into_owned() };
+    let shown: Vec<_> = runs.iter().map(across).collect();
+    let sources = Source::all(&shown);
     let groups = ChartGroup::all(&sources);
     let mut page = Page { out: String::new(), charts: vec![] };
     page.head(runs, &groups);
-    page.answer(runs, &sources, &groups);
+    page.answer(judged.as_ref(), &sources, &groups);
     for (at, group) in groups.iter().enumerate() {
         page.group(at, group, &sources);
     }
@@ -124,8 +134,13 @@ impl Page {
         for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
             let Source { run, device, .. } = run;
             let when = started(&run.record.started);
-            let text =
-                format!("{}: {}, {}, {when}, {}", run.name, device.name, device.driver.info, method(&run.record));
+            let text = format!(
+                "{}: {}, {}, {when}, {}",
+                run.name,
+                run.record.device_name(device.index),
+                device.driver.info,
+                method(&run.record)
+            );
             let _ = writeln!(self.out, "<p>{}</p>", escape(&text));
         }
         self.line("<details><summary>Devices and method in full</summary>");
@@ -160,23 +175,42 @@ impl Page {
     }
 
     /// What a reader came for: the verdict where there are two records, and the winner of each size.
-    fn answer(&mut self, runs: &[NamedRecord], sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
+    fn answer(&mut self, judged: Option<&Judged>, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
         self.line(r#"<section aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>Fastest of each size</h2>"#);
-        let comparison = match runs {
-            [baseline, candidate] => Some(Judged::new(baseline, candidate)),
-            _ => None,
-        };
-        if let Some(judged) = &comparison {
+        if let Some(judged) = judged {
             self.verdict(judged);
         }
-        let judged = comparison.as_ref().and_then(|judged| judged.comparison.as_ref());
+        self.conditions(sources);
+        let judged = judged.and_then(|judged| judged.comparison.as_ref());
         self.line(r#"<div class="winners">"#);
         for group in groups {
             for own in group.side_by_side() {
                 self.winners(group, sources, &own, judged);
             }
         }
-        self.line("</div></section>");
+        self.line("</div>");
+        let winners = |(at, source)| {
+            let cases = groups.iter().flat_map(move |group| group.winners(at));
+            marks(source, cases)
+        };
+        self.legend(&sources.iter().enumerate().flat_map(winners).collect());
+        self.line("</section>");
+    }
+
+    /// What is true of all cases of a source, a sentence each.
+    fn conditions(&mut self, sources: &[Source<'_>]) {
+        for source in sources {
+            let Some(sentence) = RunConditions::of(&source.run.record).sentence(source.device.index) else { continue };
+            let whose = if sources.len() > 1 { source.name() + ": " } else { String::new() };
+            let _ = writeln!(self.out, r#"<p class="quiet">{}</p>"#, escape(&format!("{whose}{sentence}")));
+        }
+    }
+
+    /// What the signs in tables mean.
+    fn legend(&mut self, marks: &BTreeSet<Mark>) {
+        for Mark { sign, meaning } in marks {
+            let _ = writeln!(self.out, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(sign), escape(meaning));
+        }
     }
 
     /// A sentence, and the cases that changed.
@@ -212,12 +246,17 @@ impl Page {
             return;
         }
         let mut headings = vec!["size".to_string()];
-        for (at, cases) in own.iter().zip(&all) {
-            headings.push(if own.len() > 1 { escape(&sources[*at].name()) } else { "fastest".into() });
-            headings.push("time".into());
-            headings.extend(has_shares(cases).then(|| "of limit".to_string()));
+        match own {
+            [_] => headings.extend(["fastest".into(), ">time".into()]),
+            // A column for each source: a phone has no room for more.
+            several => headings.extend(several.iter().map(|at| escape(&sources[*at].name()))),
         }
+        let shares = own.len() == 1 && all.iter().any(|cases| has_shares(cases));
+        headings.extend(shares.then(|| ">of hardware".to_string()));
         headings.extend(judged.map(|_| "verdict".to_string()));
+        let conditions: Vec<_> = own.iter().map(|at| RunConditions::of(&sources[*at].run.record)).collect();
+        let alone_marked = own.len() == 1 && all[0].iter().any(|case| !conditions[0].signs(case).is_empty());
+        headings.extend(alone_marked.then(|| "mark".to_string()));
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         let title = match own {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name()),
@@ -236,21 +275,22 @@ impl Page {
                 all.iter().map(|cases| cases.iter().find(|case| model::winner_row(case) == row).copied()).collect();
             let best =
                 cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
-            for (case, own) in cases.iter().zip(&all) {
-                // The best of several sources.
-                let star =
-                    if cases.len() > 1 && case.and_then(median).is_some_and(|t| t.0 <= best) { "★ " } else { "" };
-                let name = case.map_or_else(|| "–".into(), |case| format!("{star}{}", escape(&case.variant)));
-                let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
-                let _ = write!(self.out, r#"<td class="w">{name}</td><td class="n">{time}</td>"#);
-                if has_shares(own) {
-                    let share = case.and_then(|case| case.share).filter(|share| share.fraction.is_finite());
-                    let share = share.map_or_else(|| "–".into(), |share| percent(share.fraction));
-                    let _ = write!(self.out, r#"<td class="n">{share}</td>"#);
-                }
+            for (case, conditions) in cases.iter().zip(&conditions) {
+                let cell = if own.len() == 1 {
+                    cells_alone(*case, shares)
+                } else {
+                    // The best of several sources, unless there is a verdict on them.
+                    let best = judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
+                    cell_beside(*case, best, conditions)
+                };
+                self.out.push_str(&cell);
             }
             if let Some(comparison) = judged {
                 let _ = write!(self.out, r#"<td class="w">{}</td>"#, escape(&verdict_on(&cases, comparison)));
+            }
+            if alone_marked {
+                let signs = cases[0].map_or_else(String::new, |case| conditions[0].signs(case));
+                let _ = write!(self.out, "<td>{}</td>", escape(&signs));
             }
             self.line("</tr>");
         }
@@ -270,6 +310,7 @@ impl Page {
         for (source, cases) in sources.iter().zip(&group.cases) {
             if !cases.is_empty() {
                 self.table(&group.title(), source, cases);
+                self.legend(&marks(source, cases.iter().copied()).collect());
                 self.details(cases);
             }
         }
@@ -321,8 +362,8 @@ impl Page {
         let shown: Vec<_> = sources.iter().zip(&group.cases).filter(|(_, cases)| shares(cases)).collect();
         let [(first, _), rest @ ..] = &shown[..] else { return };
         let mut headings = vec!["size".to_string(), "variant".to_string()];
-        headings.extend(shown.iter().map(|(source, _)| escape(&source.name())));
-        headings.extend(rest.iter().map(|(source, _)| format!("{} ÷ first", escape(&source.name()))));
+        headings.extend(shown.iter().map(|(source, _)| format!(">{}", escape(&source.name()))));
+        headings.extend(rest.iter().map(|(source, _)| format!(">{} ÷ first", escape(&source.name()))));
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         self.open_table(&format!("{}, side by side with {}", group.title(), first.name()), "figures", &headings);
         let mut done: Vec<(&CaseSize, String)> = vec![];
@@ -363,13 +404,16 @@ impl Page {
     fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
         let shares = cases.iter().any(|case| case.share.is_some());
         let speedups = cases.iter().any(|case| case.speedup.is_some());
-        let mut headings = vec!["size", "variant", "median", "±", "minimum", "GFLOP/s", "GB/s", "samples"];
+        let mut headings = vec!["size", "variant", ">median", ">±", ">minimum", ">GFLOP/s", ">GB/s", ">samples"];
         if shares {
-            headings.push("share of limit");
+            headings.push(">of hardware");
         }
         if speedups {
-            headings.push("host ÷ device");
+            headings.push(">host ÷ device");
         }
+        let conditions = RunConditions::of(&source.run.record);
+        let marked = cases.iter().any(|case| !conditions.signs(case).is_empty());
+        headings.extend(marked.then_some("mark"));
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
         if remarked {
             headings.push("remarks");
@@ -389,6 +433,9 @@ impl Page {
             let speedup = speedups.then(|| case.speedup.map_or_else(|| "–".into(), significant));
             for cell in cells.into_iter().chain(share).chain(speedup) {
                 let _ = write!(self.out, r#"<td class="n">{cell}</td>"#);
+            }
+            if marked {
+                let _ = write!(self.out, r#"<td class="w">{}</td>"#, escape(&conditions.signs(case)));
             }
             let remark = if remarked { format!("<td>{}</td>", escape(&remarks(case))) } else { String::new() };
             let _ = writeln!(self.out, "{remark}</tr>");
@@ -412,18 +459,18 @@ impl Page {
         }
     }
 
-    /// `headings` are markup; a NUL in one separates several.
+    /// `headings` are markup; a NUL in one separates several, and `>` before one puts it over numbers.
     fn open_table(&mut self, caption: &str, class: &str, headings: &[&str]) {
         let caption = escape(caption);
         let _ = writeln!(self.out, r#"<section class="table" tabindex="0" aria-label="{caption}">"#);
         let class = if class.is_empty() { String::new() } else { format!(r#" class="{class}""#) };
         let _ = writeln!(self.out, "<table{class}><caption>{caption}</caption>\n<thead><tr>");
         for heading in headings.iter().flat_map(|heading| heading.split('\u{0}')) {
-            if heading.is_empty() {
-                self.out.push_str("<td></td>");
-            } else {
-                let _ = write!(self.out, r#"<th scope="col">{heading}</th>"#);
-            }
+            let _ = match (heading, heading.strip_prefix('>')) {
+                ("", _) => write!(self.out, "<td></td>"),
+                (_, Some(number)) => write!(self.out, r#"<th scope="col" class="n">{number}</th>"#),
+                (text, None) => write!(self.out, r#"<th scope="col">{text}</th>"#),
+            };
         }
         self.line("</tr></thead>\n<tbody>");
     }
@@ -431,6 +478,30 @@ impl Page {
     fn close_table(&mut self) {
         self.line("</tbody></table></section>");
     }
+}
+
+/// The winner of a size on the only source: its name, time and share.
+fn cells_alone(case: Option<&Case>, shares: bool) -> String {
+    let name = case.map_or_else(|| "–".into(), |case| escape(&case.variant));
+    let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
+    let share = shares.then(|| case.and_then(share_of).unwrap_or_else(|| "–".into()));
+    let share = share.map_or_else(String::new, |share| format!(r#"<td class="n">{share}</td>"#));
+    format!(r#"<td class="w">{name}</td><td class="n">{time}</td>{share}"#)
+}
+
+/// The same in one cell, beside those of other sources.
+fn cell_beside(case: Option<&Case>, best: bool, conditions: &RunConditions) -> String {
+    let Some(case) = case else { return r#"<td class="w">–</td>"#.into() };
+    let (star, name) = (if best { "★ " } else { "" }, escape(&case.variant));
+    let time = median(case).map_or_else(String::new, |time| time.to_string());
+    let share = share_of(case).map_or_else(String::new, |share| format!(", {share}"));
+    let signs = conditions.signs(case);
+    let signs = if signs.is_empty() { signs } else { format!(" {}", escape(&signs)) };
+    format!(r#"<td class="w">{star}{name}<br/>{time}{share}{signs}</td>"#)
+}
+
+fn share_of(case: &Case) -> Option<String> {
+    case.share.filter(|share| share.fraction.is_finite()).map(|share| percent(share.fraction))
 }
 
 fn has_shares(cases: &[&Case]) -> bool {
@@ -533,10 +604,16 @@ fn figures(case: &Case, m: &Measured) -> Vec<String> {
     ]
 }
 
-/// Remarks on the figures of a case that a reader should know.
+/// The marks of some cases of a source.
+fn marks<'a>(source: &Source<'_>, cases: impl Iterator<Item = &'a Case>) -> impl Iterator<Item = Mark> {
+    let conditions = RunConditions::of(&source.run.record);
+    cases.flat_map(move |case| conditions.marks(case))
+}
+
+/// Why a case has no time, and what its algorithm says of it.
 fn remarks(case: &Case) -> String {
     let mut remarks = match &case.outcome {
-        Outcome::Measured(m) => m.cautions().collect(),
+        Outcome::Measured(_) => vec![],
         Outcome::Rejected(v) => vec![format!("rejected: {}", v.worst)],
         Outcome::Skipped { reason } => vec![format!("skipped: {reason}")],
         other => match other.failure() {
@@ -550,7 +627,7 @@ fn remarks(case: &Case) -> String {
 
 /// Everything else that a record has of a case.
 fn facts(case: &Case) -> Vec<String> {
-    let mut facts = vec![];
+    let mut facts: Vec<String> = case.measured().map(|m| m.cautions().collect()).unwrap_or_default();
     let remarks = remarks(case);
     if !remarks.is_empty() {
         facts.push(remarks);
@@ -767,6 +844,23 @@ mod tests {
         assert!(at("Fastest of each size") < at(r#"<td class="w">local</td><td class="n">125.0 µs</td>"#));
         assert!(at("125.0 µs</td>") < at("<figure>") && at("<figure>") < at("How it was measured"));
         assert!(!html.contains("verdict\""));
+    }
+
+    #[test]
+    fn marks_are_explained_where_they_stand_and_the_run_has_its_sentence() {
+        let mut record = crate::record::marks::tests::disturbed();
+        let page = |record: &Record| report(&[run(record.clone())]).html;
+        let html = page(&record);
+        document(&html);
+        assert!(html.contains(r#"<p class="quiet">the device ran 0 to 9 % below the best seen here</p>"#), "{html}");
+        assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 1, "{html}");
+        assert_eq!(html.matches(r#"<td class="w">d</td>"#).count(), 1, "{html}");
+        // Where it wins its size, above the charts too.
+        let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
+        measured.summary.median = Nanos(1.0);
+        let html = page(&record);
+        assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 2, "{html}");
+        assert!(html.find("<td>d</td>") < html.find("<figure>"), "{html}");
     }
 
     #[test]

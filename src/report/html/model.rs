@@ -49,6 +49,7 @@ impl<'a> Source<'a> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
         let alike = |name: &str| devices().filter(|(_, device)| device.name == name).count();
         let told = |name: &str| match alike(name) {
+            _ if runs.len() == 1 => Told::Device,
             1 => Told::Device,
             _ if runs.iter().all(|run| run.record.devices.len() == 1) && alike(name) == runs.len() => Told::Run,
             _ => Told::Both,
@@ -58,7 +59,7 @@ impl<'a> Source<'a> {
 
     pub(super) fn name(&self) -> String {
         match self.told {
-            Told::Device => self.device.name.clone(),
+            Told::Device => self.run.record.device_name(self.device.index),
             Told::Run => self.run.name.clone(),
             Told::Both => format!("{} ({})", self.run.record.device_name(self.device.index), self.run.name),
         }
@@ -254,36 +255,31 @@ impl<'a> ChartGroup<'a> {
         }
         let subject = panel.unwrap_or(&self.first.algorithm);
         let shown_in = [self.title(), panel.unwrap_or_default().into(), shown.file().into()].join(" ");
-        let grey = others(&series_list);
         Some(Chart::new(
             &shown_in,
             &sources[own[0]],
             Plot {
-                title: format!("{subject} {}, {}", self.first.dtype, shown.title()),
-                source: Self::named_sources(sources, own) + grey,
+                title: format!("{subject} {}, {}", self.first.dtype, shown.title(&y)),
+                source: sources[own[0]].name(),
+                pair: match own {
+                    [a, b] => Some([sources[*a].name(), sources[*b].name()]),
+                    _ => None,
+                },
                 description: format!(
                     "{} over size for {} variants, logarithmic axes; the table below has the values",
-                    shown.title(),
+                    shown.title(&y),
                     series_list.len()
                 ),
                 x_title: "size".into(),
                 x,
-                y,
                 x_label: axis::size,
-                y_label: shown.label(),
+                y_label: shown.label(&y),
+                y,
                 joined: Joined::Line,
                 series: series_list,
                 ceilings: vec![],
             },
         ))
-    }
-
-    /// The sources of a chart, and how their lines differ.
-    fn named_sources(sources: &[Source<'_>], own: &[usize]) -> String {
-        match own {
-            [a, b] => format!("solid: {}, dashed: {}", sources[*a].name(), sources[*b].name()),
-            _ => sources[own[0]].name(),
-        }
     }
 
     /// The size whose cases stand for the group in bars: the largest that most of them have.
@@ -373,18 +369,25 @@ impl<'a> ChartGroup<'a> {
         let own: Vec<usize> = own.iter().filter(shared).copied().collect();
         let own = own.as_slice();
         let size = self.telling_size(own)?;
+        let winners: Vec<&Case> =
+            own.iter().flat_map(|at| self.winners(*at)).filter(|case| case.row() == size).collect();
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, case.share.filter(|share| share.fraction.is_finite())?);
             let text = percent(share.fraction);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), limit(share.limit));
+            // Limits are those of a case's own arithmetic: the largest share need not win.
+            let wins = winners.iter().any(|winner| std::ptr::eq(*winner, case));
+            let text = if wins { format!("{text} ★") } else { text };
             let (heading, style) = (String::new(), share.limit as usize);
             Some(Bar { heading, name: series(case), value: share.fraction, text, style, tip })
         };
         let mut bars = self.bars_of(own, &size, &bar, false);
         let all = bars.len();
         bars.truncate(MOST_BARS * own.len());
-        let best = if bars.len() < all { format!(", the best {} of {all}", bars.len()) } else { String::new() };
+        let best = if bars.len() < all { format!("best {} of {all}", bars.len()) } else { String::new() };
         let mut legend: Vec<(usize, String)> = vec![];
+        // Of two the legend has the names.
+        let of = if let [only] = own { Some(sources[*only].name()) } else { None };
         if let [a, b] = own {
             legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name())));
         } else {
@@ -401,8 +404,13 @@ impl<'a> ChartGroup<'a> {
                 &format!("{} share", self.title()),
                 &sources[own[0]],
                 Bars {
-                    title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.dtype),
-                    source: own.iter().map(|at| sources[*at].name()).collect::<Vec<_>>().join(", ") + &best,
+                    title: format!("{} {} {size}, share of hardware", self.first.algorithm, self.first.dtype),
+                    source: of
+                        .into_iter()
+                        .chain([best, "★ fastest".into()])
+                        .filter(|part| !part.is_empty())
+                        .collect::<Vec<_>>()
+                        .join(", "),
                     description: "how near each case comes to the limit that binds it; the table below has the values"
                         .into(),
                     items: bars,
@@ -469,11 +477,14 @@ enum Shown {
 }
 
 impl Shown {
-    fn title(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Rate => "GFLOP/s",
-            Self::Bandwidth => "GB/s",
+    /// What an axis shows, in a unit that has short numbers there.
+    fn title(self, axis: &Axis) -> &'static str {
+        match (self, is_large(axis)) {
+            (Self::Time, _) => "time",
+            (Self::Rate, false) => "GFLOP/s",
+            (Self::Rate, true) => "TFLOP/s",
+            (Self::Bandwidth, false) => "GB/s",
+            (Self::Bandwidth, true) => "TB/s",
         }
     }
 
@@ -485,9 +496,10 @@ impl Shown {
         }
     }
 
-    fn label(self) -> fn(f64) -> String {
+    fn label(self, axis: &Axis) -> fn(f64) -> String {
         match self {
             Self::Time => axis::time,
+            Self::Rate | Self::Bandwidth if is_large(axis) => axis::thousands,
             Self::Rate | Self::Bandwidth => axis::number,
         }
     }
@@ -507,6 +519,11 @@ impl Shown {
         let (x, y) = (extent(&case.size)?, self.of(case, m.summary.median)?);
         Some(Point { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
     }
+}
+
+/// Whether an axis of rates in 10⁹ a second reads better in 10¹².
+fn is_large(axis: &Axis) -> bool {
+    axis.high >= 2e4 && axis.low >= 10.0
 }
 
 /// Operations a byte from which a group has a roofline: what does less is bound by memory everywhere, as its shares say.
@@ -549,19 +566,19 @@ impl ChartGroup<'_> {
         for ceiling in &ceilings {
             let _ = write!(description, " {};", ceiling.full_name());
         }
-        let grey = others(&all);
         Some(Chart::new(
             &format!("{} roofline", self.title()),
             source,
             Plot {
-                title: format!("{} {} roofline, GFLOP/s", self.first.algorithm, self.first.dtype),
-                source: source.name() + grey,
+                title: format!("{} {} roofline, {}", self.first.algorithm, self.first.dtype, Shown::Rate.title(&y)),
+                source: source.name(),
+                pair: None,
                 description,
                 x_title: "operations a byte".into(),
                 x,
-                y,
                 x_label: axis::number,
-                y_label: axis::number,
+                y_label: Shown::Rate.label(&y),
+                y,
                 joined: Joined::No,
                 series: all,
                 ceilings,
@@ -592,11 +609,6 @@ fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series
         all[at].points.push(Point { x, y, ends: None, on_line: false, tip: tip(case, m) });
     }
     all
-}
-
-/// What to say of series without a name.
-fn others(series: &[Series]) -> &'static str {
-    if series.iter().any(|series| series.style.is_none()) { "; grey: all others" } else { "" }
 }
 
 /// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
@@ -644,6 +656,11 @@ fn arithmetic(rate: f64) -> String {
     if rate < 1e3 { format!("{} GFLOP/s", significant(rate)) } else { format!("{} TFLOP/s", significant(rate * 1e-3)) }
 }
 
+/// A data rate given in GB/s likewise.
+fn bandwidth(rate: f64) -> String {
+    if rate < 1e3 { format!("{} GB/s", significant(rate)) } else { format!("{} TB/s", significant(rate * 1e-3)) }
+}
+
 /// Bandwidth limits in GB/s: of the largest working set, and of the fastest where that is another and faster.
 fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, Bytes, f64)> {
     let of = |wanted: Pattern| {
@@ -661,12 +678,12 @@ fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, Bytes, f64)> {
     let fastest = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
     let mut ceilings = vec![];
     if let Some((working_set, rate)) = largest {
-        ceilings.push((format!("memory {} GB/s", significant(rate)), working_set, rate));
+        ceilings.push((format!("memory {}", bandwidth(rate)), working_set, rate));
     }
     if let (Some((_, memory)), Some((working_set, rate))) = (largest, fastest)
         && rate > 1.2 * memory
     {
-        ceilings.push((format!("cache {} GB/s", significant(rate)), working_set, rate));
+        ceilings.push((format!("cache {}", bandwidth(rate)), working_set, rate));
     }
     ceilings
 }
