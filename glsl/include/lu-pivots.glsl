@@ -3,9 +3,10 @@
 // that has it leaves its row in shared memory, and after a second barrier all take their multiple of it. Two barriers and one
 // row cost less than one barrier and a candidate's row of each sub-group, whose instructions all sub-groups would have to issue.
 //
-// Who includes it declares the constants ROWS, of an invocation, MICRO, the columns that a step works on, and SUBGROUP, and
-// X(r, d), where column d of row r is in registers. Rows have places in the group: quads of an invocation's rows are LANES quads
-// apart.
+// Who includes it declares the constants ROWS, of an invocation, MICRO, the columns that a step works on, SUBGROUP, and SELECT, whether
+// the row of a pivot is selected in registers before it is stored: for a device that executes both sides of a branch, where a
+// store costs more than many selections. X(r, d) is where column d of row r is in registers. Rows have places in the group: quads of an
+// invocation's rows are LANES quads apart.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -26,6 +27,8 @@ shared vec4 upper[INNER * INNER / 4];         // their rows of U
 uvec2 done;  // a bit for each row that has been a pivot, or is none; 64 at most
 
 #define DONE(r) ((done[(r) / 32] >> (r) % 32 & 1u) != 0)
+#define BIT(r) uvec2((r) < 32 ? 1u << (r) % 32 : 0u, (r) < 32 ? 0u : 1u << (r) % 32)
+#define MAGNITUDE(r, d) (floatBitsToUint(X(r, d)) & 0x7fffffffu)
 #define OFFSET(r) ((r) / 4 * 4 * LANES + (r) % 4)
 #define UPPER(i, d) upper[(i) * (INNER / 4) + (d) / 4][(d) % 4]
 
@@ -44,7 +47,7 @@ void factorise(uint lane, uint m, uint column) {
     // other is written a column further down, the factors behind them. So places are constants in a loop that remains one.
     for (uint c = 0; c < MICRO; ++c) {
         uint key = 0;
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) key = max(key, floatBitsToUint(X(r, m)) & 0x7fffffffu);
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) key = max(key, MAGNITUDE(r, m));
         uint top = subgroupMax(key);
         if (gl_SubgroupInvocationID == 0) tops[gl_SubgroupID] = top;
         barrier();
@@ -56,14 +59,43 @@ void factorise(uint lane, uint m, uint column) {
             }
         }
         uint largest = subgroupMax(other), leader = subgroupBallotFindLSB(subgroupBallot(other == largest));
-        if (gl_SubgroupID == (GROUPS > SUBGROUP ? subgroupShuffle(group, leader) : leader)) {
+        bool wins = gl_SubgroupID == (GROUPS > SUBGROUP ? subgroupShuffle(group, leader) : leader);
+        if (SELECT != 0) {
+            bool found = !wins || gl_SubgroupInvocationID != subgroupBallotFindLSB(subgroupBallot(key == largest));
+            wins = !found;
+            uint place = 0;
+            float row[MICRO];
+            [[unroll]] for (uint d = 0; d < MICRO; ++d) row[d] = 0.0;
+            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                bool own = !found && MAGNITUDE(r, m) == largest;
+                found = found || own;
+                place = own ? lane * 4 + OFFSET(r) : place;
+                done |= own ? BIT(r) : uvec2(0);
+                [[unroll]] for (uint d = 0; d < MICRO; ++d) {
+                    row[d] = own ? X(r, m + d) : row[d];
+                    X(r, m + d) = own && d + c < MICRO ? 0.0 : X(r, m + d);
+                }
+            }
+            // U in the columns that are left, L in those behind them.
+            if (wins) {
+                pivots[column + c] = place;
+                [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) {
+                    vec4 line;
+                    [[unroll]] for (uint j = 0; j < 4; ++j) line[j] = 4 * q + j + c < MICRO ? row[min(4 * q + j, MICRO - 1)] : 0.0;
+                    pivot_line[q] = line;
+                }
+                [[unroll]] for (uint d = 1; d < MICRO; ++d) {
+                    if (d + c >= MICRO) lower[c * LINE + column + d + c - MICRO] = row[d];
+                }
+            }
+        } else if (wins) {
             if (gl_SubgroupInvocationID == subgroupBallotFindLSB(subgroupBallot(key == largest))) {
                 bool found = false;
                 [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                    if (found || (floatBitsToUint(X(r, m)) & 0x7fffffffu) != largest) continue;
+                    if (found || MAGNITUDE(r, m) != largest) continue;
                     found = true;
                     pivots[column + c] = lane * 4 + OFFSET(r);
-                    done |= uvec2(r < 32 ? 1u << r % 32 : 0u, r < 32 ? 0u : 1u << r % 32);
+                    done |= BIT(r);
                     // Behind the columns that are left are factors, which stay as they are. The rest is done.
                     [[unroll]] for (uint q = 0; q < LINE_QUADS; ++q) {
                         vec4 line;

@@ -20,6 +20,7 @@ layout(push_constant, scalar) uniform Arguments {
     uint first;     // row and column of the block before
     uint plane;     // its first column in P, and its first row in Q
     uint next;      // the first column of the first strip in NEXT
+    uint begin;     // the first of the strips to bring up to date
 };
 
 const uint BLOCK = 64;              // positions of a work-group
@@ -37,7 +38,7 @@ uint quad(uint k, uint q) { return k * QUADS + (q ^ k % QUADS); }
 
 void main() {
     uint lane = gl_LocalInvocationID.x, top = first + INNER + gl_WorkGroupID.x * BLOCK;
-    uint left = first + INNER + gl_WorkGroupID.y * INNER;
+    uint index = begin + gl_WorkGroupID.y, left = first + INNER + index * INNER;
     // All loads are on their way before the first is waited for.
     uint row_of_strip[2], row_of[4];
     [[unroll]] for (uint j = 0; j < 2; ++j) row_of_strip[j] = rows.at[first + (j * LANES + lane) / QUADS];
@@ -102,7 +103,7 @@ void main() {
         vec4 l = below[k * LINE + y], u = strip[quad(k, x)];
         [[unroll]] for (uint r = 0; r < 4; ++r) sums[r] -= l[r] * u;
     }
-    if (top + 4 * y < stride && gl_WorkGroupID.y > 0) {
+    if (top + 4 * y < stride && index > 0) {
         [[unroll]] for (uint r = 0; r < 4; ++r) Quads(W).at[(row_of[r] * stride + left) / 4 + x] = sums[r];
     } else if (top + 4 * y < stride) {
         [[unroll]] for (uint c = 0; c < 4; ++c) {

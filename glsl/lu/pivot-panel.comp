@@ -18,6 +18,7 @@ layout(constant_id = 1) const uint ROWS = 4;
 layout(constant_id = 2) const uint COLUMNS = 8;
 layout(constant_id = 3) const uint SUBGROUP = 32;
 layout(constant_id = 4) const uint AHEAD = 0;  // whether columns are on their way while those before them are factorised
+layout(constant_id = 5) const uint SELECT = 0;
 const uint MICRO = COLUMNS;
 
 layout(push_constant, scalar) uniform Arguments {
@@ -108,7 +109,7 @@ void main() {
             if (d < s) lower[i * LINE + d] = value;
             else UPPER(s + i, d) = value;
         }
-        for (uint i = 0; rest > 0 && i < COLUMNS; ++i) {
+        for (uint i = 0; SELECT == 0 && rest > 0 && i < COLUMNS; ++i) {
             if (owner(pivots[s + i]) != lane) continue;
             uint own = row_of_owner(pivots[s + i]);
             [[unroll]] for (uint r = 0; r < ROWS; ++r) {

@@ -14,6 +14,7 @@ const uint MICRO = 8;
 layout(constant_id = 1) const uint SUBGROUP = 32;
 layout(constant_id = 2) const uint ROUND = 0;  // 0: the candidates are all rows
 layout(constant_id = 3) const uint LAST = 0;
+layout(constant_id = 4) const uint SELECT = 0;
 
 layout(push_constant, scalar) uniform Arguments {
     Reals from;      // the candidates, column by column

@@ -70,7 +70,7 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
     schedule.pad(kernels.pad);
     begin_with_pivoting(&mut schedule, [kernels.identity, kernels.update], panels);
     let blocks = schedule.stride / width;
-    let mut plan = Plan { schedule, kernels, panels, chosen, followed: None };
+    let mut plan = Plan { schedule, kernels, panels, chosen, followed: None, later: None };
     (0..blocks).for_each(|block| plan.outer_block(block));
     plan.schedule.program()
 }
@@ -123,6 +123,8 @@ struct Plan<'a> {
     chosen: Chosen,
     /// Whether the last outer block had the columns of this one follow each of its inner blocks.
     followed: Option<Followed>,
+    /// Strips of columns that the next panel does not wait for. They run beside the first of its several dispatches, which exchanges no rows.
+    later: Option<Dispatch>,
 }
 
 /// Where an outer block is.
@@ -164,9 +166,13 @@ impl Plan<'_> {
             tile: u64::from(update_tile(stride - first, self.schedule.device).bn),
         };
         let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
+        let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
         for (j, stages) in inner.into_iter().enumerate() {
             for (part, stage) in stages.into_iter().enumerate() {
                 self.schedule.push(stage.dispatch);
+                if let Some(later) = self.later.take() {
+                    self.schedule.push(later.beside());
+                }
                 if block == 0 || !stage.long {
                     continue;
                 }
@@ -175,7 +181,8 @@ impl Plan<'_> {
                 }
                 self.slices(outer, &late.next().unwrap_or_default());
             }
-            self.behind(outer, j as u64 * INNER, in_time);
+            let several = several.get(j + 1).copied().unwrap_or(in_time);
+            self.behind(outer, j as u64 * INNER, in_time, several);
         }
         self.followed = follow.then_some(if in_time { Followed::Unsolved } else { Followed::Solved });
     }
@@ -212,8 +219,8 @@ impl Plan<'_> {
     }
 
     /// What follows the inner block at the outer block's column `plane` at once. Where the next outer block leaves no time for it
-    /// (`in_time`), the rows of U are solved for here.
-    fn behind(&mut self, outer: Outer, plane: u64, in_time: bool) {
+    /// (`in_time`), the rows of U are solved for here; where the next panel has several dispatches, it waits for its own columns alone.
+    fn behind(&mut self, outer: Outer, plane: u64, in_time: bool, several: bool) {
         let Outer { own, last, first, rest, ahead, follow } = outer;
         let (width, stride, device) = (self.schedule.width, self.schedule.stride, self.schedule.device);
         let (top, left) = (first + plane, first + plane + INNER);
@@ -227,8 +234,13 @@ impl Plan<'_> {
         }
         if let Some(shader) = self.kernels.next.filter(|_| left < near || width == INNER) {
             let end = near.max(left + INNER);
-            let dispatch = self.schedule.next(shader, own, [top, plane], (next, next_plane), end);
+            // The next panel waits for its own columns alone.
+            let strips = (end - left) / INNER;
+            let urgent = if several { 1 } else { strips };
+            let strips_of = |strips| self.schedule.next(shader, own, [top, plane], (next, next_plane), strips);
+            let (dispatch, later) = (strips_of(0..urgent), (urgent < strips).then(|| strips_of(urgent..strips)));
             self.schedule.push(dispatch);
+            self.later = later;
             if left == rest && !(follow && in_time) {
                 self.solve_from(own, first, end);
             }
@@ -283,10 +295,9 @@ impl Late {
         if self.begin < self.soon {
             slices[start].push(self.begin..self.soon);
         }
-        let from = if start + 1 < stages && self.begin < self.soon { start + 1 } else { start };
         let rest = self.soon.max(self.begin)..self.end;
-        for (index, slices) in slices[from..].iter_mut().enumerate() {
-            let slice = slice(rest.clone(), index as u64, (stages - from) as u64, self.tile);
+        for (index, slices) in slices[start..].iter_mut().enumerate() {
+            let slice = slice(rest.clone(), index as u64, (stages - start) as u64, self.tile);
             if !slice.is_empty() {
                 slices.push(slice);
             }
@@ -398,6 +409,7 @@ impl Schedule<'_> {
                 .constant("SUBGROUP", self.subgroup)
                 .constant("ROUND", u32::from(at > 0))
                 .constant("LAST", u32::from(last))
+                .constant("SELECT", u32::from(self.device.kind == DeviceKind::Cpu))
                 .loops(4 * INNER * INNER);
             stages.push(Stage { dispatch, long: true });
             if last {
@@ -445,6 +457,7 @@ impl Schedule<'_> {
             .constant("COLUMNS", shape.columns)
             .constant("SUBGROUP", self.subgroup)
             .constant("AHEAD", u32::from(shape.ahead))
+            .constant("SELECT", u32::from(self.device.kind == DeviceKind::Cpu))
             .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
@@ -479,23 +492,23 @@ impl Schedule<'_> {
             .loops(INNER)
     }
 
-    /// Brings the columns behind the inner block at `first` up to date with it, up to `end`; the first 32 go to a panel.
+    /// Brings strips of 32 columns behind the inner block at `first` up to date with it; the first of all goes to a panel.
     fn next(
         &self,
         shader: &'static Shader,
         own: Panel,
         [first, plane]: [u64; 2],
         (next, next_plane): (Panel, u64),
-        end: u64,
+        strips: Range<u64>,
     ) -> Dispatch {
         let (rows, next_rows) = (own.rows.unwrap_or(ROWS), next.rows.unwrap_or(ROWS));
         let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("NEXT", next.p), ("U", U)];
         let buffers = [&buffers[..], &[("rows", rows), ("next_rows", next_rows)]].concat();
         let numbers =
             [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("next", next_plane)];
-        let left = first + INNER;
+        let numbers = [&numbers[..], &[("begin", strips.start)]].concat();
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .groups([(self.stride - left).div_ceil(64), (end - left) / INNER, 1])
+            .groups([(self.stride - first - INNER).div_ceil(64), strips.end - strips.start, 1])
             .loops(INNER)
     }
 
@@ -547,15 +560,16 @@ impl PanelShape {
     /// For a block of so many rows.
     fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let (most, at_once) = match (device.kind, rows) {
-            // No more than 64 rows an invocation.
-            (DeviceKind::Cpu, ..=1024) => (256, 32),
+            // What a sub-group does once a step costs more than what it does for a row; but no more than 64 rows an invocation.
+            (DeviceKind::Cpu, ..=1024) => (64, 32),
             (DeviceKind::Cpu, ..=16_384) => (256, 16),
             (_, ..=2048) => (512, 32),
             (_, ..=4096) => (512, 16),
             (_, ..=8192) => (1024, 16),
             _ => (1024, 8),
         };
-        let lanes = ((rows / 4).next_power_of_two() as u32).clamp(subgroup.max(64), most);
+        let least = subgroup.max(64);
+        let lanes = ((rows / 4).next_power_of_two() as u32).clamp(least, least.max(most));
         let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
         // A step works on all of them: more than eight cost more than they save.
         let columns = (most_values(lanes) / held).clamp(1, 8);
@@ -584,6 +598,7 @@ mod tests {
     use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::device::capability::tests::{gpu, software_device};
+    use crate::kernel::program::Value;
 
     #[test]
     fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
@@ -616,6 +631,40 @@ mod tests {
                 assert!(first >= soon, "{slices:?}");
             }
         }
+    }
+
+    #[test]
+    fn strips_that_a_panel_does_not_wait_for_are_updated_beside_what_exchanges_no_rows() {
+        let case = CaseSpec::new(&LU, Size::Uniform(8192), DType::F32);
+        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        let word = |dispatch: &Dispatch, name: &str| {
+            let at = dispatch.shader.interface.arguments.iter().position(|argument| argument.name == name);
+            match at.map(|at| dispatch.values[at]) {
+                Some(Value::U32(word)) => u64::from(word),
+                other => panic!("{name} is {other:?}"),
+            }
+        };
+        let (mut stage, mut expected, mut split) = (None, None, 0);
+        for dispatch in program.dispatches() {
+            if !dispatch.beside {
+                stage = Some(dispatch);
+            }
+            if dispatch.shader.name != "lu/pivot-next" {
+                continue;
+            }
+            let (first, begin, strips) = (word(dispatch, "first"), word(dispatch, "begin"), dispatch.groups[1]);
+            if begin == 0 {
+                assert!(!dispatch.beside, "the panel behind {first} waits for it");
+                expected = Some((first, strips));
+                continue;
+            }
+            split += 1;
+            assert_eq!(expected.take(), Some((first, begin)), "each strip once");
+            let panel = stage.filter(|stage| dispatch.beside && stage.shader.name == "lu/pivot-panel");
+            let panel = panel.unwrap_or_else(|| panic!("the strips of {first} are beside a panel"));
+            assert!(word(panel, "first") == first + INNER && word(panel, "to") < INNER, "{first}");
+        }
+        assert!(split > 100, "{split}");
     }
 
     #[test]
