@@ -6,6 +6,14 @@
 layout(constant_id = 1) const uint CLAMP = gl_CooperativeMatrixClampModeConstantNV;
 layout(constant_id = 2) const uint ALIGNED = 0;  // all rows start at multiples of 16 bytes
 
+// Slabs of an iteration: an H100's driver (580.159.04) makes more of two, and takes more than ten seconds to compile all
+// slabs of a K that it knows.
+#if defined(NARROW_SUM)
+const uint SLABS_AT_ONCE = 2;
+#else
+const uint SLABS_AT_ONCE = 1;
+#endif
+
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Components { IN at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Sums { OUT at[]; };
 
@@ -45,20 +53,23 @@ void main() {
 
     coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> sums =
         coopmat<SUM, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(SUM(0));
-    for (uint k = 0; k < K; k += BK) {
-        coopmat<IN, gl_ScopeWorkgroup, BM, BK, gl_MatrixUseA> a;
-        coopmat<IN, gl_ScopeWorkgroup, BK, BN, gl_MatrixUseB> b;
+    for (uint slabs = 0; slabs < K; slabs += SLABS_AT_ONCE * BK) {
+        [[unroll]] for (uint i = 0; i < SLABS_AT_ONCE; ++i) {
+            uint k = slabs + i * BK;
+            coopmat<IN, gl_ScopeWorkgroup, BM, BK, gl_MatrixUseA> a;
+            coopmat<IN, gl_ScopeWorkgroup, BK, BN, gl_MatrixUseB> b;
 #if defined(LAYOUT_TN)
-        coopMatLoadTensorNV(a, Components(A).at, 0, sliceTensorLayoutNV(layout_a, k, BK, first_row, BM), transposed);
+            coopMatLoadTensorNV(a, Components(A).at, 0, sliceTensorLayoutNV(layout_a, k, BK, first_row, BM), transposed);
 #else
-        coopMatLoadTensorNV(a, Components(A).at, 0, sliceTensorLayoutNV(layout_a, first_row, BM, k, BK));
+            coopMatLoadTensorNV(a, Components(A).at, 0, sliceTensorLayoutNV(layout_a, first_row, BM, k, BK));
 #endif
 #if defined(LAYOUT_NT)
-        coopMatLoadTensorNV(b, Components(B).at, 0, sliceTensorLayoutNV(layout_b, first_column, BN, k, BK), transposed);
+            coopMatLoadTensorNV(b, Components(B).at, 0, sliceTensorLayoutNV(layout_b, first_column, BN, k, BK), transposed);
 #else
-        coopMatLoadTensorNV(b, Components(B).at, 0, sliceTensorLayoutNV(layout_b, k, BK, first_column, BN));
+            coopMatLoadTensorNV(b, Components(B).at, 0, sliceTensorLayoutNV(layout_b, k, BK, first_column, BN));
 #endif
-        sums = coopMatMulAdd(a, b, sums);
+            sums = coopMatMulAdd(a, b, sums);
+        }
     }
     round_to_out(sums);
     coopmat<OUT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> block =

@@ -7,6 +7,7 @@ use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
@@ -335,10 +336,12 @@ pub(super) fn piece(dtype: DType) -> u64 {
     16 / dtype.bytes()
 }
 
-/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest of
-/// those whose rows are whole pieces of 16 bytes, in which kernels move them. For a device without any, those of the
-/// first devices that had some, so that a case can say what is missing.
+/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell, of those whose
+/// rows are whole pieces of 16 bytes, in which kernels move them: the largest, but with sums of 32 bits, which fill the
+/// registers, the narrowest of these, so that a matrix of B takes fewest. For a device without any, those of the first
+/// devices that had some, so that a case can say what is missing.
 pub(in crate::algorithms) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
+    let narrowest = accumulator == Accumulator::Wide;
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
     let piece = piece(dtype) as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {
@@ -347,7 +350,10 @@ pub(in crate::algorithms) fn matrix_shape(dtype: DType, accumulator: Accumulator
             && own.n.is_multiple_of(piece)
     });
     // Of shapes of one volume the most square has the fewest components to load.
-    let largest = own.max_by_key(|own| (own.m * own.n * own.k, own.m.min(own.n)));
+    let largest = own.max_by_key(|own| {
+        let columns = if narrowest { 1 } else { own.n };
+        (own.m * columns * own.k, own.m.min(columns), Reverse(own.n))
+    });
     let [m, n, k] = largest.map_or([16, 16, 32 / dtype.bytes() as u32], |own| [own.m, own.n, own.k]);
     MatrixShape { m, n, k, input, accumulator, scope: MatrixScope::Subgroup }
 }
@@ -472,6 +478,33 @@ mod tests {
         assert_eq!(extents(DType::I8, &device), [16, 16, 32], "what it lacks");
         device.cooperative_matrices.push(shape([16, 16, 16], "i8", "i32"));
         assert_eq!(extents(DType::I8, &device), [16, 16, 16]);
+    }
+
+    #[test]
+    fn matrices_are_the_largest_and_with_sums_of_32_bits_the_narrowest_of_these() {
+        let mut device = software_device();
+        // As an H100's driver has them.
+        device.cooperative_matrices = [("f16", "f32"), ("f16", "f16"), ("i8", "i32")]
+            .into_iter()
+            .flat_map(|(input, accumulator)| {
+                let depth = if input == "i8" { 32 } else { 16 };
+                [[16, 16, depth], [16, 8, depth], [16, 8, depth / 2]].map(|[m, n, k]| CooperativeMatrix {
+                    m,
+                    n,
+                    k,
+                    input: input.into(),
+                    accumulator: accumulator.into(),
+                    scope: "subgroup".into(),
+                })
+            })
+            .collect();
+        let extents = |dtype, accumulator| {
+            let MatrixShape { m, n, k, .. } = matrix_shape(dtype, accumulator, &device);
+            [m, n, k]
+        };
+        assert_eq!(extents(DType::F16, Accumulator::Wide), [16, 8, 16]);
+        assert_eq!(extents(DType::F16, Accumulator::Narrow), [16, 16, 16]);
+        assert_eq!(extents(DType::I8, Accumulator::Wide), [16, 16, 32], "rows of 8 bytes are passed over");
     }
 
     #[test]

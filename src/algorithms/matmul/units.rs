@@ -147,9 +147,11 @@ pub(super) fn whole(
     let tile = choice.for_case(case, device);
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
     let piece = piece(case.dtype);
+    // As SLABS_AT_ONCE of the kernel has it.
+    let slabs = if accumulator == Accumulator::Narrow { 2 } else { 1 };
     let inside = dims.m.is_multiple_of(u64::from(tile.bm))
         && dims.n.is_multiple_of(u64::from(tile.bn))
-        && dims.k.is_multiple_of(u64::from(tile.bk));
+        && dims.k.is_multiple_of(slabs * u64::from(tile.bk));
     let [a, b] = row_lengths(case);
     let aligned = [a, b, dims.n].iter().all(|length| length.is_multiple_of(piece));
     let dispatch = block_of(shader, tile, invocations, dims, device)
@@ -157,7 +159,7 @@ pub(super) fn whole(
         .subgroups_of(case.subgroup_size(device))
         .constant("CLAMP", u32::from(!inside))
         .constant("ALIGNED", u32::from(aligned))
-        .loops(dims.k.div_ceil(u64::from(tile.bk)))
+        .loops(dims.k.div_ceil(slabs * u64::from(tile.bk)))
         .matrix(block_shape(&tile, case.dtype, accumulator, invocations));
     // The driver decides how many rows it multiplies at a time; 16 is the unit that the only driver so far lists.
     Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, 16))
