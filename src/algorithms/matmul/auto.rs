@@ -158,7 +158,7 @@ pub(super) fn over_parts(
     parts_worth_a_try(&tile, division, case, device).into_iter().map(move |parts| tile.over(parts))
 }
 
-/// Numbers of parts of K that may be best for a tile: one, and those that give each core a work-group, two or four, of two slabs at
+/// Numbers of parts of K that may be best for a tile: one, and those that give each core one to four work-groups, of two slabs at
 /// least.
 fn parts_worth_a_try(tile: &Tile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<u32> {
     let dims = Dims::from(case.size);
@@ -166,7 +166,7 @@ fn parts_worth_a_try(tile: &Tile, division: BlockDivision, case: &CaseSpec, devi
     let most = (slabs(*tile, dims.k) / 2).min(MOST_PARTS);
     let mut parts = vec![1];
     if division.cuts_k() {
-        for groups in [1, 2, 4] {
+        for groups in 1..=4 {
             let wanted = groups * Constants::of(device).machine.cores / blocks;
             if wanted > 1 && wanted <= most && !parts.contains(&(wanted as u32)) {
                 parts.push(wanted as u32);

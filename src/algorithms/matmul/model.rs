@@ -102,10 +102,12 @@ fn together(times: [f64; 3], machine: &Machine) -> f64 {
     longest * of_longest.powf(1.0 / machine.overlap)
 }
 
-/// The time in which a core runs `groups` work-groups, as many at once as it holds; `round` is that of so many.
-fn in_rounds(groups: u64, held: u64, round: impl Fn(f64) -> f64) -> f64 {
-    let rest = groups % held;
-    (groups / held) as f64 * round(held as f64) + if rest > 0 { round(rest as f64) } else { 0.0 }
+/// The time in which a core runs `groups` work-groups, `held` of them at once: that of what all have to do, or, where they
+/// wait longer than others fill, that of one group after another. `work` and `waits` are those of a group, `ends` what its beginning and its
+/// end take, which work of others hides.
+fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3], machine: &Machine) -> f64 {
+    let one_after_another = groups.div_ceil(held) as f64;
+    together([groups as f64 * work + ends, one_after_another * (work + waits + ends), 0.0], machine)
 }
 
 /// ns in which so many bytes come from where they were left, or go there: those beyond what the last cache keeps drive out
@@ -131,8 +133,8 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
     let slabs = parts::slabs(*tile, k) as f64;
     let work = slab.work(pace);
     let stores = (slab.stores + pace.unaligned * slab.unaligned_stores) / pace.stores;
-    let round = |held: f64| slabs * (work * held).max(work + pace.wait) + pace.ends + held * stores;
-    let rounds = in_rounds(busiest, slab.held, round);
+    let of_group = [slabs * work + stores, slabs * pace.wait, pace.ends];
+    let rounds = of_core(busiest, slab.held, of_group, machine);
     let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
     let product = machine.launch + together([rounds, once(dims, case.dtype, machine), often], machine);
     if tile.k_parts == 1 {
@@ -149,8 +151,10 @@ pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, ma
     let elements = schedule.elements() as f64 / schedule.rounds() as f64;
     let work = elements / stream.loads + elements * schedule.vectors() as f64 / stream.products;
     let ends = stream.ends + schedule.sums() as f64 / stream.sums;
-    let round = |held: f64| schedule.rounds() as f64 * (work * held).max(work + stream.wait) + ends;
-    let rounds = in_rounds(schedule.groups().div_ceil(machine.cores), schedule.held().min(machine.most_held), round);
+    let rounds = schedule.rounds() as f64;
+    let groups = schedule.groups().div_ceil(machine.cores);
+    let of_group = [rounds * work, rounds * stream.wait, ends];
+    let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group, machine);
     let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
     let parts = if schedule.parts() > 1 { stream.parts } else { 0.0 };
     Nanos(machine.launch + together([rounds, arrival, 0.0], machine) + parts)
@@ -186,6 +190,7 @@ mod tests {
         assert_eq!(time(100, 13_200, 1000, 1, 2), 100.0 * 1500.0, "one for each core");
         assert_eq!(time(200, 13_200, 1000, 1, 2), 100.0 * 2000.0, "two for each core");
         assert_eq!(time(200, 13_200, 1000, 1, 1), 100.0 * 3000.0, "one after the other");
+        assert_eq!(time(300, 13_200, 1000, 1, 2), 100.0 * 3000.0, "the third begins as soon as there is room");
     }
 
     #[test]
