@@ -144,7 +144,8 @@ fn combined(result: &mut [f64], columns: &[Combination], b: &HostArray, [n, k]: 
         for (j, column) in columns.iter().enumerate() {
             let values = &mut row_of_b[..column.signs.len()];
             b.read(row * n + column.first, values);
-            result[j * k + row] = values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
+            result[j * k + row] =
+                values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
         }
     }
 }

@@ -79,6 +79,7 @@ fn shown(group: &CaseGroup, device: &DeviceInfo, ways: usize) -> Vec<Candidate> 
     let first_of_variant = |index: usize, own: &Candidate| {
         own.predicted.0 < most && !candidates[..index].iter().any(|c| c.variant == own.variant)
     };
-    let chosen = candidates.iter().enumerate().filter(|(index, own)| *index < ways.max(1) || first_of_variant(*index, own));
+    let chosen =
+        candidates.iter().enumerate().filter(|(index, own)| *index < ways.max(1) || first_of_variant(*index, own));
     chosen.map(|(_, candidate)| *candidate).collect()
 }

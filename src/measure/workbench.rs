@@ -263,7 +263,8 @@ impl Workbench {
         let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
         let around = |(spec, buffer): (&'_ BufferSpec, &'_ Buffer)| {
             let end = RED_ZONE + spec.bytes().0;
-            [("before", 0, RED_ZONE), ("after", end, buffer.size.0)].map(|(place, from, to)| (spec.name, place, from, to))
+            [("before", 0, RED_ZONE), ("after", end, buffer.size.0)]
+                .map(|(place, from, to)| (spec.name, place, from, to))
         };
         let buffers = || loaded.specs.iter().zip(&loaded.buffers).chain(own.clone());
         let zones: Vec<_> = buffers().flat_map(|pair| around(pair).map(|zone| (pair.1, zone))).collect();

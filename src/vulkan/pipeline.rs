@@ -289,7 +289,12 @@ impl Pipelines {
 
     fn compiler(&self) -> Compiler {
         let Device { handle, info, statistics, .. } = self.device.as_ref();
-        Compiler { device: handle.clone(), subgroup: info.subgroup.clone(), tells: statistics.is_some(), kept: self.kept }
+        Compiler {
+            device: handle.clone(),
+            subgroup: info.subgroup.clone(),
+            tells: statistics.is_some(),
+            kept: self.kept,
+        }
     }
 
     /// The driver's statistics of a pipeline: only numbers, and none where it has none.

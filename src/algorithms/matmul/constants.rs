@@ -19,11 +19,8 @@ pub(super) struct Machine {
     pub(super) cache: f64,
     /// Bytes that stay in the last cache from one run to the next; twice as many do not.
     pub(super) cached: f64,
-    /// How well what is limited by several things overlaps: times are added up in this norm.
-    pub(super) overlap: f64,
-    /// ns of a second pass beside its bytes, of each of its rounds of loads, and times that a byte of the sums of parts comes and goes.
+    /// ns of a second pass beside its bytes, and times that a byte of the sums of parts comes or goes.
     pub(super) second_pass: f64,
-    pub(super) round: f64,
     pub(super) passes: f64,
 }
 
@@ -88,8 +85,15 @@ pub(super) const INSTANT: f64 = 1e9;
 
 impl Pace {
     /// That of a kernel that does nothing but multiply, at no time at all.
-    pub(super) const OF_PRODUCTS: Self =
-        Self { products: INSTANT, reads: INSTANT, fetches: INSTANT, wait: 0.0, stores: INSTANT, unaligned: 0.0, ends: 0.0 };
+    pub(super) const OF_PRODUCTS: Self = Self {
+        products: INSTANT,
+        reads: INSTANT,
+        fetches: INSTANT,
+        wait: 0.0,
+        stores: INSTANT,
+        unaligned: 0.0,
+        ends: 0.0,
+    };
 }
 
 impl Constants {
@@ -108,66 +112,56 @@ pub(super) static GPU: Constants = Constants {
     machine: Machine {
         cores: 132,
         most_held: 32,
-        launch: 2000.0,
-        memory: 3100.0,
-        cache: 4240.0,
-        cached: 45.9e6,
-        overlap: 3.36,
-        second_pass: 3670.0,
-        round: 0.00532,
-        passes: 2.03,
+        launch: 1890.0,
+        memory: 1250.0,
+        cache: 4510.0,
+        cached: 244.0e6,
+        second_pass: 5020.0,
+        passes: 1.71,
     },
     warps: Pace {
         products: 250.0,
         reads: INSTANT,
-        fetches: 65.1,
-        wait: 280.0,
-        stores: 17.6,
-        unaligned: 0.267,
-        ends: 339.0,
+        fetches: 44.4,
+        wait: 295.0,
+        stores: 15.3,
+        unaligned: 0.166,
+        ends: 394.0,
     },
     quads: Pace {
-        products: 204.0,
-        reads: 1550.0,
-        fetches: 21.0,
-        wait: 144.0,
-        stores: 162.0,
-        unaligned: 0.555,
-        ends: 973.0,
+        products: 250.0,
+        reads: INSTANT,
+        fetches: 10.6,
+        wait: 187.0,
+        stores: 56.5,
+        unaligned: 0.254,
+        ends: 779.0,
     },
     columns: Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0, ..Pace::OF_PRODUCTS },
     matrices: Pace {
         products: 3700.0,
         reads: INSTANT,
-        fetches: 62.7,
-        wait: 237.0,
-        stores: 81.1,
-        unaligned: 1.1,
-        ends: 747.0,
+        fetches: 51.6,
+        wait: 117.0,
+        stores: 27.1,
+        unaligned: 1.06,
+        ends: 638.0,
     },
     blocks: Pace {
-        products: 487.0,
-        reads: INSTANT,
-        fetches: INSTANT,
-        wait: 298.0,
-        stores: 25.9,
+        products: 855.0,
+        reads: 2200.0,
+        fetches: 774.0,
+        wait: 332.0,
+        stores: 4.66,
         unaligned: 0.0,
-        ends: 981.0,
+        ends: 256.0,
     },
-    naive: Pace { stores: 12.9, ..plain(16.9, 57.5, 0.0146) },
-    local: Pace { stores: 3.99, ..plain(18.7, 329.0, 851.0) },
-    subgroup: Pace { stores: 43_800.0, ..plain(22.5, 456.0, 1270.0) },
-    local_2d: Pace { stores: INSTANT, ..plain(22.1, 155.0, 0.0) },
-    texel: Pace { stores: 23.9, ..plain(70.4, 371.0, 0.277) },
-    gemv: Stream {
-        share: 0.991,
-        loads: 574.0,
-        products: 52.0,
-        wait: 892.0,
-        ends: 0.006,
-        sums: 5380.0,
-        parts: 1880.0,
-    },
+    naive: Pace { stores: INSTANT, ..plain(112.0, 62.9, 270.0) },
+    local: Pace { stores: 5430.0, ..plain(132.0, 393.0, 1550.0) },
+    subgroup: Pace { stores: 3.2, ..plain(21.5, 477.0, 1530.0) },
+    local_2d: Pace { stores: INSTANT, ..plain(20.0, 186.0, 0.0) },
+    texel: Pace { stores: 16.8, ..plain(121.0, 246.0, 0.0) },
+    gemv: Stream { share: 0.751, loads: INSTANT, products: 68.7, wait: 913.0, ends: 152.0, sums: 1.59, parts: 2020.0 },
 };
 
 /// Two cores of llvmpipe, for software devices, where all memory is alike and nothing waits.
@@ -179,9 +173,7 @@ pub(super) static SOFTWARE: Constants = Constants {
         memory: 10.0,
         cache: 20.0,
         cached: 30e6,
-        overlap: 64.0,
         second_pass: 30_000.0,
-        round: 0.0,
         passes: 2.3,
     },
     warps: plain(0.9, 0.0, 10_000.0),

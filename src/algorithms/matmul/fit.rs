@@ -49,7 +49,11 @@ impl Problem {
     }
 
     /// The predicted and the measured time of each way.
-    fn times<'a>(&'a self, constants: &'a Constants, device: &'a DeviceInfo) -> impl Iterator<Item = (&'a Option<Tile>, Nanos, f64)> {
+    fn times<'a>(
+        &'a self,
+        constants: &'a Constants,
+        device: &'a DeviceInfo,
+    ) -> impl Iterator<Item = (&'a Option<Tile>, Nanos, f64)> {
         self.ways.iter().filter_map(move |(variant, tile, measured)| {
             Some((tile, predict(constants, (variant.as_str(), *tile), &self.case, device)?, *measured))
         })
@@ -64,8 +68,10 @@ impl Problem {
 
     /// What is lost on average where predictions err by some percent, and a little of how far they are off.
     fn regret(&self, constants: &Constants, device: &DeviceInfo) -> f64 {
-        let times: Vec<_> = self.times(constants, device).map(|(_, predicted, measured)| (predicted.0, measured)).collect();
-        let [least, fastest] = [|t: &(f64, f64)| t.0, |t: &(f64, f64)| t.1].map(|of| times.iter().map(of).fold(f64::INFINITY, f64::min));
+        let times: Vec<_> =
+            self.times(constants, device).map(|(_, predicted, measured)| (predicted.0, measured)).collect();
+        let [least, fastest] =
+            [|t: &(f64, f64)| t.0, |t: &(f64, f64)| t.1].map(|of| times.iter().map(of).fold(f64::INFINITY, f64::min));
         let (mut total, mut lost, mut off) = (0.0, 0.0, 0.0);
         for (predicted, measured) in times {
             let weight = (-(predicted / least).ln() / ERROR).exp();
@@ -129,7 +135,13 @@ fn told(name: &str, problems: &[Problem], constants: &Constants, device: &Device
     let losses: Vec<_> = problems.iter().map(|problem| problem.loss(constants, device)).collect();
     let within = |bound: f64| 100 * losses.iter().filter(|loss| **loss <= bound).count() / losses.len().max(1);
     let most = losses.iter().copied().fold(1.0, f64::max);
-    format!("{name}: {} problems, {} % within 1.05, {} % 1.10, {} % 1.20, most {most:.2}", losses.len(), within(1.05), within(1.1), within(1.2))
+    format!(
+        "{name}: {} problems, {} % within 1.05, {} % 1.10, {} % 1.20, most {most:.2}",
+        losses.len(),
+        within(1.05),
+        within(1.1),
+        within(1.2)
+    )
 }
 
 #[test]
@@ -144,7 +156,8 @@ fn fit() {
     let of = |name| variable(name).split_whitespace().flat_map(read).collect::<Vec<_>>();
     let [fitted_to, judged_by] = ["FIT_TO", "FIT_JUDGE"].map(of);
     let before = Constants::of(&device);
-    let regret = |constants: &Constants| fitted_to.iter().map(|problem| problem.regret(constants, &device)).sum::<f64>();
+    let regret =
+        |constants: &Constants| fitted_to.iter().map(|problem| problem.regret(constants, &device)).sum::<f64>();
     let document = serde_json::to_value(before).expect("numbers");
     let after = fitted(document, regret);
     let mut out = String::new();

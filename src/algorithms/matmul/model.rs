@@ -1,10 +1,10 @@
 //! The time that a product should take, predicted from its extents and a few constants that were fitted to measurements. Pure
 //! functions: `auto`, and the choice of a tile, compare what they say of the ways there are.
 //!
-//! The busiest core runs its work-groups in rounds of as many as it holds at once. In a round each slab takes them the time of
-//! their work together, or, when there are too few to fill the wait for memory, that of one and its wait. No product is faster
-//! than its operands arrive: each once from memory, or from the last cache where it stays there, and each block of them as
-//! often as it is read. A second pass over parts of K comes on top.
+//! The busiest core takes as long as all that its work-groups have to do, or, where they wait longer than others fill, as one after
+//! another, as many at a time as it holds. No product is faster than its operands and C come and go: each once, from memory or
+//! from the last cache where it stays there, and each block of the operands as often as it is read. A second pass over parts of K
+//! comes on top.
 
 use super::Dims;
 use super::constants::{Machine, Pace, Stream};
@@ -36,7 +36,13 @@ pub(super) struct Slab {
 
 impl Slab {
     /// That of a tiled kernel.
-    pub(super) fn of(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo, machine: &Machine) -> Self {
+    pub(super) fn of(
+        division: BlockDivision,
+        tile: &Tile,
+        case: &CaseSpec,
+        device: &DeviceInfo,
+        machine: &Machine,
+    ) -> Self {
         let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
         let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
         let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
@@ -95,19 +101,12 @@ fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
     }
 }
 
-/// The time of things that overlap, but not wholly: of two that take as long, more than of one.
-fn together(times: [f64; 3], machine: &Machine) -> f64 {
-    let longest = times.into_iter().fold(f64::MIN_POSITIVE, f64::max);
-    let of_longest: f64 = times.into_iter().map(|time| (time / longest).powf(machine.overlap)).sum();
-    longest * of_longest.powf(1.0 / machine.overlap)
-}
-
 /// The time in which a core runs `groups` work-groups, `held` of them at once: that of what all have to do, or, where they
-/// wait longer than others fill, that of one group after another. `work` and `waits` are those of a group, `ends` what its beginning and its
-/// end take, which work of others hides.
-fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3], machine: &Machine) -> f64 {
+/// wait longer than others fill, that of one group after another. `work` and `waits` are those of a group, `ends` what its
+/// beginning and its end take, which work of others hides.
+fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3]) -> f64 {
     let one_after_another = groups.div_ceil(held) as f64;
-    together([groups as f64 * work + ends, one_after_another * (work + waits + ends), 0.0], machine)
+    (groups as f64 * work + ends).max(one_after_another * (work + waits + ends))
 }
 
 /// ns in which so many bytes come from where they were left, or go there: those beyond what the last cache keeps drive out
@@ -134,16 +133,14 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
     let work = slab.work(pace);
     let stores = (slab.stores + pace.unaligned * slab.unaligned_stores) / pace.stores;
     let of_group = [slabs * work + stores, slabs * pace.wait, pace.ends];
-    let rounds = of_core(busiest, slab.held, of_group, machine);
+    let rounds = of_core(busiest, slab.held, of_group);
     let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
-    let product = machine.launch + together([rounds, once(dims, case.dtype, machine), often], machine);
+    let product = machine.launch + rounds.max(once(dims, case.dtype, machine)).max(often);
     if tile.k_parts == 1 {
         return Nanos(product);
     }
-    let parts = u64::from(tile.k_parts);
-    let sums = (parts * m * n * stored(case.dtype, tile).bytes()) as f64;
-    let of_loads = parts.div_ceil(parts::added_at_once(m * n, tile.k_parts)) as f64;
-    Nanos(product + machine.second_pass + machine.round * of_loads + machine.passes * arrival(sums, machine))
+    let sums = (u64::from(tile.k_parts) * m * n * stored(case.dtype, tile).bytes()) as f64;
+    Nanos(product + machine.second_pass + machine.passes * arrival(sums, machine))
 }
 
 /// The predicted time of a product whose larger operand is read once.
@@ -154,33 +151,28 @@ pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, ma
     let rounds = schedule.rounds() as f64;
     let groups = schedule.groups().div_ceil(machine.cores);
     let of_group = [rounds * work, rounds * stream.wait, ends];
-    let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group, machine);
+    let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group);
     let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
     let parts = if schedule.parts() > 1 { stream.parts } else { 0.0 };
-    Nanos(machine.launch + together([rounds, arrival, 0.0], machine) + parts)
+    Nanos(machine.launch + rounds.max(arrival) + parts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::matmul::constants::GPU;
     use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::matmul::constants::GPU;
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 
     const PACE: Pace = Pace { products: 100.0, wait: 500.0, stores: f64::INFINITY, ..Pace::OF_PRODUCTS };
     const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
 
-    /// One in which all overlaps.
-    fn machine() -> Machine {
-        Machine { overlap: f64::INFINITY, ..GPU.machine.clone() }
-    }
-
     /// ns that a product of blocks of 100×100 in slabs of 10 takes beside its launches.
     fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
         let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
-        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &machine()) };
-        predicted(&TILE.over(k_parts), slab, &PACE, &case, &machine()).0 - machine().launch
+        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &GPU.machine) };
+        predicted(&TILE.over(k_parts), slab, &PACE, &case, &GPU.machine).0 - GPU.machine.launch
     }
 
     #[test]
@@ -202,15 +194,15 @@ mod tests {
     #[test]
     fn parts_of_k_divide_the_slabs_and_add_a_second_pass() {
         let [whole, cut] = [1, 4].map(|parts| time(100, 100, 1000, parts, 1));
-        let Machine { second_pass, round, passes, cache, .. } = machine();
-        let second = second_pass + round + passes * 4.0 * 4.0 * 1e4 / cache;
+        let Machine { second_pass, passes, cache, .. } = GPU.machine;
+        let second = second_pass + passes * 4.0 * 4.0 * 1e4 / cache;
         assert!((cut - (whole / 4.0 + second)).abs() < 1e-6, "{whole} {cut}");
     }
 
     #[test]
     fn what_does_not_stay_in_the_cache_comes_from_memory() {
-        let Machine { cached, cache, memory, .. } = machine();
-        let of = |bytes| arrival(bytes, &machine());
+        let Machine { cached, cache, memory, .. } = GPU.machine;
+        let of = |bytes| arrival(bytes, &GPU.machine);
         assert!((of(cached) - cached / cache).abs() < 1e-6 && (of(2.0 * cached) - 2.0 * cached / memory).abs() < 1e-6);
         assert!(of(1.5 * cached) > 1.5 * cached / cache && of(1.5 * cached) < 1.5 * cached / memory);
     }
@@ -227,11 +219,11 @@ mod tests {
         // 4 GiB of A at the speed of memory, though each core has little to do.
         let fast = Pace { products: 1e9, wait: 0.0, ..PACE };
         let case = CaseSpec::new(&MATMUL, Size::Three(1 << 15, 1, 1 << 15), DType::F32);
-        let slab = Slab::plain([100, 100, 10], 100, &case, &machine());
-        let least = (1u64 << 32) as f64 / machine().memory;
-        assert!(predicted(&TILE, slab, &fast, &case, &machine()).0 > least);
+        let slab = Slab::plain([100, 100, 10], 100, &case, &GPU.machine);
+        let least = (1u64 << 32) as f64 / GPU.machine.memory;
+        assert!(predicted(&TILE, slab, &fast, &case, &GPU.machine).0 > least);
         let stream = Stream { share: 1.0, loads: 1e9, products: 1e9, wait: 0.0, sums: 1e9, ends: 0.0, parts: 0.0 };
         let schedule = Schedule::of(&case, false, &gpu()).expect("one column");
-        assert!(streamed(&stream, &schedule, &case, &machine()).0 > least);
+        assert!(streamed(&stream, &schedule, &case, &GPU.machine).0 > least);
     }
 }

@@ -64,7 +64,8 @@ pub(super) fn slabs(tile: Tile, k: u64) -> u64 {
 fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, device: &DeviceInfo) -> Dispatch {
     let quads = count.div_ceil(4);
     let group = SUMMING.min(device.limits.group_invocations);
-    let down = sharing(count, parts);
+    let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min(u64::from(parts / AT_ONCE).max(1));
+    let down = 1 << wanted.ilog2();
     let arguments = [
         ("SUMS", Value::Buffer(sums)),
         ("C", Value::Buffer(BufferId(2))),
@@ -76,17 +77,6 @@ fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, dev
         .groups(in_groups(quads.div_ceil(u64::from(group / down)), device))
         .constant("DOWN", down)
         .loops(u64::from(parts.div_ceil(down) + down))
-}
-
-/// Invocations that share an element of C, of which there are `count`.
-fn sharing(count: u64, parts: u32) -> u32 {
-    let wanted = (MANY / count.div_ceil(4).max(1)).clamp(1, MOST_SHARING).min(u64::from(parts / AT_ONCE).max(1));
-    1 << wanted.ilog2()
-}
-
-/// Parts of an element of C that are loaded at once.
-pub(super) fn added_at_once(count: u64, parts: u32) -> u64 {
-    u64::from(AT_ONCE * sharing(count, parts))
 }
 
 /// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
