@@ -70,13 +70,15 @@ pub(crate) struct HostSide {
     pub(crate) uploads: Result<Vec<Nanos>, String>,
     /// Copies from it.
     pub(crate) downloads: Result<Vec<Nanos>, String>,
+    /// Share of the host's processors that other programs took meanwhile, where the system tells.
+    pub(crate) others: Option<f64>,
 }
 
 impl HostSide {
     /// No times, for this reason.
     pub(crate) fn missing(reason: &str) -> Self {
         let missing = || Err(reason.to_string());
-        Self { submissions: missing(), uploads: missing(), downloads: missing() }
+        Self { submissions: missing(), uploads: missing(), downloads: missing(), others: None }
     }
 }
 

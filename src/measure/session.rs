@@ -14,7 +14,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
 use crate::peak::Peak;
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
-use crate::record::{Case, Caveat, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
+use crate::record::{Case, Caveat, Limit, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
@@ -674,34 +674,42 @@ fn speed_up(cases: &mut [Case], host: usize) {
     }
 }
 
-/// Holds the cases against the limits of the device. One that beats them shows an error of ours: the limits are
-/// measured again, and if that does not explain it, the case is marked. `None` if interrupted meanwhile: some of the limits
-/// are none.
+/// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
+/// some of the limits are none.
 fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
-    // It may have come between the last case and the limits, too.
-    if interrupted.load(Ordering::Relaxed) {
-        return None;
-    }
-    let mut silent = Silent;
-    let mut peak = runner.peak(best_canary(cases), &mut silent);
-    if interrupted.load(Ordering::Relaxed) {
-        return None;
-    }
-    share(&peak, cases);
-    let above = |case: &&Case| case.share.is_some_and(|share| share.fraction > 1.0);
-    if cases.iter().any(|case| above(&case)) {
-        let doubted: Vec<_> = cases.iter().filter(above).collect();
-        runner.doubt_peak(&mut peak, &doubted, &mut silent);
-        if interrupted.load(Ordering::Relaxed) {
-            for case in cases {
-                (case.share, case.structure) = (None, None);
-            }
-            return None;
+    let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
+    if peak.is_some() {
+        mark(cases);
+    } else {
+        for case in cases {
+            (case.share, case.structure) = (None, None);
         }
+    }
+    peak
+}
+
+/// The limits of the device, and the share of them that each case reaches.
+fn limits(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
+    // It may have come between the last case and the limits, too.
+    if interrupted() {
+        return None;
+    }
+    let mut peak = runner.peak(best_canary(cases), &mut Silent);
+    share(&peak, cases);
+    // What is measured quickly has few working sets, and the next smaller one may lie in a faster level.
+    let bound = |case: &&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
+    let sets: Vec<_> = cases.iter().filter(bound).map(|case| case.work.bytes).collect();
+    if !interrupted() && !sets.is_empty() {
+        runner.refine_peak(&mut peak, &sets, &mut Silent);
         share(&peak, cases);
     }
-    mark(cases);
-    Some(peak)
+    // A case that beats a limit shows an error of ours: the limits are measured again.
+    let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(|share| share.fraction > 1.0)).collect();
+    if !interrupted() && !above.is_empty() {
+        runner.doubt_peak(&mut peak, &above, &mut Silent);
+        share(&peak, cases);
+    }
+    (!interrupted()).then_some(peak)
 }
 
 /// Marks the cases that are above a limit.

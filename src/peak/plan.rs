@@ -4,6 +4,7 @@ use super::Extent;
 use crate::algorithms::{self, Algorithm, CaseSpec, Goal, Variant, probes};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, Sweep};
+use crate::basis::units::Bytes;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun, Sampling, VariantChoice};
 use std::time::Duration;
@@ -17,27 +18,39 @@ const MOST_SET: u64 = 1 << 28;
 /// what the device has.
 #[must_use]
 pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> PlannedRun {
-    let mut groups = vec![];
-    for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
-        let wanted = wanted(algorithm, extent);
-        if wanted.is_empty() {
-            continue;
-        }
-        for Probe { size, dtype, variant } in probes_of(algorithm, device, extent) {
-            let named = |name| variant.is_none_or(|own| own == name);
-            let variants = wanted.iter().copied().filter(|v| named(v.name) && v.supports(dtype)).collect();
-            let spec = CaseSpec::new(algorithm, size, dtype);
-            groups.push(CaseGroup {
-                algorithm,
-                spec,
-                variants,
-                on: DeviceClass::Any,
-                pick: VariantChoice::Named,
-                on_host: false,
-            });
-        }
-    }
+    let probing = algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits());
+    let groups =
+        probing.flat_map(|algorithm| groups_of(algorithm, extent, || probes_of(algorithm, device, extent))).collect();
     PlannedRun { devices: vec![], groups, sampling: sampling(extent), published: vec![] }
+}
+
+/// The probes of the memory at `sets`, each the power of two at or below it.
+#[must_use]
+pub(crate) fn at_sets(device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlannedRun {
+    let scale = Scale::of(device);
+    let mut words: Vec<u64> = sets.iter().map(|set| scale.set_of(*set)).collect();
+    words.sort_unstable();
+    words.dedup();
+    let probes = || words.iter().map(|words| scale.probe(*words)).collect();
+    let patterns = [&probes::MEMORY_READ, &probes::MEMORY_WRITE, &probes::MEMORY_COPY].into_iter();
+    let groups = patterns.flat_map(|algorithm| groups_of(algorithm, extent, probes)).collect();
+    PlannedRun { devices: vec![], groups, sampling: sampling(extent), published: vec![] }
+}
+
+/// The cases of a probe at `problems`, if a run of this extent wants any of its variants.
+fn groups_of(
+    algorithm: &'static Algorithm,
+    extent: Extent,
+    problems: impl Fn() -> Vec<Probe>,
+) -> impl Iterator<Item = CaseGroup> {
+    let wanted = wanted(algorithm, extent);
+    let problems = if wanted.is_empty() { vec![] } else { problems() };
+    problems.into_iter().map(move |Probe { size, dtype, variant }| {
+        let named = |name| variant.is_none_or(|own| own == name);
+        let variants = wanted.iter().copied().filter(|v| named(v.name) && v.supports(dtype)).collect();
+        let spec = CaseSpec::new(algorithm, size, dtype);
+        CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, pick: VariantChoice::Named, on_host: false }
+    })
 }
 
 /// A problem that finds a limit.
@@ -73,20 +86,20 @@ fn probes_of(algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent)
     }
     if is(&probes::MEMORY_READ) || is(&probes::MEMORY_WRITE) || is(&probes::MEMORY_COPY) {
         let scale = Scale::of(device);
-        let size = |words: u64| Size::Two(words, scale.touched.max(scale.passes * words));
-        let sizes = scale.working_sets(extent).into_iter().map(size);
-        return sizes.map(|size| Probe { size, dtype: DType::I32, variant: None }).collect();
+        return scale.working_sets(extent).into_iter().map(|words| scale.probe(words)).collect();
     }
     let Sweep(sizes) = algorithm.default_size.on(device.kind).parse().expect("a test reads the sweeps of the registry");
     let of = |dtype| sizes.iter().map(move |size| Probe { size: *size, dtype, variant: None });
     algorithm.dtypes(Goal::Result).flat_map(of).collect()
 }
 
-/// The probes that a share of more than 100 % puts in doubt, sampled longer.
+/// The probes that a share of more than 100 % puts in doubt, sampled longer: those that are `doubted`, and the memory at
+/// `sets`.
 #[must_use]
-pub(crate) fn again(device: &DeviceInfo, doubted: impl Fn(&CaseGroup) -> bool) -> PlannedRun {
+pub(crate) fn again(device: &DeviceInfo, doubted: impl Fn(&CaseGroup) -> bool, sets: &[Bytes]) -> PlannedRun {
     let mut run = run(device, Extent::Full);
     run.groups.retain(doubted);
+    run.groups.extend(at_sets(device, Extent::Full, sets).groups);
     run.sampling = Sampling { precision: 0.002, max_time: Duration::from_secs(1), ..Sampling::default() };
     run
 }
@@ -150,6 +163,16 @@ impl Scale {
         }
     }
 
+    /// The probe of a working set of so many words.
+    fn probe(&self, words: u64) -> Probe {
+        Probe { size: Size::Two(words, self.touched.max(self.passes * words)), dtype: DType::I32, variant: None }
+    }
+
+    /// The words of the largest working set that is a power of two and no larger than `bytes`, as far as there are such.
+    fn set_of(&self, bytes: Bytes) -> u64 {
+        1 << (bytes.0 / 4).clamp(LEAST_SET, self.largest).ilog2()
+    }
+
     /// From the smallest working set to the largest; for a quick run a cache's, one between and a quarter of the
     /// largest.
     fn working_sets(&self, extent: Extent) -> Vec<u64> {
@@ -183,6 +206,21 @@ mod tests {
         let sets: Vec<_> = sets.map(|size| size.to_string()).collect();
         assert_eq!(sets.first().map(String::as_str), Some("4096x4194304"));
         assert_eq!(sets.last().map(String::as_str), Some("67108864x67108864"));
+    }
+
+    #[test]
+    fn sets_of_cases_are_powers_of_two_each_once() {
+        let sets = [100, 4 << 20, (8 << 20) - 1, 64 << 20, 1 << 40].map(Bytes);
+        let run = at_sets(&software_device(), Extent::Quick, &sets);
+        let found = |algorithm: &Algorithm| -> Vec<String> {
+            let groups = run.groups.iter().filter(|group| std::ptr::eq(group.algorithm, algorithm));
+            groups.map(|group| group.spec.size.to_string()).collect()
+        };
+        let expected = ["4096x4194304", "1048576x4194304", "16777216x16777216", "67108864x67108864"];
+        assert_eq!(found(&probes::MEMORY_READ), expected);
+        assert_eq!(found(&probes::MEMORY_COPY), expected);
+        assert_eq!(found(&probes::MEMORY_WRITE), [""; 0], "shares need no writes");
+        assert!(run.groups.iter().all(|group| !group.variants.is_empty()));
     }
 
     #[test]

@@ -4,10 +4,11 @@ use super::{Observer, Runner};
 use crate::algorithms::{CaseSpec, Variant};
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::DeviceKind;
+use crate::device::load::HostLoad;
 use crate::measure::executor::{Executor, HostSide};
 use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, may_limit, plan};
 use crate::plan::{CaseGroup, PlannedRun};
-use crate::record::{Case, Conditions, Outcome};
+use crate::record::{Case, Conditions, Limit, Outcome};
 use crate::stats::Summary;
 use crate::vulkan::VulkanError;
 use std::time::{Duration, Instant};
@@ -92,11 +93,7 @@ impl dyn Executor + '_ {
         let mut run = plan::run(self.info(), Extent::Quick);
         let Some(mut peak) = kept else { return self.measure_limits(Extent::Quick, run, observer) };
         for group in &mut run.groups {
-            let CaseSpec { size, dtype, .. } = group.spec;
-            let known = |variant: &Variant| {
-                variant.limit(size, dtype).is_none_or(|quantity| peak.knows(quantity, &group.id(variant).to_string()))
-            };
-            if group.variants.iter().all(|variant| known(variant)) {
+            if group.variants.iter().all(|variant| known(&peak, group, variant)) {
                 group.variants.clear();
             }
         }
@@ -107,15 +104,27 @@ impl dyn Executor + '_ {
         peak
     }
 
+    /// Measures the memory at the working sets of cases that it binds and `peak` does not know.
+    pub(crate) fn refine_peak(&mut self, peak: &mut Peak, sets: &[Bytes], observer: &mut dyn Observer) {
+        let mut run = plan::at_sets(self.info(), Extent::Quick, sets);
+        run.groups.retain(|group| group.variants.iter().any(|variant| !known(peak, group, variant)));
+        if !run.groups.is_empty() {
+            peak.join(self.measure_limits(Extent::Quick, run, observer));
+        }
+    }
+
     /// Measures again, longer, the limits of cases that were faster than `peak` says is possible.
     pub(crate) fn doubt_peak(&mut self, peak: &mut Peak, doubted: &[&Case], observer: &mut dyn Observer) {
+        let by_memory = |case: &&&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
+        let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(by_memory);
         let bounds = |group: &CaseGroup| {
             let CaseSpec { size, dtype, .. } = group.spec;
             let found = || group.variants.iter().filter_map(move |variant| variant.limit(size, dtype));
-            let limits = doubted.iter().filter_map(|case| Some((case.share?.limit, case.computed_in().dtype)));
-            limits.into_iter().any(|(limit, dtype)| found().any(|quantity| may_limit(quantity, limit, dtype)))
+            let mut limits = others.iter().filter_map(|case| Some((case.share?.limit, case.computed_in().dtype)));
+            limits.any(|(limit, dtype)| found().any(|quantity| may_limit(quantity, limit, dtype)))
         };
-        let run = plan::again(self.info(), bounds);
+        let sets: Vec<_> = by_memory.iter().map(|case| case.work.bytes).collect();
+        let run = plan::again(self.info(), bounds, &sets);
         let cases = self.run(&run, observer);
         for case in &cases {
             peak.add_case(case);
@@ -147,12 +156,13 @@ impl dyn Executor + '_ {
     }
 
     fn measure_host_side(&mut self, peak: &mut Peak) {
-        let HostSide { submissions, uploads, downloads } = self.host_side();
+        let HostSide { submissions, uploads, downloads, others } = self.host_side();
+        let conditions = Conditions { others, ..Conditions::default() };
         let quantity = Quantity::Latency { of: Operation::SubmitToWait };
-        add(peak, quantity, submissions, |time| time.0);
+        add(peak, quantity, submissions, &conditions, |time| time.0);
         for (direction, times) in [(Direction::Upload, uploads), (Direction::Download, downloads)] {
             let rate = |time: Nanos| TRANSFERRED.0 as f64 / time.seconds();
-            add(peak, Quantity::Transfer { direction }, times, rate);
+            add(peak, Quantity::Transfer { direction }, times, &conditions, rate);
         }
     }
 }
@@ -161,19 +171,35 @@ impl Runner<'_> {
     /// Times what the host does with the device beside running kernels.
     pub(crate) fn host_side(&mut self) -> HostSide {
         let text = |error: VulkanError| error.to_string();
-        HostSide {
-            submissions: self.workbench.submissions(SUBMISSIONS).map_err(text),
-            uploads: self.workbench.uploads(TRANSFERRED, TRANSFERS).map_err(text),
-            downloads: self.workbench.downloads(TRANSFERRED, TRANSFERS).map_err(text),
-        }
+        let begun = HostLoad::now();
+        let submissions = self.workbench.submissions(SUBMISSIONS / 2);
+        let uploads = self.workbench.uploads(TRANSFERRED, TRANSFERS).map_err(text);
+        let downloads = self.workbench.downloads(TRANSFERRED, TRANSFERS).map_err(text);
+        // All of them at once are over in 2 ms, and see one mood of the scheduler.
+        let later = self.workbench.submissions(SUBMISSIONS / 2);
+        let submissions = submissions.and_then(|first| Ok([first, later?].concat())).map_err(text);
+        let others = HostLoad::now().zip(begun).and_then(|(now, begun)| now.others_since(begun));
+        HostSide { submissions, uploads, downloads, others }
     }
 }
 
-fn add(peak: &mut Peak, quantity: Quantity, times: Result<Vec<Nanos>, String>, figure: impl Fn(Nanos) -> f64) {
+/// Whether `peak` has the limit that `variant` finds, if it finds one.
+fn known(peak: &Peak, group: &CaseGroup, variant: &Variant) -> bool {
+    let limit = variant.limit(group.spec.size, group.spec.dtype);
+    limit.is_none_or(|quantity| peak.knows(quantity, &group.id(variant).to_string()))
+}
+
+fn add(
+    peak: &mut Peak,
+    quantity: Quantity,
+    times: Result<Vec<Nanos>, String>,
+    conditions: &Conditions,
+    figure: impl Fn(Nanos) -> f64,
+) {
     let case = "measured directly".to_string();
     match times.map(|times| Summary::of(&times)) {
         Ok(Some(Summary { min, median, .. })) => {
-            peak.add(Figure::new(quantity, [min, median].map(figure), &Conditions::default(), case));
+            peak.add(Figure::new(quantity, [min, median].map(figure), conditions, case));
         }
         Ok(None) => {}
         Err(error) => peak.missing.push(Missing { case: format!("{quantity:?}"), reason: error }),
