@@ -231,11 +231,12 @@ mod tests {
 
     #[test]
     fn few_rows_or_columns_are_read_at_the_speed_of_memory() {
-        // On llvmpipe `texel` is the faster with 8 vectors.
-        for (m, n, software) in [(1, 4096, "gemv-texel"), (8, 4096, "texel"), (4096, 1, "gemv-texel")] {
+        for (m, n) in [(1, 4096), (4096, 1)] {
             assert_eq!(first(m, n, 4096, &gpu()).variant, "gemv", "{m}×{n}");
-            assert_eq!(first(m, n, 4096, &software_device()).variant, software, "{m}×{n}");
+            assert_eq!(first(m, n, 4096, &software_device()).variant, "gemv-texel", "{m}×{n}");
         }
+        // On llvmpipe `texel` is the faster with 8 vectors.
+        assert_eq!(first(8, 4096, 4096, &software_device()).variant, "texel");
         assert_eq!(first(9, 4096, 4096, &software_device()).variant, "texel");
         assert_eq!(first(512, 512, 512, &software_device()).variant, "texel");
     }
