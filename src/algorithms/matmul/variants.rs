@@ -281,11 +281,6 @@ pub(super) static TILED: Choice = Choice {
         Tile { bm: 128, bn: 16, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
         Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
         Tile { bm: 256, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 64, bn: 128, bk: 32, wm: 64, wn: 16, tm: 4, tn: 8, k_parts: 1 },
-        Tile { bm: 64, bn: 128, bk: 32, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 128, bn: 128, bk: 32, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 128, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
-        Tile { bm: 64, bn: 64, bk: 32, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
     ],
     software: &[
         Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16, k_parts: 1 },
