@@ -34,6 +34,14 @@ impl Worst {
         }
     }
 
+    /// Takes what was seen of later elements into account.
+    pub(super) fn then(&mut self, later: Self) {
+        if later.residual > self.residual {
+            (self.residual, self.place) = (later.residual, later.place);
+        }
+        self.wrong.then(later.wrong);
+    }
+
     /// The check of an answer whose elements have been seen one by one.
     pub(super) fn check(self, tolerance: f64) -> Check {
         let method = CheckMethod::Elementwise;
@@ -60,7 +68,13 @@ mod tests {
             worst.see(residual, || place.to_string());
         }
         assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
-        worst.see(f64::NAN, || "here".into());
+        let mut later = Worst::default();
+        later.see(2.0, || "as large".into());
+        worst.then(later);
+        assert_eq!((worst.residual, worst.place.as_str()), (2.0, "1"));
+        let mut later = Worst::default();
+        later.see(f64::NAN, || "here".into());
+        worst.then(later);
         worst.see(f64::INFINITY, || "later".into());
         let check = worst.check(1e9);
         assert!(!check.passes() && check.worst == "here", "{check:?}");

@@ -431,6 +431,13 @@ impl WrongElements {
         }
     }
 
+    /// Adds those behind them.
+    pub(crate) fn then(&mut self, later: Self) {
+        self.count += later.count;
+        let room = Self::MOST - self.first.len();
+        self.first.extend(later.first.into_iter().take(room));
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

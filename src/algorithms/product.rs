@@ -14,6 +14,7 @@ use crate::basis::dtype::HostArray;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use rand::Rng;
+use rayon::prelude::*;
 
 /// M·N·K up to which every element is checked: 4096³, some seconds on two cores.
 const MOST_ELEMENTWISE_WORK: u128 = 1 << 36;
@@ -106,28 +107,23 @@ pub(super) fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &
     let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
     let s = x.columns.len();
     let mut result = vec![0.0; m * s];
-    let mut row_of_b = vec![0.0; BLOCK];
     let mut rows_of_a = vec![0.0; PANEL.min(m) * k];
     for (panel, columns) in x.columns.chunks(PANEL).enumerate() {
-        // The panel of B·X: a row of B at a time, only the columns that these combinations span.
-        let mut bx = Mat::<f64>::zeros(k, columns.len());
-        for row in 0..k {
-            for (j, column) in columns.iter().enumerate() {
-                let values = &mut row_of_b[..column.signs.len()];
-                b.read(row * n + column.first, values);
-                bx[(row, j)] = values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
-            }
-        }
+        // The panel of B·X, column by column; a thread has neighbours, which share what they read of B.
+        let mut bx = vec![0.0; columns.len() * k];
+        let stretches = bx.par_chunks_mut(NEIGHBOURS * k).zip(columns.par_chunks(NEIGHBOURS));
+        stretches.for_each(|(stretch, columns)| combined(stretch, columns, b, [n, k], of));
+        let bx = MatRef::from_column_major_slice(&bx, k, columns.len());
         for first in (0..m).step_by(PANEL) {
             let rows = PANEL.min(m - first);
             let block = &mut rows_of_a[..rows * k];
-            a.read(first * k, block);
-            for value in block.iter_mut() {
-                *value = of.apply(*value);
-            }
+            block.par_chunks_mut(k).enumerate().for_each(|(row, values)| {
+                a.read((first + row) * k, values);
+                values.iter_mut().for_each(|value| *value = of.apply(*value));
+            });
             let mut product = Mat::<f64>::zeros(rows, columns.len());
             let block = MatRef::from_row_major_slice(block, rows, k);
-            matmul(product.as_mut(), Accum::Replace, block, bx.as_ref(), 1.0, Par::rayon(0));
+            matmul(product.as_mut(), Accum::Replace, block, bx, 1.0, Par::rayon(0));
             for i in 0..rows {
                 for j in 0..columns.len() {
                     result[(first + i) * s + panel * PANEL + j] = product[(i, j)];
@@ -136,6 +132,22 @@ pub(super) fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &
         }
     }
     result
+}
+
+/// Columns of B·X that are made together.
+const NEIGHBOURS: usize = 16;
+
+/// Some columns of B·X, or of magnitudes, one after the other; B has `k` rows of `n` elements.
+fn combined(result: &mut [f64], columns: &[Combination], b: &HostArray, [n, k]: [usize; 2], of: Sign) {
+    let mut row_of_b = vec![0.0; BLOCK];
+    for row in 0..k {
+        for (j, column) in columns.iter().enumerate() {
+            let values = &mut row_of_b[..column.signs.len()];
+            b.read(row * n + column.first, values);
+            result[j * k + row] =
+                values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
+        }
+    }
 }
 
 #[cfg(test)]

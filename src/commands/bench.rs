@@ -42,8 +42,8 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     if args.dry_run {
         return super::dry_run::run(&plan, args, setup);
     }
-    if args.explain {
-        return super::explain::run(&plan, args.json.as_deref(), setup);
+    if let Some(ways) = args.explain {
+        return super::explain::run(&plan, ways, args.json.as_deref(), setup);
     }
     if args.parallel {
         return super::parallel::run(args, &plan, setup);

@@ -339,9 +339,10 @@ pub struct BenchArgs {
     pub dry_run: bool,
 
     /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases; with
-    /// `--json` these, in place of a record.
-    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "keep_failures"])]
-    pub explain: bool,
+    /// `--json` these, in place of a record. Times so many of the ways that should be fastest, and the best way of each
+    /// variant.
+    #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "keep_failures"])]
+    pub explain: Option<usize>,
 
     /// Do not hold cases against the limits of the device.
     #[arg(long)]
@@ -543,7 +544,7 @@ impl RunArgs {
             baseline: None,
             reference: None,
             dry_run: false,
-            explain: false,
+            explain: None,
             no_peak: self.no_peak,
             tuned: None,
             no_tuned: true,

@@ -71,6 +71,11 @@ impl Target {
         self.destination.as_ref().filter(|destination| destination.is_file()).map(|_| self.path.as_path())
     }
 
+    /// Writes what there is of `document` so far, where it goes to a file: a process that is killed loses little.
+    pub(super) fn keep_json(&self, document: &impl Serialize) -> Result<(), Error> {
+        self.file().map_or(Ok(()), |path| self.document.open(path)?.deliver_json(document).map(drop))
+    }
+
     /// Delivers `text`; returns what belongs on standard output.
     pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
         let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };
@@ -96,6 +101,10 @@ mod tests {
         let path = folder.path().join("run.json");
         let target = JSON.open(Path::new("-")).expect("standard output");
         assert_eq!(target.deliver_json(&[1, 2]).expect("delivered").as_deref(), Some("[1,2]\n"));
+        let target = JSON.open(&path).expect("writable");
+        target.keep_json(&[1]).expect("kept");
+        assert_eq!(std::fs::read_to_string(&path).expect("readable"), "[1]\n");
+        assert_eq!(target.deliver("newer").expect("delivered"), None);
         assert_eq!(JSON.open(&path).expect("writable").deliver("new").expect("delivered"), None);
         assert_eq!(std::fs::read_to_string(&path).expect("readable"), "new");
     }

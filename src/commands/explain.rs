@@ -14,14 +14,16 @@ use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-/// Candidates that are shown: those that should be the fastest, and the best of every variant that is not hopeless.
-const SHOWN: usize = 12;
-/// Ratio of predicted times from which a variant is.
+/// Ratio of predicted times from which a variant is hopeless.
 const HOPELESS: f64 = 4.0;
+/// Time after which what was explained so far is written again.
+const KEEPING: Duration = Duration::from_secs(1);
 
-/// Times the candidates of `auto` for every problem of a plan.
-pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
+/// Times the candidates of `auto` for every problem of a plan: the `ways` that should be fastest, and the best of every
+/// variant that is not hopeless.
+pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
     let automatic = |group: &&CaseGroup| group.pick == VariantChoice::Auto;
     if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
@@ -31,7 +33,7 @@ pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Ans
     announce(&session);
     let interrupted = interrupt::listen()?;
     let mut answer = Answer::new(String::new(), String::new(), Exit::Success);
-    let mut explained = vec![];
+    let (mut explained, mut kept) = (vec![], Instant::now());
     for run in &plan.runs {
         for device in session.select_usable(&run.devices)? {
             let groups: Vec<_> = run.groups_on(device.kind).filter(automatic).collect();
@@ -42,7 +44,7 @@ pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Ans
                 if interrupted.load(Ordering::Relaxed) {
                     break;
                 }
-                let candidates = shown(group, device);
+                let candidates = shown(group, device, ways);
                 match executor.explain(group, &candidates, &run.sampling) {
                     Ok(times) => {
                         answer.output.push_str(&report::text(device, group, &candidates, &times));
@@ -51,6 +53,11 @@ pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Ans
                     Err(reason) => {
                         let _ = writeln!(answer.notes, "skipped   {} {}: {reason}", group.spec.size, group.spec.dtype);
                     }
+                }
+                if let Some(target) = target.as_ref().filter(|_| kept.elapsed() >= KEEPING) {
+                    // What keeps it from being written is told at the end.
+                    let _ = target.keep_json(&explained);
+                    kept = Instant::now();
                 }
                 progress.advance();
             }
@@ -66,12 +73,13 @@ pub(super) fn run(plan: &Plan, json: Option<&Path>, setup: &Setup) -> Result<Ans
 }
 
 /// The candidates to time, what should be fastest first.
-fn shown(group: &CaseGroup, device: &DeviceInfo) -> Vec<Candidate> {
+fn shown(group: &CaseGroup, device: &DeviceInfo, ways: usize) -> Vec<Candidate> {
     let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.spec, device));
     let most = HOPELESS * candidates.first().map_or(0.0, |first| first.predicted.0);
     let first_of_variant = |index: usize, own: &Candidate| {
         own.predicted.0 < most && !candidates[..index].iter().any(|c| c.variant == own.variant)
     };
-    let chosen = candidates.iter().enumerate().filter(|(index, own)| *index < SHOWN || first_of_variant(*index, own));
+    let chosen =
+        candidates.iter().enumerate().filter(|(index, own)| *index < ways.max(1) || first_of_variant(*index, own));
     chosen.map(|(_, candidate)| *candidate).collect()
 }

@@ -23,7 +23,7 @@ const POISON: u32 = 0xffff_ffff;
 /// Bytes that are read to empty the caches: four times the largest last-level cache of a GPU of today (256 MiB).
 const EVICTED: u64 = 1 << 30;
 /// Bytes copied between host and device at a time, so that a transfer needs little host memory.
-const CHUNK: u64 = 2 << 20;
+const CHUNK: u64 = 16 << 20;
 
 /// A device, its pipelines and its staging buffers.
 pub struct Workbench {
@@ -261,14 +261,26 @@ impl Workbench {
     /// The place where a kernel wrote outside its buffers, if it did.
     fn trespass(&mut self, loaded: &LoadedProblem, sampler: &Sampler) -> Result<Option<String>, VulkanError> {
         let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
-        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers).chain(own) {
+        let around = |(spec, buffer): (&'_ BufferSpec, &'_ Buffer)| {
             let end = RED_ZONE + spec.bytes().0;
-            for (place, from, to) in [("before", 0, RED_ZONE), ("after", end, buffer.size.0)] {
-                let mut zone = vec![0; (to - from) as usize];
-                self.download(buffer, from, &mut zone)?;
+            [("before", 0, RED_ZONE), ("after", end, buffer.size.0)]
+                .map(|(place, from, to)| (spec.name, place, from, to))
+        };
+        let buffers = || loaded.specs.iter().zip(&loaded.buffers).chain(own.clone());
+        let zones: Vec<_> = buffers().flat_map(|pair| around(pair).map(|zone| (pair.1, zone))).collect();
+        // As many together as there is room for: each wait for the device costs more than what is read.
+        for zones in zones.chunks((CHUNK / (2 * RED_ZONE)) as usize) {
+            let mut recorder = Recorder::new(&self.device)?;
+            recorder.barrier();
+            for ((buffer, (_, _, from, to)), at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
+                recorder.copy((buffer, *from), (&self.landing, at), to - from);
+            }
+            recorder.finish()?.run()?;
+            for ((_, (name, place, from, to)), at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
+                let zone = &self.landing.mapped()[at..][..(to - from) as usize];
                 if let Some(at) = zone.iter().position(|byte| *byte != 0xff) {
-                    let distance = if place == "before" { zone.len() - at } else { at };
-                    return Ok(Some(format!("the kernel wrote {distance} bytes {place} buffer {}", spec.name)));
+                    let distance = if *place == "before" { zone.len() - at } else { at };
+                    return Ok(Some(format!("the kernel wrote {distance} bytes {place} buffer {name}")));
                 }
             }
         }

@@ -5,11 +5,14 @@ use super::error::{Context, VulkanError};
 use super::watch::watched;
 use crate::basis::metric::Metric;
 use crate::device::cache::CacheFolder;
+use crate::device::capability::Subgroup;
 use crate::kernel::binding::{DescriptorKind, SizedConstant};
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::{Shader, SpecValues};
 use ash::vk;
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,6 +35,8 @@ impl Drop for Pipeline {
 
 /// The time of a compilation that is still nothing unusual.
 const COMPILATION: Duration = Duration::from_secs(30);
+/// Bytes of the stack of a thread that compiles, as many as a process's first one has.
+const STACK: usize = 8 << 20;
 
 /// The kind of cache file that keeps pipelines.
 const KEPT: &str = "pipelines";
@@ -241,46 +246,55 @@ impl Pipelines {
         }
         let layout = self.layout(&key.slots)?;
         let spirv = self.spirv(dispatch.shader);
-        let pipeline = Rc::new(self.make(dispatch, spirv, layout)?);
-        self.made.insert(key, Rc::clone(&pipeline));
-        Ok(pipeline)
+        let compiler = self.compiler();
+        let make = || compiler.compile(dispatch, spirv, layout.handle);
+        let handle = watched("vkCreateComputePipelines", Some(COMPILATION), make)?;
+        Ok(self.own(key, handle, layout))
     }
 
-    fn make(&self, dispatch: &Dispatch, spirv: &[u8], layout: Rc<Layout>) -> Result<Pipeline, VulkanError> {
-        let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-        let info = vk::ShaderModuleCreateInfo::default().code(&words);
-        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check` let pass.
-        let module = unsafe { self.device.handle.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
-
-        let (entries, data) = specialization(dispatch);
-        let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
-        let subgroup = &self.device.info.subgroup;
-        let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
-        let mut stage = vk::PipelineShaderStageCreateInfo::default()
-            .stage(vk::ShaderStageFlags::COMPUTE)
-            .module(module)
-            .name(c"main")
-            .specialization_info(&specialization);
-        if let (Some(size), true) = (dispatch.subgroup_size, subgroup.size_control) {
-            required = required.required_subgroup_size(size);
-            stage = stage.push_next(&mut required);
-            if subgroup.full_subgroups {
-                stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
+    /// Makes the pipelines that `programs` need, several at a time. One that the driver refuses is refused again by
+    /// [`Self::get`], which says why.
+    pub fn prepare_together<'a>(&mut self, programs: impl IntoIterator<Item = &'a Program>) {
+        let mut wanted: Vec<(Key, &Dispatch, Rc<Layout>)> = vec![];
+        for dispatch in programs.into_iter().flat_map(Program::dispatches) {
+            let key = Key::of(dispatch);
+            let known = self.made.contains_key(&key) || wanted.iter().any(|(other, ..)| *other == key);
+            if let (false, Ok(layout)) = (known, self.layout(&key.slots)) {
+                wanted.push((key, dispatch, layout));
             }
         }
-        let tells = self.device.statistics.is_some();
-        let flags =
-            if tells { vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR } else { vk::PipelineCreateFlags::empty() };
-        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.handle).flags(flags);
-        // SAFETY: the module, the layout and everything `info` points to are alive until the call returns.
-        let make = || unsafe { self.device.handle.create_compute_pipelines(self.kept, &[info], None) };
-        let made = watched("vkCreateComputePipelines", Some(COMPILATION), make);
-        // SAFETY: a pipeline does not need its module once made.
-        unsafe { self.device.handle.destroy_shader_module(module, None) };
-        let handles = made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?;
-        let mut pipeline = Pipeline { handle: handles[0], layout, statistics: vec![], device: Rc::clone(&self.device) };
+        // Compilers take more of a stack than threads have by default.
+        let Ok(threads) = ThreadPoolBuilder::new().stack_size(STACK).build() else { return };
+        let compiler = self.compiler();
+        let jobs: Vec<_> = wanted.iter().map(|(_, d, layout)| (*d, self.spirv(d.shader), layout.handle)).collect();
+        let each = |(dispatch, spirv, layout): &(&Dispatch, &[u8], _)| compiler.compile(dispatch, spirv, *layout);
+        let in_turn = jobs.len().div_ceil(threads.current_num_threads()).max(1) as u32;
+        let compile = || threads.install(|| jobs.par_iter().map(each).collect::<Vec<_>>());
+        let made = watched("vkCreateComputePipelines", Some(in_turn * COMPILATION), compile);
+        for ((key, _, layout), handle) in wanted.into_iter().zip(made) {
+            if let Ok(handle) = handle {
+                self.own(key, handle, layout);
+            }
+        }
+    }
+
+    /// Keeps a pipeline that was made.
+    fn own(&mut self, key: Key, handle: vk::Pipeline, layout: Rc<Layout>) -> Rc<Pipeline> {
+        let mut pipeline = Pipeline { handle, layout, statistics: vec![], device: Rc::clone(&self.device) };
         pipeline.statistics = self.statistics(pipeline.handle);
-        Ok(pipeline)
+        let pipeline = Rc::new(pipeline);
+        self.made.insert(key, Rc::clone(&pipeline));
+        pipeline
+    }
+
+    fn compiler(&self) -> Compiler {
+        let Device { handle, info, statistics, .. } = self.device.as_ref();
+        Compiler {
+            device: handle.clone(),
+            subgroup: info.subgroup.clone(),
+            tells: statistics.is_some(),
+            kept: self.kept,
+        }
     }
 
     /// The driver's statistics of a pipeline: only numbers, and none where it has none.
@@ -309,6 +323,54 @@ impl Pipelines {
             }
         }
         metrics
+    }
+}
+
+/// What compiles kernels, on any thread.
+struct Compiler {
+    device: ash::Device,
+    subgroup: Subgroup,
+    /// Whether pipelines tell statistics.
+    tells: bool,
+    kept: vk::PipelineCache,
+}
+
+impl Compiler {
+    fn compile(
+        &self,
+        dispatch: &Dispatch,
+        spirv: &[u8],
+        layout: vk::PipelineLayout,
+    ) -> Result<vk::Pipeline, VulkanError> {
+        let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or a module that `spirv::check` let pass.
+        let module = unsafe { self.device.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
+
+        let (entries, data) = specialization(dispatch);
+        let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
+        let mut required = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(c"main")
+            .specialization_info(&specialization);
+        if let (Some(size), true) = (dispatch.subgroup_size, self.subgroup.size_control) {
+            required = required.required_subgroup_size(size);
+            stage = stage.push_next(&mut required);
+            if self.subgroup.full_subgroups {
+                stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
+            }
+        }
+        let flags =
+            if self.tells { vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR } else { vk::PipelineCreateFlags::empty() };
+        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(flags);
+        // SAFETY: the module, the layout and everything `info` points to are alive until the call returns; the cache is
+        // one that Vulkan synchronises.
+        let made = unsafe { self.device.create_compute_pipelines(self.kept, &[info], None) };
+        // SAFETY: a pipeline does not need its module once made.
+        unsafe { self.device.destroy_shader_module(module, None) };
+        Ok(made.map_err(|(_, result)| result).call("vkCreateComputePipelines")?[0])
     }
 }
 

@@ -1,5 +1,5 @@
 //! The calls of drivers that may never return, and since when this process is in one. There is one thread that calls
-//! Vulkan in a process, and another may look.
+//! Vulkan in a process, but where several compile for it, and another may look.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! What `--variant auto` chooses from: the ways to compute a product, each with the time that it should take by the
-//! [model](super::model). Its constants for GPUs were fitted to an H100, those for software devices to two cores of llvmpipe, from what
-//! `gpukern bench matmul -V auto --explain` measured; `gpukern tune` measures where they do not hold.
+//! [model](super::model).
 
+use super::constants::{Constants, Pace};
 use super::gemv::Schedule;
-use super::model::{Machine, Pace, Slab, Stream, predicted, streamed};
+use super::model::{Slab, predicted, streamed};
 use super::parts::slabs;
 use super::tile::{BlockDivision, Choice, Tile};
 use super::tuning::choices;
@@ -14,77 +14,28 @@ use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 
-/// The paces of tiled kernels on GPUs: in lanes, with and without warps, and in matrices of 16 bits.
-const IN_WARPS: Pace =
-    Pace { products: 191.0, reads: 1e5, fetches: 59.0, wait: 67.0, ends: 480.0, ..Pace::OF_PRODUCTS };
-const IN_QUADS: Pace =
-    Pace { products: 196.0, reads: 175.0, fetches: 39.0, wait: 162.0, stores: 150.0, unaligned: 2.0, ends: 254.0 };
-const IN_COLUMNS: Pace =
-    Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0, ..Pace::OF_PRODUCTS };
-const IN_MATRICES: Pace = Pace {
-    products: 2180.0,
-    reads: 680.0,
-    fetches: 69.0,
-    wait: 130.0,
-    unaligned: 2.0,
-    ends: 220.0,
-    ..Pace::OF_PRODUCTS
-};
-const IN_BLOCKS: Pace =
-    Pace { products: 870.0, reads: 7800.0, fetches: 305.0, wait: 355.0, ends: 434.0, ..Pace::OF_PRODUCTS };
-/// On software devices, where all memory is alike and nothing waits.
-const IN_SOFTWARE: Pace = Pace { products: 0.9, ends: 10_000.0, ..Pace::OF_PRODUCTS };
-
-/// A variant without a tile: what a work-group computes, rows by columns by the k of a step, and how fast.
+/// A variant without a tile that is the fastest of some size.
 struct Plain {
     variant: &'static str,
+    /// What a work-group computes, rows by columns by the k of a step, on sub-groups of so many lanes.
     block: fn(u32, Dims) -> [u32; 3],
-    gpu: Pace,
-    software: Pace,
+    pace: fn(&Constants) -> Pace,
 }
 
-const fn plain(products: f64, wait: f64, ends: f64) -> Pace {
-    Pace { products, wait, ends, ..Pace::OF_PRODUCTS }
-}
-
-/// Those that are the fastest of some size.
 static PLAIN: &[Plain] = &[
     Plain {
         variant: "naive",
         block: |lanes, _| if lanes == 8 { [1, 8, 1] } else { [16, 16, 1] },
-        gpu: plain(22.6, 1.4, 193.0),
-        software: plain(0.065, 0.0, 100.0),
+        pace: |constants| constants.naive,
     },
-    Plain {
-        variant: "local",
-        block: |lanes, _| [1, lanes, lanes],
-        gpu: plain(12.1, 273.0, 140.0),
-        software: plain(0.07, 0.0, 1000.0),
-    },
-    Plain {
-        variant: "subgroup",
-        block: |lanes, _| [1, lanes, lanes],
-        gpu: plain(13.9, 289.0, 1013.0),
-        software: plain(0.1, 0.0, 1000.0),
-    },
-    Plain {
-        variant: "local-2d",
-        block: |_, _| [16, 16, 16],
-        gpu: plain(26.5, 3.2, 9.9),
-        software: plain(0.3, 0.0, 5000.0),
-    },
+    Plain { variant: "local", block: |lanes, _| [1, lanes, lanes], pace: |constants| constants.local },
+    Plain { variant: "subgroup", block: |lanes, _| [1, lanes, lanes], pace: |constants| constants.subgroup },
+    Plain { variant: "local-2d", block: |_, _| [16, 16, 16], pace: |constants| constants.local_2d },
     Plain {
         variant: "texel",
         block: |lanes, dims| if lanes == 8 { [texel_rows(dims), 64, 4] } else { [16, 4 * lanes, 4] },
-        gpu: plain(457.0, 259.0, 795.0),
-        software: Pace { stores: 0.68, ..plain(15.4, 100.0, 500.0) },
+        pace: |constants| constants.texel,
     },
-];
-
-/// The variants for few rows or columns, which read their operands once, on GPUs and on software devices.
-const GEMV: [Stream; 2] = [
-    Stream { share: 0.95, loads: 1e9, products: 60.0, sums: 1e9, ends: 2200.0, parts: 0.0 },
-    Stream { share: 0.95, loads: 2.5, products: 2.5, sums: 0.007, ends: 0.0, parts: 2000.0 },
 ];
 
 /// Variants that compute less accurately than the element type promises: for a person to ask for.
@@ -101,7 +52,11 @@ pub(super) fn candidates(case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate>
         });
         found.is_ok()
     };
-    let mut found: Vec<_> = tiled(case, device).chain(others(case, device)).filter(runs).collect();
+    let candidate = |(variant, tile): (&'static str, Option<Tile>)| {
+        let predicted = predict(Constants::of(device), (variant, tile), case, device)?;
+        Some(Candidate { variant, tile: tile.map(tile::Tile::from), predicted })
+    };
+    let mut found: Vec<_> = tiled(case, device).chain(others(device)).filter_map(candidate).filter(runs).collect();
     found.sort_by_key(|candidate| rank(candidate.predicted, candidate.tile));
     if found.is_empty() {
         found.push(Candidate { variant: "naive", tile: None, predicted: Nanos(0.0) });
@@ -123,66 +78,68 @@ const ALIKE: f64 = 0.02;
 
 /// The variants with tiles: each tile of the table over the numbers of parts that are worth a try, where the model knows the pace of
 /// the kernel well enough to choose, else the built-in tile.
-fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Candidate> {
+fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<Tile>)> {
     let accurate = choices().filter(|(variant, _)| !LESS_ACCURATE.contains(variant));
     accurate.flat_map(move |(variant, choice)| {
-        let division = choice.division;
-        let tiles =
-            if division.is_modelled(device) { ways(choice, case, device) } else { vec![choice.built_in(case, device)] };
-        // Its invocations have single elements, so it is all the same to it where rows start.
-        let pace = pace(division, case, device);
-        let pace = if variant == "tile-2d" { Pace { unaligned: 0.0, ..pace } } else { pace };
-        tiles.into_iter().map(move |tile| {
-            let predicted = predicted(&tile, Slab::of(division, &tile, case, device), &pace, case, device);
-            Candidate { variant, tile: Some(tile.into()), predicted }
-        })
+        let modelled = choice.division.is_modelled(device);
+        let tiles = if modelled { ways(choice, case, device) } else { vec![choice.built_in(case, device)] };
+        tiles.into_iter().map(move |tile| (variant, Some(tile)))
     })
 }
 
-/// The variants without.
-fn others(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = Candidate> {
-    let software = device.kind == DeviceKind::Cpu;
-    let lanes = case.subgroup_size(device);
-    let plain = PLAIN.iter().map(move |plain| {
+/// The variants without. Which of two is for a device is a matter of its kind.
+fn others(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<Tile>)> {
+    let gemv = if device.kind == DeviceKind::Cpu { "gemv-texel" } else { "gemv" };
+    PLAIN.iter().map(|plain| plain.variant).chain([gemv]).map(|variant| (variant, None))
+}
+
+/// The time that a variant should take, with this tile where it has some, by these constants; `None` where it cannot compute the
+/// case, or is not modelled.
+pub(super) fn predict(
+    constants: &Constants,
+    (variant, tile): (&str, Option<Tile>),
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Option<Nanos> {
+    let machine = &constants.machine;
+    if let Some(tile) = tile {
+        let (_, choice) = choices().find(|(own, _)| *own == variant)?;
+        let pace = pace(constants, choice.division, case);
+        // Its invocations have single elements, so it is all the same to it where rows start.
+        let pace = if variant == "tile-2d" { Pace { unaligned: 0.0, ..pace } } else { pace };
+        let slab = Slab::of(choice.division, &tile, case, device, machine);
+        return Some(predicted(&tile, slab, &pace, case, machine));
+    }
+    if let Some(plain) = PLAIN.iter().find(|plain| plain.variant == variant) {
+        let lanes = case.subgroup_size(device);
         let block = (plain.block)(lanes, Dims::from(case.size));
-        let pace = if software { plain.software } else { plain.gpu };
-        let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, case, device);
-        let predicted = predicted(&Tile::flat(block, [1, 1]), slab, &pace, case, device);
-        Candidate { variant: plain.variant, tile: None, predicted }
-    });
-    // Which of the two is for a device is a matter of its kind.
-    let variant = if software { "gemv-texel" } else { "gemv" };
-    let schedule = Schedule::of(case, software, device);
-    let stream = schedule.map(|schedule| {
-        let predicted = streamed(&GEMV[usize::from(software)], &schedule, case, device);
-        Candidate { variant, tile: None, predicted }
-    });
-    plain.chain(stream)
+        let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, case, machine);
+        return Some(predicted(&Tile::flat(block, [1, 1]), slab, &(plain.pace)(constants), case, machine));
+    }
+    let texels = variant == "gemv-texel";
+    let schedule = Schedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;
+    Some(streamed(&constants.gemv, &schedule, case, machine))
 }
 
 /// The predicted time of a tiled kernel.
 pub(super) fn time(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
-    predicted(tile, Slab::of(division, tile, case, device), &pace(division, case, device), case, device)
+    let constants = Constants::of(device);
+    let slab = Slab::of(division, tile, case, device, &constants.machine);
+    predicted(tile, slab, &pace(constants, division, case), case, &constants.machine)
 }
 
-fn pace(division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Pace {
-    if device.kind == DeviceKind::Cpu {
-        return IN_SOFTWARE;
-    }
+fn pace(constants: &Constants, division: BlockDivision, case: &CaseSpec) -> Pace {
+    let times = |pace: Pace, faster: f64| Pace { products: faster * pace.products, ..pace };
     match division {
         // A GPU multiplies half as many of these at best.
-        BlockDivision::Warps if matches!(case.dtype, DType::F64 | DType::I32) => {
-            Pace { products: IN_WARPS.products / 2.0, ..IN_WARPS }
-        }
-        BlockDivision::Warps => IN_WARPS,
-        BlockDivision::Quads => IN_QUADS,
-        BlockDivision::Columns => IN_COLUMNS,
-        BlockDivision::Matrices(Accumulator::Wide | Accumulator::Narrow) | BlockDivision::Halves => {
-            // Bytes are multiplied twice as fast.
-            let faster = if case.dtype == DType::I8 { 2.0 } else { 1.0 };
-            Pace { products: faster * IN_MATRICES.products, ..IN_MATRICES }
-        }
-        BlockDivision::Block(_) => IN_BLOCKS,
+        BlockDivision::Warps if matches!(case.dtype, DType::F64 | DType::I32) => times(constants.warps, 0.5),
+        BlockDivision::Warps => constants.warps,
+        BlockDivision::Quads => constants.quads,
+        BlockDivision::Columns => constants.columns,
+        // Bytes are multiplied twice as fast.
+        BlockDivision::Matrices(_) | BlockDivision::Halves if case.dtype == DType::I8 => times(constants.matrices, 2.0),
+        BlockDivision::Matrices(Accumulator::Wide | Accumulator::Narrow) | BlockDivision::Halves => constants.matrices,
+        BlockDivision::Block(_) => constants.blocks,
     }
 }
 
@@ -201,7 +158,7 @@ pub(super) fn over_parts(
     parts_worth_a_try(&tile, division, case, device).into_iter().map(move |parts| tile.over(parts))
 }
 
-/// Numbers of parts of K that may be best for a tile: one, and those that give each core a work-group, two or four, of two slabs at
+/// Numbers of parts of K that may be best for a tile: one, and those that give each core one to four work-groups, of two slabs at
 /// least.
 fn parts_worth_a_try(tile: &Tile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<u32> {
     let dims = Dims::from(case.size);
@@ -209,8 +166,8 @@ fn parts_worth_a_try(tile: &Tile, division: BlockDivision, case: &CaseSpec, devi
     let most = (slabs(*tile, dims.k) / 2).min(MOST_PARTS);
     let mut parts = vec![1];
     if division.cuts_k() {
-        for groups in [1, 2, 4] {
-            let wanted = groups * Machine::of(device).cores / blocks;
+        for groups in 1..=4 {
+            let wanted = groups * Constants::of(device).machine.cores / blocks;
             if wanted > 1 && wanted <= most && !parts.contains(&(wanted as u32)) {
                 parts.push(wanted as u32);
             }
@@ -274,11 +231,12 @@ mod tests {
 
     #[test]
     fn few_rows_or_columns_are_read_at_the_speed_of_memory() {
-        // On llvmpipe `texel` is the faster with 8 vectors.
-        for (m, n, software) in [(1, 4096, "gemv-texel"), (8, 4096, "texel"), (4096, 1, "gemv-texel")] {
+        for (m, n) in [(1, 4096), (4096, 1)] {
             assert_eq!(first(m, n, 4096, &gpu()).variant, "gemv", "{m}×{n}");
-            assert_eq!(first(m, n, 4096, &software_device()).variant, software, "{m}×{n}");
+            assert_eq!(first(m, n, 4096, &software_device()).variant, "gemv-texel", "{m}×{n}");
         }
+        // On llvmpipe `texel` is the faster with 8 vectors.
+        assert_eq!(first(8, 4096, 4096, &software_device()).variant, "texel");
         assert_eq!(first(9, 4096, 4096, &software_device()).variant, "texel");
         assert_eq!(first(512, 512, 512, &software_device()).variant, "texel");
     }

@@ -104,6 +104,8 @@ pub(super) struct Schedule {
     steps: u64,
     of_step: u64,
     lines_of_block: u64,
+    /// Elements that a lane reads of a row at a time.
+    elements_of_lane: u64,
 }
 
 impl Schedule {
@@ -122,7 +124,7 @@ impl Schedule {
         let rounds = k.div_ceil(of_step * at_once);
         let steps = rounds.div_ceil(cut.groups.div_ceil(blocks).min(rounds)) * at_once;
         let parts = (rounds * at_once).div_ceil(steps);
-        Some(Self { vectors, cut, blocks, parts, steps, of_step, lines_of_block })
+        Some(Self { vectors, cut, blocks, parts, steps, of_step, lines_of_block, elements_of_lane: elements })
     }
 
     pub(super) fn vectors(&self) -> u64 {
@@ -145,6 +147,24 @@ impl Schedule {
     /// Elements of the matrix that a work-group goes through, those beyond its edges included.
     pub(super) fn elements(&self) -> u64 {
         self.lines_of_block * self.steps * self.of_step
+    }
+
+    /// Times that a lane waits for what it has in flight.
+    pub(super) fn rounds(&self) -> u64 {
+        if self.vectors.along { self.steps / u64::from(self.cut.unroll) } else { self.steps }
+    }
+
+    /// Work-groups that a core of a GPU holds, by the registers that their sums and what they have in flight take.
+    pub(super) fn held(&self) -> u64 {
+        let Cut { lanes, width, unroll, own, .. } = self.cut;
+        let [vectors, piece] = [self.vectors.count, self.elements_of_lane].map(|count| count as u32);
+        let (sums, flying) = if self.vectors.along {
+            (width * vectors, (width + vectors) * unroll * piece)
+        } else {
+            (own * piece * vectors, (own * piece + vectors) * unroll)
+        };
+        let registers = (32 + sums + flying).min(255);
+        u64::from((1 << 16) / (lanes * registers)).min(u64::from(2048 / lanes)).max(1)
     }
 
     /// Elements of C in a block.

@@ -3,6 +3,9 @@
 //! Nominal work: 2·M·N·K operations; (M·K + K·N + M·N) elements moved.
 
 mod auto;
+mod constants;
+#[cfg(test)]
+mod fit;
 mod gemv;
 mod model;
 mod oracle;

@@ -1,12 +1,13 @@
 //! The time that a product should take, predicted from its extents and a few constants that were fitted to measurements. Pure
 //! functions: `auto`, and the choice of a tile, compare what they say of the ways there are.
 //!
-//! The busiest core runs its work-groups in rounds of as many as it holds at once. In a round each slab takes them the time of
-//! their work together, or, when there are too few to fill the wait for memory, that of one and its wait. No product is faster
-//! than its operands arrive: each once from memory, or from the last cache where it stays there, and each block of them as
-//! often as it is read. A second pass over parts of K comes on top.
+//! The busiest core takes as long as all that its work-groups have to do, or, where they wait longer than others fill, as one after
+//! another, as many at a time as it holds. No product is faster than its operands and C come and go: each once, from memory or
+//! from the last cache where it stays there, and each block of the operands as often as it is read. A second pass over parts of K
+//! comes on top.
 
 use super::Dims;
+use super::constants::{Machine, Pace, Stream};
 use super::gemv::Schedule;
 use super::parts;
 use super::tile::{BlockDivision, Tile, piece, stored};
@@ -14,79 +15,7 @@ use super::variants::row_lengths;
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
-use crate::device::capability::{DeviceInfo, DeviceKind};
-
-/// What the model knows of a device. Vulkan tells none of it.
-pub(super) struct Machine {
-    /// Cores: streaming multiprocessors, compute units.
-    pub(super) cores: u64,
-    /// Work-groups that may wait for memory at the same time on a core.
-    most_held: u64,
-    /// ns of a launch that waits for the one before, and of a second pass beside its bytes.
-    launch: f64,
-    second_pass: f64,
-    /// Bytes a ns from memory, and from the last cache.
-    memory: f64,
-    cache: f64,
-    /// Bytes that stay in the last cache from one run to the next.
-    cached: f64,
-}
-
-/// An H100, for GPUs.
-const GPU: Machine = Machine {
-    cores: 132,
-    most_held: 32,
-    launch: 2876.0,
-    second_pass: 4700.0,
-    memory: 2900.0,
-    cache: 7100.0,
-    cached: 35e6,
-};
-/// Two cores of llvmpipe, for software devices.
-const SOFTWARE: Machine = Machine {
-    cores: 2,
-    most_held: 1,
-    launch: 10_000.0,
-    second_pass: 30_000.0,
-    memory: 10.0,
-    cache: 20.0,
-    cached: 30e6,
-};
-
-impl Machine {
-    /// The machine that devices of this one's kind are taken for.
-    pub(super) fn of(device: &DeviceInfo) -> &'static Self {
-        if device.kind == DeviceKind::Cpu { &SOFTWARE } else { &GPU }
-    }
-}
-
-/// How fast a core runs a kind of kernel.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Pace {
-    /// Multiply-adds a ns.
-    pub(super) products: f64,
-    /// Bytes a ns that its lanes, or matrices, read from shared memory.
-    pub(super) reads: f64,
-    /// Bytes a ns that it fetches from global memory to stage them.
-    pub(super) fetches: f64,
-    /// ns that a work-group waits in each slab, beside its work.
-    pub(super) wait: f64,
-    /// Bytes a ns of C that it stores.
-    pub(super) stores: f64,
-    /// What a byte costs more where rows do not start at multiples of 16 bytes.
-    pub(super) unaligned: f64,
-    /// ns before its first slab and behind its last.
-    pub(super) ends: f64,
-}
-
-/// The rate of what takes no time.
-const INSTANT: f64 = f64::INFINITY;
-
-impl Pace {
-    /// That of a kernel that does nothing but multiply, at no time at all.
-    pub(super) const OF_PRODUCTS: Self =
-        Self { products: 1e9, reads: INSTANT, fetches: INSTANT, wait: 0.0, stores: INSTANT, unaligned: 0.0, ends: 0.0 };
-}
+use crate::device::capability::DeviceInfo;
 
 /// The work of a work-group in a slab.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,17 +25,24 @@ pub(super) struct Slab {
     /// Bytes read from shared memory, and fetched to it.
     reads: f64,
     fetches: f64,
-    /// Bytes of those that are in rows which do not start at multiples of 16 bytes.
+    /// Bytes of those, as often as 16 of them take more than one access because rows do not start at multiples of 16 bytes.
     unaligned: f64,
-    /// Bytes of C in a block.
+    /// Bytes of C in a block, and the same of them.
     stores: f64,
+    unaligned_stores: f64,
     /// Work-groups that a core has registers and shared memory for.
     held: u64,
 }
 
 impl Slab {
     /// That of a tiled kernel.
-    pub(super) fn of(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Self {
+    pub(super) fn of(
+        division: BlockDivision,
+        tile: &Tile,
+        case: &CaseSpec,
+        device: &DeviceInfo,
+        machine: &Machine,
+    ) -> Self {
         let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
         let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
         let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
@@ -121,25 +57,29 @@ impl Slab {
         };
         let in_registers = (1 << 16) / (invocations * u64::from(registers.min(255))).max(1);
         let in_shared = (200 << 10) / division.shared_bytes(tile, case).0.max(1);
-        let aligned = row_lengths(case).map(|length| length.is_multiple_of(piece(case.dtype)));
-        let unaligned = [(aligned[0], rows), (aligned[1], columns)].map(|(fits, edge)| if fits { 0.0 } else { edge });
-        let bytes = case.dtype.bytes() as f64;
+        let Dims { m, n, .. } = Dims::from(case.size);
+        let more = |length, dtype| more_accesses(length, dtype, matrices);
+        let [a, b] = row_lengths(case).map(|length| more(length, case.dtype));
+        let of_c = stored(case.dtype, tile);
+        let stores = rows.min(m as f64) * columns.min(n as f64) * of_c.bytes() as f64;
+        let bytes = depth * case.dtype.bytes() as f64;
         Self {
             products: rows * columns * depth,
             reads: f64::from(readers * edges) * depth * element as f64,
-            fetches: (rows + columns) * depth * bytes,
-            unaligned: unaligned.iter().sum::<f64>() * depth * bytes,
-            stores: rows * columns * stored(case.dtype, tile).bytes() as f64,
-            held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, Machine::of(device).most_held),
+            fetches: (rows + columns) * bytes,
+            unaligned: (a * rows + b * columns) * bytes,
+            stores,
+            unaligned_stores: more(n, of_c) * stores,
+            held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, machine.most_held),
         }
     }
 
     /// That of a kernel without a tile, whose work-groups compute `block`, rows by columns by the k of a step.
-    pub(super) fn plain(block: [u32; 3], invocations: u32, case: &CaseSpec, device: &DeviceInfo) -> Self {
+    pub(super) fn plain(block: [u32; 3], invocations: u32, case: &CaseSpec, machine: &Machine) -> Self {
         let products = block.map(f64::from).into_iter().product();
         let stores = f64::from(block[0]) * f64::from(block[1]) * case.dtype.of_product().bytes() as f64;
-        let held = u64::from(1024 / invocations.max(1)).clamp(1, Machine::of(device).most_held);
-        Self { products, reads: 0.0, fetches: 0.0, unaligned: 0.0, stores, held }
+        let held = u64::from(1024 / invocations.max(1)).clamp(1, machine.most_held);
+        Self { products, reads: 0.0, fetches: 0.0, unaligned: 0.0, stores, unaligned_stores: 0.0, held }
     }
 
     /// ns that it takes a core.
@@ -149,91 +89,90 @@ impl Slab {
     }
 }
 
-/// Bytes of the operands and of C.
-fn moved(dims: Dims, dtype: DType) -> f64 {
+/// Accesses that 16 bytes take beyond the first, in rows of so many elements: lanes move quads or single elements, matrices
+/// come in pieces as wide as their rows allow, and those of odd rows in one more, to be shifted into place.
+fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
+    let piece = if matrices { piece(dtype) } else { 4 };
+    match 1 << length.trailing_zeros().min(piece.ilog2()) {
+        whole if whole == piece => 0.0,
+        1 if matrices => 4.0,
+        _ if !matrices => 3.0,
+        step => (piece / step) as f64 - 1.0,
+    }
+}
+
+/// The time in which a core runs `groups` work-groups, `held` of them at once: that of what all have to do, or, where they
+/// wait longer than others fill, that of one group after another. `work` and `waits` are those of a group, `ends` what its
+/// beginning and its end take, which work of others hides.
+fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3]) -> f64 {
+    let one_after_another = groups.div_ceil(held) as f64;
+    (groups as f64 * work + ends).max(one_after_another * (work + waits + ends))
+}
+
+/// ns in which so many bytes come from where they were left, or go there: those beyond what the last cache keeps drive out
+/// others.
+fn arrival(bytes: f64, machine: &Machine) -> f64 {
+    let driven_out = (bytes / machine.cached - 1.0).clamp(0.0, 1.0);
+    bytes * (driven_out / machine.memory + (1.0 - driven_out) / machine.cache)
+}
+
+/// ns in which every operand, and C, comes or goes once.
+fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
     let Dims { m, n, k } = dims;
-    (m * k + k * n) as f64 * dtype.bytes() as f64 + (m * n) as f64 * dtype.of_product().bytes() as f64
+    let operands = (m * k + k * n) as f64 * dtype.bytes() as f64;
+    arrival(operands + (m * n) as f64 * dtype.of_product().bytes() as f64, machine)
 }
 
 /// The predicted time of a product in blocks of `tile`, each of a work-group that goes through its slabs at this pace.
-pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
-    let machine = Machine::of(device);
+pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
     let [across, down] = tile.blocks(dims);
     let busiest = (across * down * u64::from(tile.k_parts)).div_ceil(machine.cores);
     let slabs = parts::slabs(*tile, k) as f64;
     let work = slab.work(pace);
-    let c_is_aligned = n.is_multiple_of(piece(stored(case.dtype, tile)));
-    let stores = slab.stores * if c_is_aligned { 1.0 } else { 1.0 + pace.unaligned } / pace.stores;
-    let ends = |held: f64| pace.ends + held * stores;
-    let round = |held: u64| slabs * (work * held as f64).max(work + pace.wait) + ends(held as f64);
-    let rest = match busiest % slab.held {
-        0 => 0.0,
-        some => round(some),
-    };
-    let rounds = (busiest / slab.held) as f64 * round(slab.held) + rest;
+    let stores = (slab.stores + pace.unaligned * slab.unaligned_stores) / pace.stores;
+    let of_group = [slabs * work + stores, slabs * pace.wait, pace.ends];
+    let rounds = of_core(busiest, slab.held, of_group);
     let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
     let product = machine.launch + rounds.max(once(dims, case.dtype, machine)).max(often);
     if tile.k_parts == 1 {
         return Nanos(product);
     }
     let sums = (u64::from(tile.k_parts) * m * n * stored(case.dtype, tile).bytes()) as f64;
-    let bandwidth = if sums <= machine.cached { machine.cache } else { machine.memory };
-    Nanos(product + machine.second_pass + PASSES * sums / bandwidth)
+    Nanos(product + machine.second_pass + machine.passes * arrival(sums, machine))
 }
 
-/// Times that a byte of the sums of parts goes to the cache or comes from it: they are written and read. Fitted; the excess
-/// stands for what they drive out.
-const PASSES: f64 = 2.3;
-
-/// ns in which every operand arrives once.
-fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
-    let bytes = moved(dims, dtype);
-    bytes / if bytes <= machine.cached { machine.cache } else { machine.memory }
-}
-
-/// How fast a core runs a kernel that reads its operands once.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Stream {
-    /// The share of the bandwidth that it reaches.
-    pub(super) share: f64,
-    /// Elements of the matrix a ns that it loads, multiply-adds, and elements of C that it adds up.
-    pub(super) loads: f64,
-    pub(super) products: f64,
-    pub(super) sums: f64,
-    /// ns before its first load and behind its last, and for parts of K.
-    pub(super) ends: f64,
-    pub(super) parts: f64,
-}
-
-/// The predicted time of such a product.
-pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
-    let machine = Machine::of(device);
-    let groups = schedule.groups().div_ceil(machine.cores);
-    let elements = schedule.elements() as f64;
+/// The predicted time of a product whose larger operand is read once.
+pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, machine: &Machine) -> Nanos {
+    let elements = schedule.elements() as f64 / schedule.rounds() as f64;
     let work = elements / stream.loads + elements * schedule.vectors() as f64 / stream.products;
-    let work = work + schedule.sums() as f64 / stream.sums;
-    let parts = if schedule.parts() > 1 { stream.parts } else { 0.0 };
+    let ends = stream.ends + schedule.sums() as f64 / stream.sums;
+    let rounds = schedule.rounds() as f64;
+    let groups = schedule.groups().div_ceil(machine.cores);
+    let of_group = [rounds * work, rounds * stream.wait, ends];
+    let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group);
     let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
-    Nanos(machine.launch + stream.ends + arrival.max(groups as f64 * work) + parts)
+    let parts = if schedule.parts() > 1 { stream.parts } else { 0.0 };
+    Nanos(machine.launch + rounds.max(arrival) + parts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::matmul::constants::GPU;
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 
-    const PACE: Pace = Pace { products: 100.0, wait: 500.0, ends: 0.0, ..Pace::OF_PRODUCTS };
+    const PACE: Pace = Pace { products: 100.0, wait: 500.0, stores: f64::INFINITY, ..Pace::OF_PRODUCTS };
     const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
 
     /// ns that a product of blocks of 100×100 in slabs of 10 takes beside its launches.
     fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
         let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
-        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &gpu()) };
-        predicted(&TILE.over(k_parts), slab, &PACE, &case, &gpu()).0 - GPU.launch
+        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &GPU.machine) };
+        predicted(&TILE.over(k_parts), slab, &PACE, &case, &GPU.machine).0 - GPU.machine.launch
     }
 
     #[test]
@@ -243,6 +182,7 @@ mod tests {
         assert_eq!(time(100, 13_200, 1000, 1, 2), 100.0 * 1500.0, "one for each core");
         assert_eq!(time(200, 13_200, 1000, 1, 2), 100.0 * 2000.0, "two for each core");
         assert_eq!(time(200, 13_200, 1000, 1, 1), 100.0 * 3000.0, "one after the other");
+        assert_eq!(time(300, 13_200, 1000, 1, 2), 100.0 * 3000.0, "the third begins as soon as there is room");
     }
 
     #[test]
@@ -254,8 +194,24 @@ mod tests {
     #[test]
     fn parts_of_k_divide_the_slabs_and_add_a_second_pass() {
         let [whole, cut] = [1, 4].map(|parts| time(100, 100, 1000, parts, 1));
-        let second = GPU.second_pass + PASSES * 4.0 * 4.0 * 1e4 / GPU.cache;
+        let Machine { second_pass, passes, cache, .. } = GPU.machine;
+        let second = second_pass + passes * 4.0 * 4.0 * 1e4 / cache;
         assert!((cut - (whole / 4.0 + second)).abs() < 1e-6, "{whole} {cut}");
+    }
+
+    #[test]
+    fn what_does_not_stay_in_the_cache_comes_from_memory() {
+        let Machine { cached, cache, memory, .. } = GPU.machine;
+        let of = |bytes| arrival(bytes, &GPU.machine);
+        assert!((of(cached) - cached / cache).abs() < 1e-6 && (of(2.0 * cached) - 2.0 * cached / memory).abs() < 1e-6);
+        assert!(of(1.5 * cached) > 1.5 * cached / cache && of(1.5 * cached) < 1.5 * cached / memory);
+    }
+
+    #[test]
+    fn rows_that_begin_anywhere_take_more_accesses() {
+        let of = |matrices, dtype| [8, 4, 2, 1].map(|length| more_accesses(length, dtype, matrices));
+        assert_eq!(of(true, DType::F16), [0.0, 1.0, 3.0, 4.0]);
+        assert_eq!(of(false, DType::F32), [0.0, 0.0, 3.0, 3.0]);
     }
 
     #[test]
@@ -263,11 +219,11 @@ mod tests {
         // 4 GiB of A at the speed of memory, though each core has little to do.
         let fast = Pace { products: 1e9, wait: 0.0, ..PACE };
         let case = CaseSpec::new(&MATMUL, Size::Three(1 << 15, 1, 1 << 15), DType::F32);
-        let slab = Slab::plain([100, 100, 10], 100, &case, &gpu());
-        let least = (1u64 << 32) as f64 / GPU.memory;
-        assert!(predicted(&TILE, slab, &fast, &case, &gpu()).0 > least);
-        let stream = Stream { share: 1.0, loads: 1e9, products: 1e9, sums: 1e9, ends: 0.0, parts: 0.0 };
+        let slab = Slab::plain([100, 100, 10], 100, &case, &GPU.machine);
+        let least = (1u64 << 32) as f64 / GPU.machine.memory;
+        assert!(predicted(&TILE, slab, &fast, &case, &GPU.machine).0 > least);
+        let stream = Stream { share: 1.0, loads: 1e9, products: 1e9, wait: 0.0, sums: 1e9, ends: 0.0, parts: 0.0 };
         let schedule = Schedule::of(&case, false, &gpu()).expect("one column");
-        assert!(streamed(&stream, &schedule, &case, &gpu()).0 > least);
+        assert!(streamed(&stream, &schedule, &case, &GPU.machine).0 > least);
     }
 }

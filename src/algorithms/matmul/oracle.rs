@@ -13,6 +13,8 @@ use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{BLOCK, Combinations, Sign, combined_product};
 use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement};
 use crate::basis::dtype::{DType, HostArray};
+use rayon::prelude::*;
+use std::ops::Range;
 
 /// Integer inputs are below 2^16 in magnitude, so sums of this many products are exact in f64.
 pub(super) const MOST_EXACT_TERMS: u64 = 1 << 20;
@@ -49,18 +51,40 @@ impl Expected {
 impl Oracle for Expected {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
         let c = &outputs[0];
+        let m = self.dims.m as usize;
+        // A thread goes through so many rows that what it begins with is little.
+        let of_thread = (ELEMENTS_OF_THREAD / self.dims.n.max(1) as usize).max(1);
+        let stretches: Vec<_> = (0..m).step_by(of_thread).map(|first| first..m.min(first + of_thread)).collect();
+        let seen: Vec<_> = stretches.into_par_iter().map(|rows| self.rows(c, rows)).collect();
+        let mut worst = Worst::default();
+        for (stretch, goes_on) in seen {
+            worst.then(stretch);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(Check { method: self.combinations.method, ..worst.check(self.tolerance()) })
+    }
+}
+
+/// Elements of C that a thread checks at a time.
+const ELEMENTS_OF_THREAD: usize = 1 << 16;
+
+impl Expected {
+    /// What is the worst in some rows of C, and whether rows behind them tell anything more.
+    fn rows(&self, c: &HostArray, rows: Range<usize>) -> (Worst, bool) {
         let s = self.combinations.columns.len();
         let n = self.dims.n as usize;
         let (tolerance, method) = (self.tolerance(), self.combinations.method);
         let mut worst = Worst::default();
         let mut row_of_c = vec![0.0; n];
-        for row in 0..self.dims.m as usize {
+        for row in rows {
             c.read(row * n, &mut row_of_c);
             if let Some(column) = row_of_c.iter().position(|value| !value.is_finite()) {
                 worst.see(f64::INFINITY, || format!("C[{row}][{column}] is {}", row_of_c[column]));
                 // A combination of such a row says nothing of its other elements.
                 if method != CheckMethod::Elementwise {
-                    return Ok(Check { method, ..worst.check(tolerance) });
+                    return (worst, false);
                 }
             }
             for (j, column) in self.combinations.columns.iter().enumerate() {
@@ -72,7 +96,7 @@ impl Oracle for Expected {
                 worst.see_element(residual, tolerance, element);
             }
         }
-        Ok(Check { method, ..worst.check(tolerance) })
+        (worst, true)
     }
 }
 

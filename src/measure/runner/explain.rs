@@ -27,32 +27,49 @@ impl Runner<'_> {
     ) -> Result<Explained, String> {
         let problem = (group.algorithm.problem)(&group.spec)?;
         self.wake_canary();
+        let programs: Vec<_> = candidates.iter().map(|own| self.program_of(group, problem.as_ref(), own)).collect();
+        self.witness.on_device(candidates.first().map_or("", |own| own.variant));
+        self.workbench.pipelines.prepare_together(programs.iter().flatten().map(|(_, program)| program));
         let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
-        // All are compiled and verified before the first is timed: a device that waits for the host drops its clock.
-        let programs: Vec<_> =
-            candidates.iter().map(|own| self.verified(group, problem.as_ref(), &loaded, own)).collect();
-        let times = programs.into_iter().map(|verified| {
+        // All are verified before the first is timed: a device that waits for the host drops its clock.
+        let verified: Vec<_> = programs
+            .into_iter()
+            .map(|planned| planned.and_then(|(name, program)| self.verified(name, &loaded, program)))
+            .collect();
+        if let Some((name, program, first)) = verified.iter().flatten().next() {
+            let mut recorded = self.recorded(name, &loaded, program, *first, sampling).map_err(|e| e.to_string())?;
+            self.keeper.heat(&mut recorded, None)?;
+        }
+        let times = verified.into_iter().map(|verified| {
             let (name, program, first) = verified?;
             self.time_briefly(&name, &loaded, &program, first, sampling)
         });
         Ok(times.collect())
     }
 
-    /// The name of a candidate, its program and the time of its first run, if its answer is right.
-    fn verified(
-        &mut self,
+    /// The name of a candidate and its program, or why it has none.
+    fn program_of(
+        &self,
         group: &CaseGroup,
         problem: &dyn Problem,
-        loaded: &LoadedProblem,
         candidate: &Candidate,
+    ) -> Result<(String, Program), String> {
+        let variant = group.algorithm.variant(candidate.variant)?;
+        let spec = CaseSpec { tile: candidate.tile, ..group.spec };
+        let program = group.algorithm.feasible(variant, &spec, problem, &self.device.info)?;
+        Ok((group.id(variant).to_string(), program))
+    }
+
+    /// A candidate with the time of its first run, if its answer is right.
+    fn verified(
+        &mut self,
+        name: String,
+        loaded: &LoadedProblem,
+        program: Program,
     ) -> Result<(String, Program, Nanos), String> {
         if self.keeper.interrupted() {
             return Err("interrupted".into());
         }
-        let variant = group.algorithm.variant(candidate.variant)?;
-        let spec = CaseSpec { tile: candidate.tile, ..group.spec };
-        let program = group.algorithm.feasible(variant, &spec, problem, &self.device.info)?;
-        let name = group.id(variant).to_string();
         match self.verify_candidate(&name, loaded, &program) {
             Ok(time) => Ok((name, program, time)),
             Err(Refusal::Rejected(worst)) => Err(format!("its answer is wrong: {worst}")),
@@ -60,7 +77,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The median of a few samples, taken once the clock is up.
+    /// The median of a few samples, once the clock is up.
     fn time_briefly(
         &mut self,
         name: &str,
@@ -73,11 +90,11 @@ impl Runner<'_> {
             return Err("interrupted".into());
         }
         let mut recorded = self.recorded(name, loaded, program, first, sampling).map_err(|error| error.to_string())?;
-        let heat = self.keeper.heat(&mut recorded, None)?.unwrap_or(first);
         // The first run may have included compilation.
-        let mut recorded = self.recorded(name, loaded, program, heat, sampling).map_err(|error| error.to_string())?;
+        let warm = recorded.sample()?.0.device;
+        let mut recorded = self.recorded(name, loaded, program, warm, sampling).map_err(|error| error.to_string())?;
         recorded.sample()?;
         let until = self.keeper.time().now().saturating_add(sampling.max_time.min(SAMPLING));
-        Ok(self.keeper.race(&mut recorded, heat, None, until)?.unwrap_or(heat))
+        Ok(self.keeper.race(&mut recorded, warm, None, until)?.unwrap_or(warm))
     }
 }
