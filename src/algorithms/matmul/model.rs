@@ -46,7 +46,7 @@ impl Slab {
         let Tile { bm, bn, bk, wm, wn, tm, tn, .. } = *tile;
         let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
         let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
-        let matrices = division.matrices(case.dtype).is_some();
+        let matrices = matches!(division, BlockDivision::Matrices(_) | BlockDivision::Halves);
         let element = if matrices { case.dtype.bytes() } else { case.dtype.bytes().max(4) };
         // Lanes read their rows and columns of each k, four at a time; sub-groups their matrices.
         let (readers, edges, registers) = if matrices {

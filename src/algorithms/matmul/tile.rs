@@ -5,7 +5,7 @@ use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
-use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
+use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::fmt;
@@ -222,11 +222,13 @@ impl BlockDivision {
         matches!(self, Self::Warps | Self::Matrices(_) | Self::Halves)
     }
 
-    /// The types of its parts, where these are cooperative matrices.
-    pub(super) fn matrices(self, dtype: DType) -> Option<(DType, Accumulator)> {
+    /// The type of its parts' elements and their shape, where these are cooperative matrices. Sums of 32 bits fill the
+    /// registers, so that the narrowest matrices are taken, of which one of B takes fewest; but in `split` they gain nothing.
+    pub(super) fn matrices(self, dtype: DType, device: &DeviceInfo) -> Option<(DType, MatrixShape)> {
         match self {
-            Self::Matrices(accumulator) => Some((dtype, accumulator)),
-            Self::Halves => Some((DType::F16, Accumulator::Wide)),
+            Self::Matrices(Accumulator::Wide) => Some((dtype, largest_matrix(dtype, Accumulator::Wide, device, |_| 1))),
+            Self::Matrices(Accumulator::Narrow) => Some((dtype, matrix_shape(dtype, Accumulator::Narrow, device))),
+            Self::Halves => Some((DType::F16, matrix_shape(DType::F16, Accumulator::Wide, device))),
             _ => None,
         }
     }
@@ -269,8 +271,7 @@ impl BlockDivision {
                 (invocations, bk * bn / 4, "the invocations must divide the quads of a slab of B"),
             ])?,
             Self::Matrices(_) | Self::Halves => {
-                let (dtype, accumulator) = self.matrices(case.dtype).expect("it has matrices");
-                let shape = matrix_shape(dtype, accumulator, device);
+                let (dtype, shape) = self.matrices(case.dtype, device).expect("it has matrices");
                 let piece = piece(dtype) as u32;
                 all_divide(&[
                     (shape.m, tm, "parts are the device's matrices, with as many rows"),
@@ -336,12 +337,20 @@ pub(super) fn piece(dtype: DType) -> u64 {
     16 / dtype.bytes()
 }
 
-/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell, of those whose
-/// rows are whole pieces of 16 bytes, in which kernels move them: the largest, but with sums of 32 bits, which fill the
-/// registers, the narrowest of these, so that a matrix of B takes fewest. For a device without any, those of the first
+/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest of those
+/// whose rows are whole pieces of 16 bytes, in which kernels move them. For a device without any, those of the first
 /// devices that had some, so that a case can say what is missing.
 pub(in crate::algorithms) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
-    let narrowest = accumulator == Accumulator::Wide;
+    largest_matrix(dtype, accumulator, device, |own| own.n)
+}
+
+/// The largest of them whose columns count as many as `counted` says.
+fn largest_matrix(
+    dtype: DType,
+    accumulator: Accumulator,
+    device: &DeviceInfo,
+    counted: fn(&CooperativeMatrix) -> u32,
+) -> MatrixShape {
     let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
     let piece = piece(dtype) as u32;
     let own = device.cooperative_matrices.iter().filter(|own| {
@@ -351,7 +360,7 @@ pub(in crate::algorithms) fn matrix_shape(dtype: DType, accumulator: Accumulator
     });
     // Of shapes of one volume the most square has the fewest components to load.
     let largest = own.max_by_key(|own| {
-        let columns = if narrowest { 1 } else { own.n };
+        let columns = counted(own);
         (own.m * columns * own.k, own.m.min(columns), Reverse(own.n))
     });
     let [m, n, k] = largest.map_or([16, 16, 32 / dtype.bytes() as u32], |own| [own.m, own.n, own.k]);
@@ -398,8 +407,8 @@ impl Choice {
             DeviceKind::Cpu => self.software,
             _ => self.gpu,
         };
-        let part = self.division.matrices(dtype).map(|(dtype, accumulator)| matrix_shape(dtype, accumulator, device));
-        tiles.iter().map(move |tile| part.map_or(*tile, |part| Tile { tm: part.m, tn: part.n, ..*tile }))
+        let part = self.division.matrices(dtype, device);
+        tiles.iter().map(move |tile| part.map_or(*tile, |(_, part)| Tile { tm: part.m, tn: part.n, ..*tile }))
     }
 
     /// The tile that should be the fastest by the [model](super::model), of those within the device's limits, where that knows the
@@ -436,7 +445,6 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::CooperativeMatrix;
     use crate::device::capability::tests::software_device;
-
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 };
     // Of a division that the model does not know.
     const CHOICE: Choice = Choice {
@@ -498,13 +506,15 @@ mod tests {
                 })
             })
             .collect();
-        let extents = |dtype, accumulator| {
-            let MatrixShape { m, n, k, .. } = matrix_shape(dtype, accumulator, &device);
+        let extents = |division: BlockDivision, dtype| {
+            let (_, MatrixShape { m, n, k, .. }) = division.matrices(dtype, &device).expect("matrices");
             [m, n, k]
         };
-        assert_eq!(extents(DType::F16, Accumulator::Wide), [16, 8, 16]);
-        assert_eq!(extents(DType::F16, Accumulator::Narrow), [16, 16, 16]);
-        assert_eq!(extents(DType::I8, Accumulator::Wide), [16, 16, 32], "rows of 8 bytes are passed over");
+        assert_eq!(extents(BlockDivision::Matrices(Accumulator::Wide), DType::F16), [16, 8, 16]);
+        assert_eq!(extents(BlockDivision::Matrices(Accumulator::Narrow), DType::F16), [16, 16, 16]);
+        assert_eq!(extents(BlockDivision::Halves, DType::F32), [16, 16, 16]);
+        let bytes = extents(BlockDivision::Matrices(Accumulator::Wide), DType::I8);
+        assert_eq!(bytes, [16, 16, 32], "rows of 8 bytes are passed over");
     }
 
     #[test]

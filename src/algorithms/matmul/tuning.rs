@@ -1,7 +1,7 @@
 //! What a search for the best tile of a variant goes through.
 
 use super::auto::over_parts;
-use super::tile::{BlockDivision, Choice, Tile, matrix_shape};
+use super::tile::{BlockDivision, Choice, Tile};
 use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
 use crate::algorithms::CaseSpec;
@@ -89,11 +89,11 @@ impl Choice {
                 tiles.collect()
             }
             BlockDivision::Matrices(_) | BlockDivision::Halves => {
-                let (dtype, accumulator) = self.division.matrices(case.dtype).expect("it has matrices");
+                let (_, part) = self.division.matrices(case.dtype, device).expect("it has matrices");
                 // Sums of 32 bits take a register each.
-                let most = if accumulator == Accumulator::Narrow { 128 * 128 } else { 64 * 128 };
+                let narrow = self.division == BlockDivision::Matrices(Accumulator::Narrow);
+                let most = if narrow { 128 * 128 } else { 64 * 128 };
                 let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
-                let part = matrix_shape(dtype, accumulator, device);
                 warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n, k_parts: 1 }).collect()
             }
             // Of this division we choose only the number of invocations: as many warps as these.

@@ -2,7 +2,7 @@
 
 use super::Dims;
 use super::parts::{self, in_groups, number};
-use super::tile::{BlockDivision, Choice, Tile, block_shape, matrix_shape, piece, stored};
+use super::tile::{BlockDivision, Choice, Tile, block_shape, piece, stored};
 use super::variants::{block_of, row_lengths, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
@@ -100,7 +100,7 @@ pub(super) fn staged(
     let choice = if accumulator == Accumulator::Wide { &STAGED_WIDE } else { &STAGED_NARROW };
     let dims = Dims::from(case.size);
     let tile = choice.for_case(case, device);
-    let shape = matrix_shape(case.dtype, accumulator, device);
+    let (_, shape) = choice.division.matrices(case.dtype, device).expect("such kernels have matrices");
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
     let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
     let product = |shader| {
@@ -119,8 +119,7 @@ fn in_matrices(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
-    let (dtype, accumulator) = division.matrices(case.dtype).expect("such kernels have matrices");
-    let shape = matrix_shape(dtype, accumulator, device);
+    let (_, shape) = division.matrices(case.dtype, device).expect("such kernels have matrices");
     let dims = Dims::from(case.size);
     dispatch
         .groups(strips(tile, dims, device))
