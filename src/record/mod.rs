@@ -593,6 +593,7 @@ fn is_nothing(bytes: &Bytes) -> bool {
     *bytes == Bytes(0)
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_first(process: &usize) -> bool {
     *process == 0
 }

@@ -120,13 +120,13 @@ pub(super) static GPU: Constants = Constants {
         passes: 2.01,
     },
     warps: Pace {
-        products: 250.0,
+        products: 310.0,
         reads: INSTANT,
-        fetches: 48.3,
-        wait: 279.0,
+        fetches: 45.2,
+        wait: 208.0,
         stores: 13.3,
         unaligned: 0.151,
-        ends: 558.0,
+        ends: 778.0,
     },
     quads: Pace {
         products: 245.0,

@@ -59,11 +59,12 @@ impl Problem {
         })
     }
 
-    /// What is lost to the fastest way by taking the one that should be.
-    fn loss(&self, constants: &Constants, device: &DeviceInfo) -> f64 {
+    /// What is lost to the fastest way by taking the one that should be, and the tile of that.
+    fn loss(&self, constants: &Constants, device: &DeviceInfo) -> (f64, Option<Tile>) {
         let times = || self.times(constants, device);
         let taken = times().min_by_key(|(tile, predicted, _)| rank(*predicted, tile.map(Into::into)));
-        taken.map_or(1.0, |(_, _, taken)| taken / times().map(|(.., measured)| measured).fold(f64::INFINITY, f64::min))
+        let fastest = times().map(|(.., measured)| measured).fold(f64::INFINITY, f64::min);
+        taken.map_or((1.0, None), |(tile, _, taken)| (taken / fastest, *tile))
     }
 
     /// What is lost on average where predictions err by some percent, and a little of how far they are off.
@@ -128,15 +129,25 @@ fn fitted(mut document: Value, regret: impl Fn(&Constants) -> f64) -> Value {
     document
 }
 
+/// Problems that are told of those whose loss is the largest.
+const MOST_TOLD: usize = 12;
+
 /// What is instantaneous.
 const MOST: f64 = 1e9;
 
 fn told(name: &str, problems: &[Problem], constants: &Constants, device: &DeviceInfo) -> String {
-    let losses: Vec<_> = problems.iter().map(|problem| problem.loss(constants, device)).collect();
+    let mut losses: Vec<_> = problems.iter().map(|problem| (problem.loss(constants, device), problem)).collect();
+    losses.sort_by(|((a, _), _), ((b, _), _)| b.total_cmp(a));
+    let worst = losses.iter().take(MOST_TOLD).filter(|((loss, _), _)| *loss > 1.1).map(|((loss, tile), problem)| {
+        let (size, dtype) = (problem.case.size, problem.case.dtype);
+        format!("\n  {loss:.2} × {size} {dtype}, {}", tile.map_or("no tile".into(), |tile| tile.to_string()))
+    });
+    let worst: String = worst.collect();
+    let losses: Vec<_> = losses.iter().map(|((loss, _), _)| *loss).collect();
     let within = |bound: f64| 100 * losses.iter().filter(|loss| **loss <= bound).count() / losses.len().max(1);
     let most = losses.iter().copied().fold(1.0, f64::max);
     format!(
-        "{name}: {} problems, {} % within 1.05, {} % 1.10, {} % 1.20, most {most:.2}",
+        "{name}: {} problems, {} % within 1.05, {} % 1.10, {} % 1.20, most {most:.2}{worst}",
         losses.len(),
         within(1.05),
         within(1.1),
@@ -158,7 +169,10 @@ fn fit() {
     let before = Constants::of(&device);
     let regret =
         |constants: &Constants| fitted_to.iter().map(|problem| problem.regret(constants, &device)).sum::<f64>();
-    let document = serde_json::to_value(before).expect("numbers");
+    let document = match variable("FIT_FROM") {
+        none if none.is_empty() => serde_json::to_value(before).expect("numbers"),
+        path => serde_json::from_str(&std::fs::read_to_string(path).expect("constants")).expect("numbers"),
+    };
     let after = fitted(document, regret);
     let mut out = String::new();
     for (name, constants) in [("before", before), ("after", &constants(&after))] {

@@ -32,7 +32,12 @@ pub(super) struct Slab {
     unaligned_stores: f64,
     /// Work-groups that a core has registers and shared memory for.
     held: u64,
+    /// The part of a wait in a slab that nothing hides: from four on, sub-groups of a group work while others wait.
+    waits: f64,
 }
+
+/// Invocations of a work-group whose sub-groups hide nothing from each other.
+const FEW: f64 = 128.0;
 
 impl Slab {
     /// That of a tiled kernel.
@@ -71,6 +76,7 @@ impl Slab {
             stores,
             unaligned_stores: more(n, of_c) * stores,
             held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, machine.most_held),
+            waits: (FEW / invocations as f64).min(1.0),
         }
     }
 
@@ -79,7 +85,7 @@ impl Slab {
         let products = block.map(f64::from).into_iter().product();
         let stores = f64::from(block[0]) * f64::from(block[1]) * case.dtype.of_product().bytes() as f64;
         let held = u64::from(1024 / invocations.max(1)).clamp(1, machine.most_held);
-        Self { products, reads: 0.0, fetches: 0.0, unaligned: 0.0, stores, unaligned_stores: 0.0, held }
+        Self { products, reads: 0.0, fetches: 0.0, unaligned: 0.0, stores, unaligned_stores: 0.0, held, waits: 1.0 }
     }
 
     /// ns that it takes a core.
@@ -132,7 +138,7 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
     let slabs = parts::slabs(*tile, k) as f64;
     let work = slab.work(pace);
     let stores = (slab.stores + pace.unaligned * slab.unaligned_stores) / pace.stores;
-    let of_group = [slabs * work + stores, slabs * pace.wait, pace.ends];
+    let of_group = [slabs * work + stores, slabs * pace.wait * slab.waits, pace.ends];
     let rounds = of_core(busiest, slab.held, of_group);
     let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
     let product = machine.launch + rounds.max(once(dims, case.dtype, machine)).max(often);
