@@ -119,7 +119,9 @@ pub(super) fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &
             let block = &mut rows_of_a[..rows * k];
             block.par_chunks_mut(k).enumerate().for_each(|(row, values)| {
                 a.read((first + row) * k, values);
-                values.iter_mut().for_each(|value| *value = of.apply(*value));
+                for value in values.iter_mut() {
+                    *value = of.apply(*value);
+                }
             });
             let mut product = Mat::<f64>::zeros(rows, columns.len());
             let block = MatRef::from_row_major_slice(block, rows, k);
