@@ -105,7 +105,7 @@ fn running_out_of_memory_says_what_was_to_be_allocated() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = expect_exit(&mut with_failing("vkAllocateMemory", &["bench", "matmul"], folder.path()), 3);
     let message = stderr(&output);
-    assert!(message.contains("cannot allocate 2 MiB for upload staging"), "{message}");
+    assert!(message.contains("cannot allocate 16 MiB for upload staging"), "{message}");
 }
 
 #[test]
