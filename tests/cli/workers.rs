@@ -130,9 +130,10 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
 #[test]
 fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let verify = ["verify", "row-sum", "-V", "local", "-s", "8,2048", "-t", "f32", "--input=uniform"];
+    let verify = ["verify", "row-sum", "-V", "local", "-s", "8,4096", "-t", "f32", "--input=uniform"];
     let mut command = with_failing("vkAllocateMemory", &verify, folder.path());
-    let output = expect_exit(command.env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_BYTES", "4000000"), 3);
+    // The buffers of all cases' transfers have 16 MiB, the larger matrix 64.
+    let output = expect_exit(command.env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_BYTES", "20000000"), 3);
     let text = stdout(&output);
     assert!(text.contains("1 passed, 0 wrong, 1 crashed or timed out"), "{text}{}", stderr(&output));
 }
