@@ -53,12 +53,7 @@ impl dyn Executor + '_ {
         if extent == Extent::Full {
             self.measure_host_side(&mut peak);
         }
-        // A probe that failed or was left out may have a limit the next time.
-        let fleeting = |case: &Case| case.outcome == Outcome::Interrupted || case.outcome.failure().is_some();
-        let fleeting: Vec<_> = cases.iter().filter(|case| fleeting(case)).map(|case| case.id.as_str()).collect();
-        let mut kept = peak.clone();
-        kept.missing.retain(|missing| !fleeting.contains(&missing.case.as_str()));
-        self.keep_peak(kept, best_canary(&cases));
+        self.keep_measured(peak.clone(), &cases);
         peak.missing.extend(left_out);
         peak
     }
@@ -126,10 +121,10 @@ impl dyn Executor + '_ {
         let sets: Vec<_> = by_memory.iter().map(|case| case.work.bytes).collect();
         let run = plan::again(self.info(), bounds, &sets);
         let cases = self.run(&run, observer);
-        for case in &cases {
-            peak.add_case(case);
-        }
-        self.keep_peak(peak.clone(), best_canary(&cases));
+        let again = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
+        // Not the whole of `peak`: what was left out of it may have a limit the next time.
+        self.keep_measured(again.clone(), &cases);
+        peak.join(again);
     }
 
     fn kept_as(&self) -> &'static str {
@@ -139,6 +134,14 @@ impl dyn Executor + '_ {
     fn kept_peak(&self) -> Option<Peak> {
         let kept = serde_json::from_slice::<Peak>(&self.cache().get(self.kept_as(), self.info())?).ok();
         kept.filter(|peak| peak.schema == crate::peak::SCHEMA)
+    }
+
+    /// Keeps what these cases found. A probe that failed may have a limit the next time.
+    fn keep_measured(&self, mut peak: Peak, cases: &[Case]) {
+        let fleeting = |case: &Case| case.outcome == Outcome::Interrupted || case.outcome.failure().is_some();
+        let fleeting: Vec<_> = cases.iter().filter(|case| fleeting(case)).map(|case| case.id.as_str()).collect();
+        peak.missing.retain(|missing| !fleeting.contains(&missing.case.as_str()));
+        self.keep_peak(peak, best_canary(cases));
     }
 
     /// Keeps the sound part of `peak` beside what is kept already, of which the better of two figures stays.
@@ -283,5 +286,19 @@ mod tests {
             assert!(missing.iter().all(|missing| missing.reason.contains("left out, for the quick run had taken 45")));
             assert!(!cases.is_empty() && (!some_left_out || cases.len() < all), "{} of {all}", cases.len());
         }
+    }
+
+    #[test]
+    fn what_a_quick_run_left_out_is_not_kept_as_missing_when_limits_are_doubted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut script = Slow(software_device(), CacheFolder::new(Some(folder.path())), Duration::ZERO);
+        let executor: &mut dyn Executor = &mut script;
+        let mut peak = executor.measure_peak(Extent::Quick, &mut Silent);
+        let left_out = Missing { case: "launch/dependent/i32/1".into(), reason: "left out".into() };
+        peak.missing.push(left_out.clone());
+        executor.doubt_peak(&mut peak, &[], &mut Silent);
+        assert!(peak.missing.contains(&left_out), "it is of this run");
+        let kept = executor.kept_peak().expect("a document");
+        assert!(!kept.missing.is_empty() && !kept.missing.contains(&left_out), "{:?}", kept.missing);
     }
 }
