@@ -443,8 +443,8 @@ mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::size::Size;
-    use crate::device::capability::CooperativeMatrix;
     use crate::device::capability::tests::software_device;
+
     const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 };
     // Of a division that the model does not know.
     const CHOICE: Choice = Choice {
