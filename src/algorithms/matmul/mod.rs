@@ -4,6 +4,7 @@
 
 mod auto;
 mod constants;
+mod direct;
 #[cfg(test)]
 mod fit;
 mod gemv;
