@@ -17,9 +17,6 @@
 // are neighbours in C.
 #include "matmul-matrix.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
-#if defined(DTYPE_BF16)
-#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
-#endif
 
 layout(constant_id = 1) const uint A_STEP = 1;  // rows of A, and of B, start at multiples of so many components, a power of two
 layout(constant_id = 2) const uint B_STEP = 1;
@@ -27,10 +24,10 @@ layout(constant_id = 6) const uint WM = 32;  // the warp tile
 layout(constant_id = 7) const uint WN = 32;
 layout(constant_id = 11) const uint C_STEP = 1;
 layout(constant_id = 12) const uint K_STEP = 1;  // K is a multiple of so many
+layout(constant_id = 13) const uint EVEN = 0;    // and of what a work-group multiplies in two steps: nothing beyond it need be left out
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Pieces { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer ResultPairs { uvec2 at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) writeonly buffer ResultBits { OUT_RAW at[]; };
 #include "matmul-pieces.glsl"
 
 const uint DEPTH = 32;  // k that a sub-group loads at a time
@@ -47,16 +44,7 @@ const uint LANES_PER_WARP = 32;
 const uint QUADS = LINES_B;
 shared vec4 partial[TILES * SHARING * QUADS * LANES_PER_WARP];
 
-#if defined(DTYPE_BF16)
-#define COMPONENT(word, i) uintBitsToBFloat16EXT(uint16_t((word) >> 16 * ((i) % 2)))
-uint bits_of(float sum) {
-    uint bits = floatBitsToUint(sum);
-    return isnan(sum) ? bits >> 16 | 1u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-}
-#else
 #define COMPONENT(word, i) unpackFloat2x16(word)[(i) % 2]
-uint bits_of(float sum) { return packFloat2x16(f16vec2(sum, 0)); }
-#endif
 
 // `count` words, at most 4, of a row across K from component `from` on.
 uvec4 words_at(Operand x, uint from, uint count, uint step) {
@@ -73,14 +61,17 @@ uvec4 words_at(Operand x, uint from, uint count, uint step) {
 // zero beyond K; OF is its component of a line for the lane's k number `i`.
 #define FETCH_ALONG(next, lines, x, k, first, extent, step)                                                 \
     [[unroll]] for (uint i = 0; i < lines; ++i) {                                                           \
-        uvec4 piece = piece_along(x, min(first + i, extent - 1) * K + (k), k, step);                        \
+        uint from = min(first + i, extent - 1) * K + (k);                                                   \
+        uvec4 piece = EVEN != 0 ? piece_at(x, from, step) : piece_along(x, from, k, step);                  \
         [[unroll]] for (uint j = 0; j < 4; ++j) next[4 * i + j] = piece[j];                                 \
     }
 #define OF_ALONG(next, lines, line, i) COMPONENT(next[4 * (line) + (i) / 2], i)
 #define FETCH_ACROSS(next, lines, x, k, first, extent, step)                                                \
+    uint nearest = step >= lines ? min(first, extent - lines) : first;                                      \
     [[unroll]] for (uint i = 0; i < OWN; ++i) {                                                             \
-        bool inside = first < extent && (K_STEP >= OWN ? (k) < K : (k) + i < K);                            \
-        uvec4 piece = inside ? words_at(x, ((k) + i) * extent + first, lines / 2, step) : uvec4(0);         \
+        bool inside = EVEN != 0 || (K_STEP >= OWN ? (k) < K : (k) + i < K);                                 \
+        inside = inside && (step >= lines || first < extent);                                               \
+        uvec4 piece = inside ? words_at(x, ((k) + i) * extent + nearest, lines / 2, step) : uvec4(0);       \
         [[unroll]] for (uint j = 0; j < lines / 2; ++j) next[lines / 2 * i + j] = piece[j];                 \
     }
 #define OF_ACROSS(next, lines, line, i) COMPONENT(next[lines / 2 * (i) + (line) / 2], line)
@@ -100,12 +91,13 @@ uvec4 words_at(Operand x, uint from, uint count, uint step) {
 #define OF_B OF_ACROSS
 #endif
 
-// Reads this lane's part of the DEPTH k from `k` on. Behind the `end` of the sub-group's part of K there is nothing to read.
+// Reads this lane's part of the DEPTH k from `k` on. Behind the `end` of the sub-group's part of K there is nothing to read, and if K is EVEN
+// nothing of it is multiplied.
 #define FETCH(next_a, next_b, k, end)                                                                       \
     {                                                                                                       \
-        uint own = (k) < end ? (k) + OWN * q : K;                                                           \
-        FETCH_A(next_a, LINES_A, A, own, row, M, A_STEP)                                                    \
-        FETCH_B(next_b, LINES_B, B, own, column, N, B_STEP)                                                 \
+        uint own = EVEN != 0 ? min(k, K - DEPTH) + OWN * q : (k) < end ? (k) + OWN * q : K;                 \
+        { FETCH_A(next_a, LINES_A, A, own, row, M, A_STEP) }                                                \
+        { FETCH_B(next_b, LINES_B, B, own, column, N, B_STEP) }                                             \
     }
 
 // Adds the products of these to the sums.
@@ -130,13 +122,12 @@ uvec4 words_at(Operand x, uint from, uint count, uint step) {
 void keep(uint row, uint column, vec4 sum) {
     if (row >= M || column >= N) return;
     uint to = row * N + column;
-    uvec4 bits = uvec4(bits_of(sum.x), bits_of(sum.y), bits_of(sum.z), bits_of(sum.w));
     if (C_STEP >= 4) {
-        ResultPairs(C).at[to / 4] = bits.xz | bits.yw << 16;
+        ResultPairs(C).at[to / 4] = uvec2(packFloat2x16(f16vec2(sum.xy)), packFloat2x16(f16vec2(sum.zw)));
         return;
     }
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-        if (column + i < N) ResultBits(C).at[to + i] = OUT_RAW(bits[i]);
+        if (column + i < N) C.at[to + i] = OUT(sum[i]);
     }
 }
 
