@@ -157,7 +157,9 @@ impl Factors<'_> {
                 let mut a = vec![0.0; rows * depth];
                 for (row, values) in a.chunks_mut(depth).enumerate() {
                     self.a.read((first + row) * k, values);
-                    values.iter_mut().for_each(|value| *value = of.apply(*value));
+                    for value in values {
+                        *value = of.apply(*value);
+                    }
                 }
                 let a = MatRef::from_row_major_slice(&a, rows, depth);
                 let result = MatMut::from_row_major_slice_mut(result, rows, s);

@@ -4,8 +4,12 @@
 use crate::basis::error::{Error, Exit};
 use signal_hook::consts;
 use signal_hook::flag;
+#[cfg(unix)]
+use signal_hook::{iterator::Signals, low_level};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(unix)]
+use std::time::{Duration, Instant};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -23,6 +27,10 @@ pub(super) fn ignore() -> Result<(), Error> {
     register(&IGNORED, SecondTime::Ignored).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
 }
 
+/// Time in which signals are one and the same wish to end: `timeout -s INT` sends one to this process and one to its group.
+#[cfg(unix)]
+const ONE_WISH: Duration = Duration::from_millis(500);
+
 /// What a second Ctrl-C does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SecondTime {
@@ -31,24 +39,42 @@ enum SecondTime {
 }
 
 fn register(ended: &'static AtomicBool, second: SecondTime) -> io::Result<()> {
-    // Only a person asks twice: a terminal that closes sends SIGHUP once itself and once through the shell.
-    let typed = |signal| {
-        if second == SecondTime::EndsProcess {
-            flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, ended)?;
-        }
-        flag::register(signal, ended)
-    };
-    typed(consts::SIGINT)?;
+    if second == SecondTime::EndsProcess {
+        end_at_second_time(ended)?;
+    }
+    flag::register(consts::SIGINT, ended)?;
     flag::register(consts::SIGTERM, ended)?;
     #[cfg(unix)]
     {
-        typed(consts::SIGQUIT)?;
+        flag::register(consts::SIGQUIT, ended)?;
         if !hangup_is_ignored() {
             flag::register(consts::SIGHUP, ended)?;
         }
         flag::register(consts::SIGCONT, &crate::measure::timekeeper::CONTINUED)?;
     }
     Ok(())
+}
+
+/// Ends the process when somebody asks twice. Only a person types: a terminal that closes sends SIGHUP once itself and once
+/// through the shell.
+#[cfg(unix)]
+fn end_at_second_time(_: &'static AtomicBool) -> io::Result<()> {
+    let mut typed = Signals::new([consts::SIGINT, consts::SIGQUIT])?;
+    std::thread::spawn(move || {
+        let first = typed.forever().next().map(|_| Instant::now());
+        for _ in typed.forever() {
+            if first.is_some_and(|first| first.elapsed() > ONE_WISH) {
+                low_level::exit(Exit::Interrupted as i32);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Ends the process when somebody asks twice.
+#[cfg(not(unix))]
+fn end_at_second_time(ended: &'static AtomicBool) -> io::Result<()> {
+    flag::register_conditional_shutdown(consts::SIGINT, Exit::Interrupted as i32, ended).map(drop)
 }
 
 /// Whether there was a signal to end since [`listen`].

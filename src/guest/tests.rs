@@ -96,6 +96,7 @@ fn shifted() -> Vec<Buffer> {
 
 /// The cases of a guest on the software device, or whichever there is, under the validation layer where that is installed.
 fn run(guest: &Guest) -> Vec<Case> {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let algorithm = learn(guest.clone()).expect("it fits");
     let spec = CaseSpec::new(algorithm, guest.sizes()[0], guest.dtype());
     let variants = guest.contenders(0, true).map(|at| &algorithm.variants[at]).collect();
@@ -108,7 +109,6 @@ fn run(guest: &Guest) -> Vec<Case> {
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
     let device = Device::open_with(&instance, physical.expect("a device"), Access::Robust).expect("it opens");
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
     let cases = runner.run(&run, &mut Silent);
     assert_eq!(device.validation_messages(), Vec::<String>::new());

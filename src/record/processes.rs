@@ -75,10 +75,8 @@ fn across(sightings: &[&Case]) -> Case {
     let mut whole = joined(&measured);
     let of_all = |share: super::Share| share.of_time(whole.summary.median);
     (case.share, case.structure) = (case.share.map(of_all), case.structure.map(of_all));
-    if let Some(share) = case.share {
-        if share.fraction > 1.0 {
-            whole.warnings.push(Warning::AboveLimit { fraction: share.fraction });
-        }
+    if let Some(share) = case.share.filter(|share| share.fraction > 1.0) {
+        whole.warnings.push(Warning::AboveLimit { fraction: share.fraction });
     }
     case.outcome = Outcome::Measured(Box::new(whole));
     case

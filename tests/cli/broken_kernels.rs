@@ -59,10 +59,10 @@ fn every_variation_is_caught(
     input: &str,
     changes: &[Change],
 ) {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let instance = Instance::new(Validation::Off, None).expect("a loader");
     let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
     let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts");
 
     // The software device has no matrix units to break kernels on.
