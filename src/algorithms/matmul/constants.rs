@@ -17,6 +17,8 @@ pub(super) struct Machine {
     /// Bytes a ns from memory, and from the last cache.
     pub(super) memory: f64,
     pub(super) cache: f64,
+    /// Times as long as others that a slab of a block takes which groups share: those of neighbouring blocks are at other k.
+    pub(super) apart: f64,
     /// Bytes that stay in the last cache from one run to the next; twice as many do not.
     pub(super) cached: f64,
     /// ns of a second pass beside its bytes, and times that a byte of the sums of parts comes or goes.
@@ -115,6 +117,7 @@ pub(super) static GPU: Constants = Constants {
         launch: 1960.0,
         memory: 799.0,
         cache: 4220.0,
+        apart: 1.03,
         cached: 266.0e6,
         second_pass: 3890.0,
         passes: 2.01,
@@ -172,6 +175,7 @@ pub(super) static SOFTWARE: Constants = Constants {
         launch: 10_000.0,
         memory: 10.0,
         cache: 20.0,
+        apart: 1.0,
         cached: 30e6,
         second_pass: 30_000.0,
         passes: 2.3,

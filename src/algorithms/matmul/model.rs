@@ -9,6 +9,7 @@
 use super::Dims;
 use super::constants::{Machine, Pace, Stream};
 use super::gemv::Schedule;
+use super::evenly::Stretches;
 use super::parts;
 use super::tile::{BlockDivision, Tile, piece, stored};
 use super::variants::row_lengths;
@@ -83,7 +84,9 @@ impl Slab {
     /// That of a kernel without a tile, whose work-groups compute `block`, rows by columns by the k of a step.
     pub(super) fn plain(block: [u32; 3], invocations: u32, case: &CaseSpec, machine: &Machine) -> Self {
         let products = block.map(f64::from).into_iter().product();
-        let stores = f64::from(block[0]) * f64::from(block[1]) * case.dtype.of_product().bytes() as f64;
+        let Dims { m, n, .. } = Dims::from(case.size);
+        let [rows, columns] = [(block[0], m), (block[1], n)].map(|(edge, extent)| f64::from(edge).min(extent as f64));
+        let stores = rows * columns * case.dtype.of_product().bytes() as f64;
         let held = u64::from(1024 / invocations.max(1)).clamp(1, machine.most_held);
         Self { products, reads: 0.0, fetches: 0.0, unaligned: 0.0, stores, unaligned_stores: 0.0, held, waits: 1.0 }
     }
@@ -129,23 +132,31 @@ fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
     arrival(operands + (m * n) as f64 * dtype.of_product().bytes() as f64, machine)
 }
 
-/// The predicted time of a product in blocks of `tile`, each of a work-group that goes through its slabs at this pace.
+/// The predicted time of a product in blocks of `tile`, each of a work-group that goes through its slabs at this pace, or shared by some.
 pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
     let [across, down] = tile.blocks(dims);
-    let busiest = (across * down * u64::from(tile.k_parts)).div_ceil(machine.cores);
-    let slabs = parts::slabs(*tile, k) as f64;
-    let work = slab.work(pace);
+    let shared = (tile.groups > 0).then(|| Stretches::of(tile, dims));
+    // Work-groups, the slabs of each, the blocks that these are of, and the elements that a second pass adds up.
+    let (groups, slabs, blocks, sums) = match shared {
+        Some(own) => (own.groups(), own.longest(), own.blocks_of_longest(), own.sums() * u64::from(tile.bm * tile.bn)),
+        None => {
+            let parts = u64::from(tile.k_parts);
+            (across * down * parts, parts::slabs(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
+        }
+    };
+    let (slabs, blocks) = (slabs as f64, blocks as f64);
+    let work = slab.work(pace) * if tile.groups > 0 { machine.apart } else { 1.0 };
     let stores = (slab.stores + pace.unaligned * slab.unaligned_stores) / pace.stores;
-    let of_group = [slabs * work + stores, slabs * pace.wait * slab.waits, pace.ends];
-    let rounds = of_core(busiest, slab.held, of_group);
+    let of_group = [slabs * work + blocks * stores, slabs * pace.wait * slab.waits, blocks * pace.ends];
+    let rounds = of_core(groups.div_ceil(machine.cores), slab.held, of_group);
     let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
     let product = machine.launch + rounds.max(once(dims, case.dtype, machine)).max(often);
-    if tile.k_parts == 1 {
+    if !tile.takes_two_passes() {
         return Nanos(product);
     }
-    let sums = (u64::from(tile.k_parts) * m * n * stored(case.dtype, tile).bytes()) as f64;
+    let sums = (sums * stored(case.dtype, tile).bytes()) as f64;
     Nanos(product + machine.second_pass + machine.passes * arrival(sums, machine))
 }
 
