@@ -4,6 +4,8 @@
 // them all are whole.
 //
 // Include it where M, N, K, GROUPS, BM, BN and BK are known. It is `Stretches` of src/algorithms/matmul/evenly.rs.
+layout(constant_id = 11) const uint STRIP = 8;  // block rows of a strip
+
 #define SLABS ((K + BK - 1) / BK)
 #define BLOCKS_DOWN ((M + BM - 1) / BM)
 #define BLOCKS_ACROSS ((N + BN - 1) / BN)
@@ -19,7 +21,6 @@ uint group_of(uint slab) { return ((slab + 1) * GROUPS - 1) / ALL_SLABS; }
 // The row and the column of a block in the grid of blocks. They follow one another in strips of block rows, column by column in each, as
 // the groups of a grid in strips do (see matmul-tiled.glsl).
 uvec2 block_at(uint block) {
-    const uint STRIP = 8;
     uint strip = block / (STRIP * BLOCKS_ACROSS), in_strip = block % (STRIP * BLOCKS_ACROSS);
     uint height = min(STRIP, BLOCKS_DOWN - strip * STRIP);
     return uvec2(strip * STRIP + in_strip % height, in_strip / height);

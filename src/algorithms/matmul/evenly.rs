@@ -4,8 +4,9 @@
 use super::Dims;
 use super::parts::sharing;
 use super::tile::Tile;
+use super::variants::STRIP;
 use crate::algorithms::CaseSpec;
-use crate::device::capability::DeviceInfo;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
@@ -98,6 +99,7 @@ pub(super) fn program(
     let product = product(shared)
         .argument("SUMS", Value::Buffer(SUMS))
         .argument("GROUPS", Value::U32(tile.groups))
+        .constant("STRIP", strip(device))
         .groups([stretches.groups, 1, 1])
         .loops(stretches.longest() + stretches.blocks_of_longest());
     let len = 2 * stretches.groups * u64::from(tile.bm) * u64::from(tile.bn);
@@ -114,14 +116,13 @@ pub(super) fn arguments(shader: &'static Shader) -> Vec<(&'static str, Value)> {
     known.filter(|(name, _)| shader.interface.arguments.iter().any(|argument| argument.name == *name)).collect()
 }
 
+/// Block rows of a strip. A software device does not mind how few they are, and so has several in a small product too.
+fn strip(device: &DeviceInfo) -> u32 {
+    if device.kind == DeviceKind::Cpu { 2 } else { STRIP as u32 }
+}
+
 /// The second pass. Where C is small several invocations share a quad of it, so that the sums of many groups are read at once.
-fn added_up(
-    shader: &'static Shader,
-    tile: &Tile,
-    dims: Dims,
-    stretches: Stretches,
-    device: &DeviceInfo,
-) -> Dispatch {
+fn added_up(shader: &'static Shader, tile: &Tile, dims: Dims, stretches: Stretches, device: &DeviceInfo) -> Dispatch {
     let quads = u64::from(tile.bm) * u64::from(tile.bn) / 4;
     let group = SUMMING.min(device.limits.group_invocations);
     let down = sharing(quads * stretches.blocks, stretches.sharers());
@@ -139,6 +140,7 @@ fn added_up(
         .group_size([group, 1, 1])
         .groups([quads.div_ceil(u64::from(group / down)), y, z])
         .constant("DOWN", down)
+        .constant("STRIP", strip(device))
         .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(4)))
         .constant("BM", tile.bm)
         .constant("BN", tile.bn)
@@ -176,7 +178,9 @@ mod tests {
 
     #[test]
     fn what_is_said_of_stretches_is_what_a_walk_along_them_finds() {
-        for (blocks, slabs, groups) in (1..9).flat_map(|b| (1..9).flat_map(move |s| (1..=b * s).map(move |g| (b, s, g)))) {
+        for (blocks, slabs, groups) in
+            (1..9).flat_map(|b| (1..9).flat_map(move |s| (1..=b * s).map(move |g| (b, s, g))))
+        {
             let stretches = Stretches { blocks, slabs, groups };
             let walked = walked(&stretches);
             let most = walked.iter().map(|own| own.len() as u64).max().expect("a group");
@@ -185,7 +189,10 @@ mod tests {
             let sharers: Vec<u64> = (0..blocks).map(of).collect();
             let most = sharers.iter().copied().max().expect("a block");
             let equal = (blocks * slabs).is_multiple_of(groups);
-            assert!(most <= stretches.sharers() && (!equal || stretches.sharers() <= most + 1), "{stretches:?}: {most}");
+            assert!(
+                most <= stretches.sharers() && (!equal || stretches.sharers() <= most + 1),
+                "{stretches:?}: {most}"
+            );
             let sums: u64 = sharers.iter().filter(|of| **of > 1).sum();
             assert!(sums <= stretches.sums(), "{stretches:?}: {sums}");
             // Two slots of a group are enough: what is between its first and its last block it has as a whole.
@@ -223,6 +230,8 @@ mod tests {
         assert_eq!(refused(Size::Three(33, 31, 800), 200), None);
         let message = refused(Size::Three(33, 31, 800), 201).expect("too many");
         assert_eq!(message, "has more groups than there are slabs of all blocks, 200");
-        assert!(refused(Size::Three(1 << 20, 1 << 20, 1 << 10), 264).is_some_and(|message| message.contains("32 bits")));
+        assert!(
+            refused(Size::Three(1 << 20, 1 << 20, 1 << 10), 264).is_some_and(|message| message.contains("32 bits"))
+        );
     }
 }

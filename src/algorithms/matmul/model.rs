@@ -8,8 +8,8 @@
 
 use super::Dims;
 use super::constants::{Machine, Pace, Stream};
-use super::gemv::Schedule;
 use super::evenly::Stretches;
+use super::gemv::Schedule;
 use super::parts;
 use super::tile::{BlockDivision, Tile, piece, stored};
 use super::variants::row_lengths;

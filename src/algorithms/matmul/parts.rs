@@ -105,8 +105,8 @@ mod tests {
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::device::capability::{CooperativeMatrix, Feature};
     use crate::device::capability::tests::{gpu, software_device};
+    use crate::device::capability::{CooperativeMatrix, Feature};
 
     fn program(size: Size, k_parts: u32) -> Program {
         let tile = Tile { wm: 16, wn: 16, ..Tile::flat([32, 32, 16], [16, 16]) }.over(k_parts);

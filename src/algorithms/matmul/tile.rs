@@ -159,9 +159,7 @@ impl FromStr for Tile {
         let (own, groups) = text.split_once("/g").map_or((text, Ok(0)), |(own, groups)| (own, groups.parse()));
         let extents: Result<Vec<u32>, _> = own.split(['x', '/']).map(str::parse).collect();
         let tile = match (extents.as_deref(), groups) {
-            (Ok(&[bm, bn, bk, wm, wn, tm, tn]), Ok(groups)) => {
-                Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups }
-            }
+            (Ok(&[bm, bn, bk, wm, wn, tm, tn]), Ok(groups)) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups },
             (Ok(&[bm, bn, bk, wm, wn, tm, tn, k_parts]), Ok(groups)) => {
                 Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }
             }
@@ -460,8 +458,8 @@ impl Choice {
 
     /// The tile that should be the fastest by the [model](super::model), of those within the device's limits, where that knows the
     /// kernel's pace. Elsewhere the largest whose work-groups keep the cores busy: until the busiest core is done, no more than a
-    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left. Where none
-    /// is within the limits, the last, which the check of the program then refuses.
+    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left, or
+    /// shared by all of them. Where none is within the limits, the last, which the check of the program then refuses.
     pub(in crate::algorithms) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
         if self.division.is_modelled(device) {
@@ -480,10 +478,10 @@ impl Choice {
         let fitting = || tiles.iter().filter(|tile| legal(tile));
         let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
         let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
-        let parts = (cores / blocks).min(tile.slabs(dims.k) / 4).max(1);
-        match parts {
-            2.. if self.division.cuts_k() => tile.over(parts as u32),
-            2.. if self.division.shares() => tile.shared_by((blocks * parts) as u32),
+        let slabs = tile.slabs(dims.k) / 4;
+        match (cores / blocks).min(slabs) {
+            parts @ 2.. if self.division.cuts_k() => tile.over(parts as u32),
+            2.. if self.division.shares() => tile.shared_by(cores.min(blocks * slabs) as u32),
             _ => tile,
         }
     }

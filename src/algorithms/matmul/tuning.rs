@@ -95,12 +95,17 @@ impl Choice {
                 let narrow = self.division == BlockDivision::Matrices(Accumulator::Narrow);
                 let most = if narrow { 128 * 128 } else { 64 * 128 };
                 let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
-                warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n, k_parts: 1, groups: 0 }).collect()
+                warps
+                    .map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n, k_parts: 1, groups: 0 })
+                    .collect()
             }
             // Of this division we choose only the number of invocations: as many warps as these.
             BlockDivision::Block(_) => {
                 let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
-                warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1, groups: 0 }).collect()
+                warps
+                    .filter(fits)
+                    .map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1, groups: 0 })
+                    .collect()
             }
         }
     }
@@ -222,7 +227,8 @@ mod tests {
         let sizes = MATMUL.verify_size.gpu.parse::<Sweep>().expect("a sweep").0;
         for tunable in TUNABLE {
             for dtype in dtypes_of(tunable) {
-                let tile = |size| choice(tunable).built_in(&CaseSpec { size, dtype, ..case(1) }, &device).over(1).shared_by(0);
+                let tile =
+                    |size| choice(tunable).built_in(&CaseSpec { size, dtype, ..case(1) }, &device).over(1).shared_by(0);
                 let large = tile(Size::Uniform(8192));
                 let cut = |size: Size| {
                     let Dims { m, n, .. } = Dims::from(size);

@@ -291,7 +291,7 @@ pub(super) static TILED: Choice = Choice {
 
 /// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a
 /// large GPU (some 264) then cover about 1024 rows and 4096 columns.
-const STRIP: u64 = 8;
+pub(super) const STRIP: u64 = 8;
 
 /// Iterations of an invocation that goes through K in slabs: one for each slab and those of its inner loop, with one
 /// more that finds the end.
