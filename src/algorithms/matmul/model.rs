@@ -137,14 +137,13 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
     let [across, down] = tile.blocks(dims);
-    let shared = (tile.groups > 0).then(|| Stretches::of(tile, dims));
     // Work-groups, the slabs of each, the blocks that these are of, and the elements that a second pass adds up.
-    let (groups, slabs, blocks, sums) = match shared {
-        Some(own) => (own.groups(), own.longest(), own.blocks_of_longest(), own.sums() * u64::from(tile.bm * tile.bn)),
-        None => {
-            let parts = u64::from(tile.k_parts);
-            (across * down * parts, parts::slabs(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
-        }
+    let (groups, slabs, blocks, sums) = if tile.groups > 0 {
+        let own = Stretches::of(tile, dims);
+        (own.groups(), own.longest(), own.blocks_of_longest(), own.sums() * u64::from(tile.bm * tile.bn))
+    } else {
+        let parts = u64::from(tile.k_parts);
+        (across * down * parts, parts::slabs(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
     };
     let (slabs, blocks) = (slabs as f64, blocks as f64);
     let work = slab.work(pace) * if tile.groups > 0 { machine.apart } else { 1.0 };

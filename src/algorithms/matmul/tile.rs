@@ -141,14 +141,9 @@ impl fmt::Display for Tile {
 
 impl From<Tile> for String {
     fn from(Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }: Tile) -> Self {
-        let mut tile = format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}");
-        if k_parts != 1 {
-            tile += &format!("/{k_parts}");
-        }
-        if groups > 0 {
-            tile += &format!("/g{groups}");
-        }
-        tile
+        let parts = if k_parts == 1 { Self::new() } else { format!("/{k_parts}") };
+        let groups = if groups == 0 { Self::new() } else { format!("/g{groups}") };
+        format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}{parts}{groups}")
     }
 }
 
