@@ -12,7 +12,7 @@ use super::dims::Dims;
 use super::input::generator;
 use crate::basis::dtype::HostArray;
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par};
+use faer::{Accum, MatMut, MatRef, Par};
 use rand::Rng;
 use rayon::prelude::*;
 
@@ -24,8 +24,11 @@ pub(super) const BLOCK: usize = 64;
 const REPEATS: usize = 4;
 /// Columns of a large product of which every element is checked.
 const SAMPLE: usize = 128;
-/// Rows of A and columns of the reference that are held as f64 at a time: bounds the oracle's own memory.
+/// Columns of the reference that are made at a time.
 const PANEL: usize = 256;
+/// Rows of A that a thread holds as f64 at a time, and elements in them: bound the oracle's own memory.
+const ROWS: usize = 64;
+const ELEMENTS: usize = 1 << 20;
 /// The stream of the random signs, beyond those of the inputs.
 const SIGN_STREAM: u64 = 1000;
 
@@ -41,6 +44,11 @@ pub(super) struct Combination {
 }
 
 impl Combination {
+    /// The column behind its last.
+    fn end(&self) -> usize {
+        self.first + self.signs.len()
+    }
+
     /// Its value for a row of the product.
     pub(super) fn of(&self, row: &[f64]) -> f64 {
         row[self.first..].iter().zip(&self.signs).map(|(value, sign)| value * sign).sum()
@@ -102,59 +110,111 @@ impl Sign {
     }
 }
 
-/// A·(B·X), or the same of magnitudes, in f64; M×S row major.
-pub(super) fn combined_product(dims: Dims, x: &Combinations, a: &HostArray, b: &HostArray, of: Sign) -> Vec<f64> {
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| extent as usize);
-    let s = x.columns.len();
-    let mut result = vec![0.0; m * s];
-    let mut rows_of_a = vec![0.0; PANEL.min(m) * k];
-    for (panel, columns) in x.columns.chunks(PANEL).enumerate() {
-        // The panel of B·X, column by column; a thread has neighbours, which share what they read of B.
-        let mut bx = vec![0.0; columns.len() * k];
-        let stretches = bx.par_chunks_mut(NEIGHBOURS * k).zip(columns.par_chunks(NEIGHBOURS));
-        stretches.for_each(|(stretch, columns)| combined(stretch, columns, b, [n, k], of));
-        let bx = MatRef::from_column_major_slice(&bx, k, columns.len());
-        for first in (0..m).step_by(PANEL) {
-            let rows = PANEL.min(m - first);
-            let block = &mut rows_of_a[..rows * k];
-            block.par_chunks_mut(k).enumerate().for_each(|(row, values)| {
-                a.read((first + row) * k, values);
-                for value in values.iter_mut() {
-                    *value = of.apply(*value);
+/// Which elements of A and B may be other than zero.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Shape {
+    Full,
+    /// A is lower triangular and B upper: a third of the products.
+    Triangular,
+}
+
+/// The operands of a product C = A·B and what its oracle asks of it.
+pub(super) struct Factors<'a> {
+    pub(super) dims: Dims,
+    pub(super) a: &'a HostArray,
+    pub(super) b: &'a HostArray,
+    pub(super) shape: Shape,
+}
+
+impl Factors<'_> {
+    /// How many terms, from the first on, count in these rows and columns of C.
+    fn terms(&self, rows: usize, columns: usize) -> usize {
+        let k = self.dims.k as usize;
+        match self.shape {
+            Shape::Full => k,
+            Shape::Triangular => k.min(rows).min(columns),
+        }
+    }
+
+    /// A·(B·X), or the same of magnitudes, in f64; M×S row major.
+    pub(super) fn combined(&self, x: &Combinations, of: Sign) -> Vec<f64> {
+        let [m, k] = [self.dims.m, self.dims.k].map(|extent| extent as usize);
+        let (s, most_rows) = (x.columns.len(), (ELEMENTS / k).clamp(1, ROWS));
+        let mut result = vec![0.0; m * s];
+        for (panel, columns) in x.columns.chunks(PANEL).enumerate() {
+            let depth = self.terms(m, columns.iter().map(Combination::end).max().unwrap_or(0));
+            // The panel of B·X, column by column; a thread has neighbours, which share what they read of B.
+            let mut bx = vec![0.0; columns.len() * depth];
+            let stretches = bx.par_chunks_mut(NEIGHBOURS * depth).zip(columns.par_chunks(NEIGHBOURS));
+            stretches.for_each(|(stretch, columns)| self.combine(stretch, columns, of));
+            let bx = MatRef::from_column_major_slice(&bx, depth, columns.len());
+            // A thread has a block of rows for itself. Threads that share one wait for each other by spinning, which takes
+            // the cores from whatever else runs on the machine.
+            result.par_chunks_mut(most_rows * s).enumerate().for_each(|(block, result)| {
+                let first = block * most_rows;
+                let rows = result.len() / s;
+                let depth = self.terms(first + rows, depth);
+                let mut a = vec![0.0; rows * depth];
+                for (row, values) in a.chunks_mut(depth).enumerate() {
+                    self.a.read((first + row) * k, values);
+                    values.iter_mut().for_each(|value| *value = of.apply(*value));
                 }
+                let a = MatRef::from_row_major_slice(&a, rows, depth);
+                let result = MatMut::from_row_major_slice_mut(result, rows, s);
+                let place = result.subcols_mut(panel * PANEL, columns.len());
+                matmul(place, Accum::Replace, a, bx.subrows(0, depth), 1.0, Par::Seq);
             });
-            let mut product = Mat::<f64>::zeros(rows, columns.len());
-            let block = MatRef::from_row_major_slice(block, rows, k);
-            matmul(product.as_mut(), Accum::Replace, block, bx, 1.0, Par::rayon(0));
-            for i in 0..rows {
-                for j in 0..columns.len() {
-                    result[(first + i) * s + panel * PANEL + j] = product[(i, j)];
-                }
+        }
+        result
+    }
+
+    /// Some columns of B·X, or of magnitudes, one after the other, as far as there are places for them.
+    fn combine(&self, result: &mut [f64], columns: &[Combination], of: Sign) {
+        let depth = result.len() / columns.len();
+        let mut row_of_b = vec![0.0; BLOCK];
+        for row in 0..depth {
+            for (j, column) in columns.iter().enumerate() {
+                let values = &mut row_of_b[..column.signs.len()];
+                self.b.read(row * self.dims.n as usize + column.first, values);
+                result[j * depth + row] =
+                    values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
             }
         }
     }
-    result
 }
 
 /// Columns of B·X that are made together.
 const NEIGHBOURS: usize = 16;
 
-/// Some columns of B·X, or of magnitudes, one after the other; B has `k` rows of `n` elements.
-fn combined(result: &mut [f64], columns: &[Combination], b: &HostArray, [n, k]: [usize; 2], of: Sign) {
-    let mut row_of_b = vec![0.0; BLOCK];
-    for row in 0..k {
-        for (j, column) in columns.iter().enumerate() {
-            let values = &mut row_of_b[..column.signs.len()];
-            b.read(row * n + column.first, values);
-            result[j * k + row] =
-                values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_triangular_factors_only_what_is_beyond_the_diagonals_is_left_out() {
+        let n = 300;
+        let mut rng = generator(5, 0);
+        let mut triangular = |keep: fn(usize, usize) -> bool| {
+            let mut value = || f64::from(rng.next_u32()) / f64::from(u32::MAX) - 0.5;
+            HostArray::F64((0..n * n).map(|at| if keep(at / n, at % n) { value() } else { 0.0 }).collect())
+        };
+        let (a, b) = (triangular(|row, column| column <= row), triangular(|row, column| column >= row));
+        for x in [Combinations::elementwise(n), Combinations::random(n, 3)] {
+            let product =
+                |shape, sign| Factors { dims: Dims { m: 300, n: 300, k: 300 }, a: &a, b: &b, shape }.combined(&x, sign);
+            for sign in [Sign::Kept, Sign::Dropped] {
+                let (whole, part) = (product(Shape::Full, sign), product(Shape::Triangular, sign));
+                let far = whole.iter().zip(&part).map(|(whole, part)| (whole - part).abs()).fold(0.0, f64::max);
+                assert!(far < 1e-10, "{far}");
+            }
+            // At the first row and column one term is left, at the last all are.
+            let sum: f64 = (0..n).map(|k| a.get((n - 1) * n + k) * b.get(k * n + n - 1)).sum();
+            let last = product(Shape::Triangular, Sign::Kept)[(n - 1) * x.columns.len()..].last().copied();
+            if x.method == CheckMethod::Elementwise {
+                assert!(last.is_some_and(|last| (last - sum).abs() < 1e-10), "{last:?} {sum}");
+            }
+        }
+    }
 
     #[test]
     fn a_large_product_has_every_column_in_each_combination_and_some_alone() {

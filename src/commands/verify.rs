@@ -36,7 +36,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &job)?;
     let output =
         format!("{}\n{}", report::verify::table(&record, report::table::width()), report::verify::summary(&record));
-    let mut notes = report::bench::notes(&record);
+    let mut notes = report::bench::outcomes(&record);
     if quick && record.devices.iter().any(|device| device.kind.is_host()) {
         notes.push_str("note      the largest sizes are left out on a software device; --full has them\n");
     }

@@ -44,19 +44,7 @@ pub fn long(record: &Record, view: &View) -> String {
 /// What the numbers do not say: why cases have none, and what the signs beside them mean.
 #[must_use]
 pub fn notes(record: &Record) -> String {
-    let mut out = String::new();
-    for case in &record.cases {
-        let _ = match &case.outcome {
-            Outcome::Measured(_) | Outcome::Interrupted => Ok(()),
-            Outcome::Rejected(v) => writeln!(out, "rejected  {}: {}", case.id, v.worst),
-            Outcome::Skipped { reason } => writeln!(out, "skipped   {}: {reason}", case.id),
-            other => writeln!(out, "{:9} {}: {}", other.status(), case.id, other.failure().unwrap_or_default()),
-        };
-    }
-    let remarks = record.cases.iter().flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
-    for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {
-        let _ = writeln!(out, "note      {algorithm}: {remark}{}", whose(record, algorithm, remark));
-    }
+    let mut out = outcomes(record);
     let conditions = RunConditions::of(record);
     for Mark { sign, meaning } in record.cases.iter().flat_map(|case| conditions.marks(case)).collect::<BTreeSet<_>>() {
         let _ = writeln!(out, "{sign}  {meaning}");
@@ -79,6 +67,25 @@ pub fn notes(record: &Record) -> String {
     let others = record.caveats.iter().any(|caveat| !is_host(caveat));
     for caveat in record.caveats.iter().filter(|caveat| !others || !is_host(caveat)) {
         let _ = writeln!(out, "note      {caveat}");
+    }
+    out
+}
+
+/// Why cases have no answer, or a wrong one, and what their problems and variants remark.
+#[must_use]
+pub fn outcomes(record: &Record) -> String {
+    let mut out = String::new();
+    for case in &record.cases {
+        let _ = match &case.outcome {
+            Outcome::Measured(_) | Outcome::Interrupted => Ok(()),
+            Outcome::Rejected(v) => writeln!(out, "rejected  {}: {}", case.id, v.worst),
+            Outcome::Skipped { reason } => writeln!(out, "skipped   {}: {reason}", case.id),
+            other => writeln!(out, "{:9} {}: {}", other.status(), case.id, other.failure().unwrap_or_default()),
+        };
+    }
+    let remarks = record.cases.iter().flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
+    for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {
+        let _ = writeln!(out, "note      {algorithm}: {remark}{}", whose(record, algorithm, remark));
     }
     out
 }

@@ -122,9 +122,18 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
     let line = line.unwrap_or_else(|| panic!("{notes}"));
     assert!(line.contains(" about ") && line.contains("`--max-run ") && line.ends_with("` waits for it"), "{line}");
     assert!(stdout(&output).contains("1 passed, 0 wrong, 1 skipped"), "{}", stdout(&output));
+    assert!(!notes.contains('±'), "signs of times beside answers alone: {notes}");
     let all = ["verify", "matmul", "-V", "naive", "-s", "4096", "-t", "f32", "--input=uniform", "--max-run=1s"];
     let message = stderr(&expect_exit(&mut gpukern(&all), 2));
     assert!(message.contains("nothing to measure") && message.contains("a run would take about"), "{message}");
+}
+
+/// By a run of a thousandth of its work, most of which is launches, this one would take longer than it may.
+#[test]
+fn a_small_run_alone_refuses_nothing() {
+    let verify = ["verify", "lu", "-V", "blocked-pivot-texel", "-s", "1500", "--input=uniform", "--max-run=10s"];
+    let text = stdout(&expect_exit(&mut gpukern(&verify), 0));
+    assert!(text.contains("2 passed, 0 wrong, 0 skipped"), "{text}");
 }
 
 #[test]

@@ -15,7 +15,7 @@
 use super::NO_BAD_PIVOT;
 use crate::algorithms::dims::Dims;
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::product::{Combinations, Sign, combined_product};
+use crate::algorithms::product::{Combinations, Factors, Shape, Sign};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;
@@ -98,8 +98,9 @@ impl Oracle for Factorisation {
         }
         let n = self.n;
         let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
-        let product = combined_product(dims, &self.combinations, l, u, Sign::Kept);
-        let magnitude = combined_product(dims, &self.combinations, l, u, Sign::Dropped);
+        let factors = Factors { dims, a: l, b: u, shape: Shape::Triangular };
+        let product = factors.combined(&self.combinations, Sign::Kept);
+        let magnitude = factors.combined(&self.combinations, Sign::Dropped);
 
         let columns = &self.combinations.columns;
         let (mut row_of_a, mut norm_of_a, mut norm_of_error) = (vec![0.0; n], 0f64, 0f64);

@@ -10,7 +10,7 @@
 
 use super::{CaseSpec, Dims};
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::product::{BLOCK, Combinations, Sign, combined_product};
+use crate::algorithms::product::{BLOCK, Combinations, Factors, Shape, Sign};
 use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement};
 use crate::basis::dtype::{DType, HostArray};
 use rayon::prelude::*;
@@ -39,7 +39,8 @@ impl Expected {
     }
 
     fn with(dims: Dims, dtype: DType, combinations: Combinations, a: &HostArray, b: &HostArray) -> Self {
-        let product = |of| combined_product(dims, &combinations, a, b, of);
+        let factors = Factors { dims, a, b, shape: Shape::Full };
+        let product = |of| factors.combined(&combinations, of);
         let non_negative = |array: &HostArray| (0..array.len()).all(|i| array.get(i) >= 0.0);
         let same = dtype.is_integer()
             || (combinations.method == CheckMethod::Elementwise && non_negative(a) && non_negative(b));

@@ -18,6 +18,9 @@ const TELLING: Nanos = Nanos(10e6);
 /// Operations and bytes of the smallest probe: less of them tell nothing anywhere.
 const LEAST_PROBE: (u64, u64) = (1_000_000, 10_000_000);
 
+/// The share of the longest run that a probe may be foretold to take.
+const PATIENCE: f64 = 0.1;
+
 /// Seconds that are foretold at most: nobody waits longer.
 const MOST_FORETOLD: f64 = 1e7;
 
@@ -113,14 +116,19 @@ impl Runner<'_> {
         }
         let kind = kind(chosen);
         let longest = Nanos::from(self.max_run);
-        // From small probes to larger ones, until one is long enough to tell or shows that the run is short.
+        // From small probes to larger ones, until one shows that the run is short, or would take long itself. A small one alone
+        // refuses nothing: launches and a driver that compiles at the first of them do not grow with the work.
         for times in (1..64).rev() {
-            if self.forecasts.of(kind, work).is_some_and(|seen| seen.telling || seen.time.0 <= longest.0) {
+            if self.forecasts.of(kind, work).is_some_and(|seen| seen.time.0 <= longest.0) {
                 break;
             }
             let spec = CaseSpec { size: halved(chosen.spec.size, times), ..chosen.spec };
             let Ok(smaller) = (chosen.algorithm.problem)(&spec) else { continue };
-            let known = self.forecasts.of(kind, smaller.work()).is_some_and(|seen| seen.of == smaller.work());
+            let own = self.forecasts.of(kind, smaller.work());
+            if own.is_some_and(|seen| seen.telling && seen.time.0 > longest.0 * PATIENCE) {
+                break;
+            }
+            let known = own.is_some_and(|seen| seen.of == smaller.work());
             if is_more(smaller.work(), LEAST_PROBE) && !known && !self.keeper.interrupted() {
                 self.probe(chosen, &spec, smaller.as_ref());
             }
