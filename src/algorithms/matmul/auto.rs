@@ -108,7 +108,7 @@ pub(super) fn predict(
         let pace = pace(constants, choice.division, case);
         // Its invocations have single elements, so it is all the same to it where rows start.
         let pace = if variant == "tile-2d" { Pace { unaligned: 0.0, ..pace } } else { pace };
-        let slab = Slab::of(choice.division, &tile, case, device, machine);
+        let slab = slab(constants, choice.division, &tile, case, device);
         return Some(predicted(&tile, slab, &pace, case, machine));
     }
     if let Some(plain) = PLAIN.iter().find(|plain| plain.variant == variant) {
@@ -125,8 +125,13 @@ pub(super) fn predict(
 /// The predicted time of a tiled kernel.
 pub(super) fn time(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let constants = Constants::of(device);
-    let slab = Slab::of(division, tile, case, device, &constants.machine);
+    let slab = slab(constants, division, tile, case, device);
     predicted(tile, slab, &pace(constants, division, case), case, &constants.machine)
+}
+
+fn slab(constants: &Constants, division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Slab {
+    let slower = constants.slower(division, tile);
+    Slab::of(division, tile, case, device, &constants.machine).slower(slower)
 }
 
 fn pace(constants: &Constants, division: BlockDivision, case: &CaseSpec) -> Pace {

@@ -474,11 +474,11 @@ impl Choice {
         let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
         let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
         let slabs = tile.slabs(dims.k) / 4;
-        match (cores / blocks).min(slabs) {
-            parts @ 2.. if self.division.cuts_k() => tile.over(parts as u32),
-            2.. if self.division.shares() => tile.shared_by(cores.min(blocks * slabs) as u32),
-            _ => tile,
+        if self.division.shares() && !busy(&tile) && slabs > 1 {
+            return tile.shared_by(cores.min(blocks * slabs) as u32);
         }
+        let parts = (cores / blocks).min(slabs).max(1);
+        if self.division.cuts_k() { tile.over(parts as u32) } else { tile }
     }
 }
 
