@@ -97,6 +97,9 @@ impl FromStr for Sweep {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut sizes = vec![];
+        if text.contains(',') && text.split(',').any(|item| item.trim().is_empty()) {
+            return Err(format!("sizes '{}' have an empty one among them; leave out a comma", brief(text)));
+        }
         for item in text.split(',') {
             for size in range(item.trim())? {
                 if !sizes.contains(&size) {
@@ -111,10 +114,12 @@ impl FromStr for Sweep {
 /// The sizes of one comma-separated item of a sweep.
 fn range(item: &str) -> Result<Vec<Size>, String> {
     let Some((first, rest)) = item.split_once("..") else { return Ok(vec![size(item)?]) };
-    let (last, step) = match rest.split_once(':') {
-        Some((last, step)) => (last, Some(extent(step)?)),
-        None => (rest, None),
-    };
+    let (last, step) = rest.split_once(':').map_or((rest, None), |(last, step)| (last, Some(step)));
+    if [Some(first), Some(last), step].iter().flatten().any(|part| part.trim().is_empty()) {
+        return Err(format!("size range '{}' is not whole; write 128..8192 or 128..1024:128", brief(item)));
+    }
+    let no_step = |step: &str| format!("step '{}' of size range '{}' is no size from 1 on", brief(step), brief(item));
+    let step = step.map(|step| extent(step).map_err(|_| no_step(step))).transpose()?;
     let (first, last) = (extent(first)?, extent(last)?);
     if first > last {
         return Err(format!("size range '{item}' runs downwards; write {last}..{first}"));
@@ -137,6 +142,9 @@ fn size(text: &str) -> Result<Size, String> {
             "size '{}' has an extent of zero: x stands between extents, as in 1000x70x130, and they are decimal",
             brief(text)
         ));
+    }
+    if text.contains('x') && text.split('x').any(|item| item.trim().is_empty()) {
+        return Err(format!("size '{}' lacks an extent; write N, or MxNxK for matmul", brief(text)));
     }
     let extents = text.split('x').map(extent).collect::<Result<Vec<_>, _>>()?;
     match extents[..] {
@@ -206,12 +214,15 @@ mod tests {
             ("1024..128", "runs downwards; write 128..1024"),
             ("", "malformed size ''"),
             ("-1", "malformed size '-1'"),
-            ("12x", "malformed size ''"),
+            ("12x", "size '12x' lacks an extent"),
+            ("64,,32", "sizes '64,,32' have an empty one"),
+            ("64..", "size range '64..' is not whole"),
+            ("64..128:", "size range '64..128:' is not whole"),
             ("99999999999999999999", "too large"),
             ("2^64", "too large"),
             ("2147483648", "too large"),
             ("1..2000000000:1", "at most 10000"),
-            ("1..10:0", "is zero"),
+            ("1..10:0", "step '0' of size range '1..10:0' is no size from 1 on"),
             ("0x10", "size '0x10' has an extent of zero: x stands between extents"),
             ("64x0x64", "has an extent of zero"),
         ] {

@@ -98,6 +98,12 @@ impl fmt::Display for TimeUnit {
     }
 }
 
+/// `1 case`, `2 cases`: a number of things whose plural ends in s.
+#[must_use]
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A number as [`significant`] writes it.
 #[must_use]
 pub(crate) fn rounded(value: f64) -> f64 {

@@ -1,7 +1,7 @@
 //! This program as another process: what each process has of its own, such as where its memory lies, differs only
 //! between processes.
 
-use super::interrupt;
+use super::{bench, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
 use crate::measure::session::Setup;
@@ -80,12 +80,22 @@ impl Child {
         }
         let messages = messages.and_then(|thread| thread.join().ok()).unwrap_or_default();
         if output.is_empty() {
-            let messages = String::from_utf8_lossy(&messages);
-            let said = messages.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-            return Err(failure(format!("{} ({status})", printable(said.trim_start_matches("error: ")))));
+            return Err(failure(format!("{} ({status})", last_word(&messages))));
         }
-        Ok(Some(reader::parse(&output, &self.name)?.record))
+        let record = reader::parse(&output, &self.name)?.record;
+        // What ended it that its record does not tell, such as messages of validation, would be lost.
+        if status.code() != Some(bench::exit(&record) as i32) {
+            return Err(failure(format!("{} ({status})", last_word(&messages))));
+        }
+        Ok(Some(record))
     }
+}
+
+/// The last line that a process said.
+fn last_word(messages: &[u8]) -> String {
+    let messages = String::from_utf8_lossy(messages);
+    let said = messages.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    printable(said.trim_start_matches("error: ")).into_owned()
 }
 
 /// Ends this process with the one that started it and holds the other end of standard input.

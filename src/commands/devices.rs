@@ -5,6 +5,7 @@ use crate::basis::error::{Error, Exit};
 use crate::commands::cli::DevicesArgs;
 use crate::measure::session::{Session, Setup};
 use crate::report::devices::DeviceReport;
+use crate::report::table;
 use crate::vulkan::VulkanError;
 use std::fmt::Write;
 
@@ -17,7 +18,7 @@ pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
     let output = if args.json {
         serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n"
     } else {
-        reports.iter().map(DeviceReport::card).collect::<Vec<_>>().join("\n")
+        reports.iter().map(|report| report.card(table::width())).collect::<Vec<_>>().join("\n")
     };
     session.check_validation()?;
     let mut notes: String = session.dead_drivers().iter().map(|driver| format!("{driver}\n")).collect();

@@ -3,7 +3,7 @@
 use super::progress::{about, skips};
 use super::{Answer, announce, tune};
 use crate::basis::error::Error;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, counted};
 use crate::commands::cli::BenchArgs;
 use crate::measure::session::{Agenda, Setup};
 use crate::plan::Plan;
@@ -30,6 +30,6 @@ pub(super) fn run(plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<Answer
     let once: Nanos = left.iter().map(|(_, time)| *time).sum();
     let total = about(Nanos(once.0 * f64::from(processes)));
     let in_processes = if processes > 1 { format!(" in {processes} processes") } else { String::new() };
-    let _ = writeln!(output, "\n{} cases{in_processes}, about {total} by a rule of thumb", left.len());
+    let _ = writeln!(output, "\n{}{in_processes}, about {total} by a rule of thumb", counted(left.len(), "case"));
     Ok(Answer::success(output))
 }

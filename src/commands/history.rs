@@ -44,7 +44,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<Answer, Error> {
             "no measured case in the folder '{shown}'; put records there that `gpukern bench --json PATH` wrote{reasons}"
         )));
     }
-    let mut answer = Answer::new(report::history::text(&history), notes, Exit::Success);
+    let mut answer = Answer::new(report::history::text(&history, report::table::width()), notes, Exit::Success);
     if otava && let Some(folder) = &args.output {
         write_folder(folder, &otava::documents(&history)?)?;
     }

@@ -3,6 +3,7 @@
 use super::document::{self, JSON};
 use super::{Answer, command_line, read};
 use crate::basis::error::{Error, Exit};
+use crate::basis::units::counted;
 use crate::commands::cli::MergeArgs;
 use crate::record::{MergePart, merge};
 use std::fmt::Write;
@@ -22,10 +23,10 @@ pub(super) fn run(args: &MergeArgs) -> Result<Answer, Error> {
     }
     let _ = writeln!(
         notes,
-        "{} records: {} cases on {} devices",
-        args.run.len(),
-        record.sightings().len(),
-        record.devices.len()
+        "{}: {} on {}",
+        counted(args.run.len(), "record"),
+        counted(record.sightings().len(), "case"),
+        counted(record.devices.len(), "device")
     );
     let target = JSON.open(args.output.as_deref().unwrap_or(Path::new("-")))?;
     let output = target.deliver_json(&record)?.unwrap_or_default();

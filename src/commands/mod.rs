@@ -30,6 +30,7 @@ mod tune;
 mod verify;
 
 use crate::basis::error::{Error, Exit};
+use crate::basis::stderr::say;
 use crate::commands::cli::{Cli, Command, VulkanOptions};
 use crate::device::cache::CacheFolder;
 use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Session, Setup};
@@ -129,6 +130,13 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = cli.vulkan;
     let validation = if validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cache_dir.as_deref());
+    // Nobody misses a folder that nobody named.
+    if let (Some(named), Some(trouble)) = (&cache_dir, cache.trouble())
+        && !matches!(cli.command, Command::Worker)
+    {
+        let shown = named.display();
+        say(&format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n"));
+    }
     let isolation = if in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", &timeout)?, time("--max-run", &max_run)?);

@@ -3,6 +3,7 @@
 use super::document::{self, Document};
 use super::{Answer, read};
 use crate::basis::error::{Error, Exit};
+use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
 use crate::report::html::{NamedRecord, report};
 use std::fmt::Write;
@@ -34,6 +35,6 @@ pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
         }
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
-    let _ = writeln!(notes, "{} records, {} charts", runs.len(), report.charts.len());
+    let _ = writeln!(notes, "{}, {}", counted(runs.len(), "record"), counted(report.charts.len(), "chart"));
     Ok(Answer::new(output, notes, Exit::Success))
 }

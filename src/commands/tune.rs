@@ -5,6 +5,7 @@ use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
+use crate::basis::input_file;
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work, rounded};
 use crate::commands::cli::TuneArgs;
@@ -224,7 +225,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
 /// The sizes in a file: one `MxNxK` a line, and comments from # on.
 fn shapes(path: &Path) -> Result<Vec<String>, Error> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK a line"))
     })?;
     let mut found = vec![];

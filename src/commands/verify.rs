@@ -4,6 +4,7 @@ use super::document::{Document, check_apart};
 use super::failures::Failures;
 use super::{Answer, bench, beside, command_line, measure};
 use crate::basis::error::{Error, Exit};
+use crate::basis::input_file;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, Known};
 use crate::export::Format;
@@ -58,7 +59,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
 /// Reads a file of known failures.
 fn read_known(path: &Path) -> Result<Vec<Known>, Error> {
     let refuse = |reason: String| Error::Usage(format!("cannot read known failures in '{}': {reason}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
+    let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     known::parse(&text).map_err(refuse)
 }
 

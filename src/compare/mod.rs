@@ -14,6 +14,7 @@ pub(crate) use differences::Difference;
 pub(crate) use document::ComparisonDocument;
 
 use crate::algorithms::input::generator;
+use crate::basis::printable::{printable, shell_word};
 use crate::basis::units::{Nanos, Work};
 use crate::record::{Case, Record, Share};
 use crate::stats::bootstrap;
@@ -313,13 +314,19 @@ fn commands(candidate: &[Record], driver_changed: bool) -> String {
     let mut words: Vec<&str> = vec![];
     let mut skip = false;
     for word in candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default()) {
-        let file = ["--json", "--compare", "--baseline-run", "--rounds", "--processes"];
-        if !skip && !file.iter().any(|option| word == option || word.starts_with(&format!("{option}="))) {
+        let own = ["--json", "--resume", "--keep-failures", "--compare", "--baseline-run", "--rounds", "--processes"];
+        if !skip && !own.iter().any(|option| word == option || word.starts_with(&format!("{option}="))) {
             words.push(word);
         }
-        skip = file.contains(&word.as_str());
+        skip = own.contains(&word.as_str());
     }
-    let bench = if matches!(words[..], ["bench" | "run", ..]) { words.join(" ") } else { "bench ...".into() };
+    // They are to be pasted, and the record may be anybody's.
+    let bench = match words[..] {
+        ["bench" | "run", ..] => {
+            words.iter().map(|word| shell_word(&printable(word)).into_owned()).collect::<Vec<_>>().join(" ")
+        }
+        _ => "bench ...".into(),
+    };
     let processes = bootstrap::TELLING_RUNS;
     let turns = (1..=processes).map(|turn| turn.to_string()).collect::<Vec<_>>().join(" ");
     let drivers =

@@ -26,6 +26,12 @@ impl CacheFolder {
         Self { folder: folder.map(Path::to_path_buf).or_else(|| dirs::cache_dir().map(|user| user.join("gpukern"))) }
     }
 
+    /// Why nothing can be kept in the folder, if so.
+    pub(crate) fn trouble(&self) -> Option<std::io::Error> {
+        let folder = self.folder.as_ref()?;
+        std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)).err()
+    }
+
     /// A cache that keeps nothing.
     #[must_use]
     pub fn none() -> Self {

@@ -108,8 +108,8 @@ fn run(guest: &Guest) -> Vec<Case> {
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
     let device = Device::open_with(&instance, physical.expect("a device"), Access::Robust).expect("it opens");
-    let interrupted = AtomicBool::new(false);
-    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &interrupted).expect("a runner");
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
     let cases = runner.run(&run, &mut Silent);
     assert_eq!(device.validation_messages(), Vec::<String>::new());
     drop((runner, Rc::clone(&device)));

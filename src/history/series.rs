@@ -9,6 +9,9 @@ use crate::stats;
 use crate::stats::steps::SIDE;
 use std::collections::HashMap;
 
+/// Points around levels whose middle half says how far they lie apart.
+const LEAST_SPREAD: usize = 3;
+
 /// What series can be kept apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
@@ -93,8 +96,9 @@ impl Series {
         Nanos(stats::median(&self.values()[from..]).unwrap_or_default())
     }
 
-    /// How far the middle half of the points around their levels reaches, relative to these.
-    pub(crate) fn spread(&self) -> f64 {
+    /// How far the middle half of the points around their levels reaches, relative to these; `None` where so few are around
+    /// a level that it would say nothing.
+    pub(crate) fn spread(&self) -> Option<f64> {
         let values = self.values();
         let bounds = self.bounds();
         let relative = |ends: &[usize]| {
@@ -103,7 +107,8 @@ impl Series {
         };
         let mut around: Vec<f64> = bounds.windows(2).flat_map(relative).collect();
         around.sort_by(f64::total_cmp);
-        if around.len() < 2 { 0.0 } else { (stats::quantile(&around, 0.75) - stats::quantile(&around, 0.25)) / 2.0 }
+        let half = |around: &[f64]| (stats::quantile(around, 0.75) - stats::quantile(around, 0.25)) / 2.0;
+        (around.len() >= LEAST_SPREAD).then(|| half(&around))
     }
 
     /// The ends of its levels, as indices of points.

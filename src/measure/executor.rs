@@ -82,7 +82,7 @@ impl HostSide {
     }
 }
 
-impl Executor for Runner<'_> {
+impl Executor for Runner {
     fn info(&self) -> &DeviceInfo {
         Runner::info(self)
     }

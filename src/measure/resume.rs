@@ -105,7 +105,7 @@ impl Earlier {
 
 /// The case without what depends on the other cases of a run, if it has its time.
 fn as_measured(mut case: Case) -> Option<Case> {
-    (case.share, case.speedup) = (None, None);
+    (case.share, case.structure, case.speedup) = (None, None, None);
     let Outcome::Measured(measured) = &mut case.outcome else { return None };
     if measured.warnings.contains(&Warning::Interrupted) {
         return None;

@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
         device: &DeviceInfo,
         timing: Timing,
         tuned: &Tuned,
-        interrupted: &'s AtomicBool,
+        interrupted: &'static AtomicBool,
     ) -> Result<Box<dyn Executor + 's>, Error> {
         match &self.place {
             Place::Here(instance, physicals) => {
@@ -444,7 +444,7 @@ impl<'a> Agenda<'a> {
     pub(crate) fn measure(
         &self,
         job: &Job<'_>,
-        interrupted: &AtomicBool,
+        interrupted: &'static AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<MeasuredPlan, Error> {
         let (cases, processes) = (self.taken.clone(), self.processes.clone());
@@ -494,7 +494,7 @@ impl<'a> Agenda<'a> {
     fn process(
         &self,
         job: &Job<'_>,
-        interrupted: &AtomicBool,
+        interrupted: &'static AtomicBool,
         observer: &mut dyn Observer,
         gathered: &mut Gathered,
     ) -> Result<(), Error> {
@@ -516,7 +516,7 @@ impl<'a> Agenda<'a> {
         &self,
         errand: &Errand<'_>,
         job: &Job<'_>,
-        interrupted: &AtomicBool,
+        interrupted: &'static AtomicBool,
         observer: &mut dyn Observer,
         gathered: &mut Gathered,
     ) -> Result<Vec<Case>, Error> {
@@ -570,7 +570,13 @@ impl<'a> Agenda<'a> {
     }
 
     /// Measures the baselines on the host, and notes how much faster than they the devices were.
-    fn run_host(&self, job: &Job<'_>, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
+    fn run_host(
+        &self,
+        job: &Job<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut dyn Observer,
+        gathered: &mut Gathered,
+    ) {
         let device = host::device(self.host_index());
         let first = !gathered.devices.iter().any(|known| known.index == device.index);
         if first {
@@ -676,7 +682,7 @@ fn speed_up(cases: &mut [Case], host: usize) {
 
 /// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
 /// some of the limits are none.
-fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
+fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &'static AtomicBool) -> Option<Peak> {
     let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
     if peak.is_some() {
         mark(cases);
@@ -783,7 +789,7 @@ mod tests {
         let agenda = Agenda::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());
         let job = Job::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
-        let measured = agenda.measure(&job, &AtomicBool::new(interrupted), &mut notes);
+        let measured = agenda.measure(&job, Box::leak(Box::new(AtomicBool::new(interrupted))), &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
         assert_eq!(agenda.cases(&job), ended, "{:?}", notes.0);
         (measured, notes.0)

@@ -16,7 +16,8 @@ use crate::plan::method::Clock;
 use crate::record::{Phases, Sample};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
 use std::rc::Rc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The word that outputs and red zones are filled with: NaN in every floating-point type.
 const POISON: u32 = 0xffff_ffff;
@@ -34,6 +35,16 @@ pub struct Workbench {
     landing: Buffer,
     /// Empties the caches; made when first asked for.
     evictor: Option<Rc<Evictor>>,
+    patience: Patience,
+}
+
+/// How long a run may go on round by round: the host is asked between two of them, and nobody else can end it.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// Whether the user asked to stop.
+    interrupted: Option<&'static AtomicBool>,
+    /// Time that the first run of a program may take.
+    longest: Duration,
 }
 
 /// A read of more memory than caches hold, and its buffers.
@@ -101,6 +112,33 @@ struct Rounds {
     /// The buffer that a round's commands copy the stop flag to.
     flag: Buffer,
     bound: u32,
+    interrupted: Option<&'static AtomicBool>,
+}
+
+impl Rounds {
+    /// Runs rounds until the device or the user says stop, or their host time is `longest`; returns their host and device time.
+    fn run(&self, longest: Duration) -> Result<[Nanos; 2], VulkanError> {
+        let [mut host, mut device] = [Nanos::default(); 2];
+        for round in 0..self.bound {
+            if self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
+                return Err(VulkanError::Interrupted);
+            }
+            if host.0 > Nanos::from(longest).0 {
+                return Err(VulkanError::TooLong(format!(
+                    "not done after {:.0} s, which {round} of at most {} submissions took; `--max-run` allows more, and \
+                     fewer rounds take less",
+                    host.seconds(),
+                    self.bound
+                )));
+            }
+            host = host + self.commands.run()?;
+            device = device + self.timestamps.elapsed()?;
+            if self.flag.mapped().iter().any(|byte| *byte != 0) {
+                break;
+            }
+        }
+        Ok([host, device])
+    }
 }
 
 impl LoadedProblem {
@@ -137,11 +175,22 @@ impl Workbench {
     pub fn new(device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
         Ok(Self {
             evictor: None,
+            patience: Patience { interrupted: None, longest: Duration::MAX },
             pipelines: Pipelines::new(device, cache)?,
             staging: Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?,
             landing: Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?,
             device: Rc::clone(device),
         })
+    }
+
+    /// Leaves runs that go on round by round when `interrupted` becomes true.
+    pub(super) fn leave_rounds_when(&mut self, interrupted: &'static AtomicBool) {
+        self.patience.interrupted = Some(interrupted);
+    }
+
+    /// Leaves a program's first run if it goes on round by round for longer than this.
+    pub(super) fn leave_rounds_after(&mut self, longest: Duration) {
+        self.patience.longest = longest;
     }
 
     /// The description of the device.
@@ -221,7 +270,7 @@ impl Workbench {
     ) -> Result<(Run, Vec<HostArray>, Option<String>), VulkanError> {
         self.poison(loaded)?;
         let sampler = self.record(loaded, program, 1, Clock::DeviceTimestamps, None)?;
-        let (_, time) = sampler.sample()?;
+        let (_, time) = sampler.sample_within(self.patience.longest)?;
         let start = Instant::now();
         let mut outputs = vec![];
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
@@ -407,7 +456,8 @@ impl Workbench {
         recorder.stamp(&timestamps, 1);
         let stop = &regions[repeat.stop.0];
         recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
-        Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound: repeat.bound })
+        let (bound, interrupted) = (repeat.bound, self.patience.interrupted);
+        Ok(Rounds { commands: recorder.finish()?, timestamps, flag, bound, interrupted })
     }
 
     /// Host times from the submission of an empty command buffer until its end is known.
@@ -494,16 +544,16 @@ impl Sampler {
     /// # Errors
     /// When the device fails.
     pub fn sample(&self) -> Result<(Sample, Nanos), VulkanError> {
+        self.sample_within(Duration::MAX)
+    }
+
+    /// The same, given up where rounds take longer than `longest`.
+    fn sample_within(&self, longest: Duration) -> Result<(Sample, Nanos), VulkanError> {
         let mut host = self.commands.run()?;
         let mut total = self.timestamps.elapsed()?;
         if let Some(rounds) = &self.rounds {
-            for _ in 0..rounds.bound {
-                host = host + rounds.commands.run()?;
-                total = total + rounds.timestamps.elapsed()?;
-                if rounds.flag.mapped().iter().any(|byte| *byte != 0) {
-                    break;
-                }
-            }
+            let [of_rounds, on_device] = rounds.run(longest)?;
+            (host, total) = (host + of_rounds, total + on_device);
         }
         let timed = match self.clock {
             Clock::DeviceTimestamps => total,

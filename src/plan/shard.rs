@@ -83,6 +83,8 @@ impl Plan {
 
 /// Which of `count` shards has each group, given the seconds that they take.
 fn shares(seconds: &[f64], count: usize) -> Vec<usize> {
+    // No more of them get one.
+    let count = count.min(seconds.len());
     let mut order: Vec<usize> = (0..seconds.len()).collect();
     order.sort_by(|a, b| seconds[*b].total_cmp(&seconds[*a]).then(a.cmp(b)));
     let mut loads = vec![0.0f64; count];

@@ -139,12 +139,12 @@ impl RunConditions {
         ];
         let stated = stated.into_iter().filter_map(|(sign, warning)| Some(Mark::new(sign, warning?.explanation())));
         marks.extend(stated);
-        let wide = of.and_then(|of| of.error).map_or(WIDE, |error| WIDE.max(WIDER * error));
-        if m.summary.relative_error().is_none_or(|error| error > wide) {
-            marks.push(Mark::new(
-                "±",
-                "known to no better than ±5 % when sampling ended, and three times as badly as the others",
-            ));
+        let usual = of.and_then(|of| of.error);
+        let wide = usual.map_or(WIDE, |error| WIDE.max(WIDER * error));
+        // What was run once for its answer has no time.
+        if m.summary.relative_error().map_or(!m.samples.is_empty(), |error| error > wide) {
+            let others = if usual.is_some() { ", and three times as badly as the others" } else { "" };
+            marks.push(Mark::new("±", format!("known to no better than ±5 % when sampling ended{others}")));
         }
         if of.is_some_and(|of| of.disturbed(m)) {
             let meaning = if of.is_some_and(|of| of.on_host) {

@@ -346,6 +346,15 @@ pub struct Share {
     pub interval: Option<[f64; 2]>,
 }
 
+impl Share {
+    /// The share of the same limit that another time has.
+    pub(crate) fn of_time(self, median: Nanos) -> Self {
+        let fraction = self.least.0 / median.0;
+        let scale = fraction / self.fraction;
+        Self { fraction, interval: self.interval.map(|ends| ends.map(|end| end * scale)), ..self }
+    }
+}
+
 /// What bounds the speed of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

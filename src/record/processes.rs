@@ -73,8 +73,9 @@ fn across(sightings: &[&Case]) -> Case {
     case.notes = notes;
     let measured: Vec<&Measured> = measured.into_iter().map(|(_, measured)| measured).collect();
     let mut whole = joined(&measured);
-    if let Some(share) = &mut case.share {
-        share.fraction = share.least.0 / whole.summary.median.0;
+    let of_all = |share: super::Share| share.of_time(whole.summary.median);
+    (case.share, case.structure) = (case.share.map(of_all), case.structure.map(of_all));
+    if let Some(share) = case.share {
         if share.fraction > 1.0 {
             whole.warnings.push(Warning::AboveLimit { fraction: share.fraction });
         }

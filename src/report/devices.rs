@@ -1,4 +1,4 @@
-//! The cards of `devices`, readable at 80 columns, and the same as JSON.
+//! The cards of `devices`, and the same as JSON.
 
 use super::table;
 use crate::algorithms::{ALGORITHMS, CaseSpec};
@@ -6,11 +6,12 @@ use crate::basis::dtype::DType;
 use crate::basis::size::Sweep;
 use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, Feature};
+use comfy_table::{ColumnConstraint, Width};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Columns of a terminal.
-const WIDTH: u16 = 80;
+/// Columns of a reason at least, that no name of a feature is broken.
+const LONGEST_FEATURE: u16 = 26;
 
 /// Whether one variant runs on one device with one element type.
 #[derive(Debug, Serialize)]
@@ -55,9 +56,9 @@ impl<'a> DeviceReport<'a> {
 
     /// The card of the device.
     #[must_use]
-    pub(crate) fn card(&self) -> String {
+    pub(crate) fn card(&self, width: usize) -> String {
         let info = self.info;
-        let mut facts = table::facts(WIDTH);
+        let mut facts = table::facts(width);
         let mut fact = |name: &str, value: String| {
             facts.add_row([name.to_string(), value]);
         };
@@ -88,12 +89,15 @@ impl<'a> DeviceReport<'a> {
         if let Some(most) = info.limits.loop_iterations {
             fact("known limit", format!("this driver silently stops an invocation after {most} loop iterations"));
         }
-        format!("device {}: {}\n\n{}\n{}", info.index, info.name, table::text(&facts), self.support())
+        format!("device {}: {}\n\n{}\n{}", info.index, info.name, table::text(&facts), self.support(width))
     }
 
     /// A row for each variant, and the reasons of those that do not run.
-    fn support(&self) -> String {
-        let mut table = table::wrapped(["algorithm", "variant", "runs with", "not with"], WIDTH);
+    fn support(&self, width: usize) -> String {
+        let mut table = table::wrapped(["algorithm", "variant", "runs with", "not with"], 2, width);
+        if let Some(reasons) = table.column_mut(3) {
+            reasons.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(LONGEST_FEATURE)));
+        }
         let mut rows: Vec<(&str, &str)> = self.variants.iter().map(|s| (s.algorithm, s.variant)).collect();
         rows.dedup();
         for (algorithm, variant) in rows {
@@ -192,7 +196,7 @@ mod tests {
     #[test]
     fn the_card_fits_eighty_columns() {
         let device = software_device();
-        let card = DeviceReport::new(&device).card();
+        let card = DeviceReport::new(&device).card(80);
         for line in card.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         }
@@ -222,6 +226,6 @@ mod tests {
         let naive = |dtype| report.variants.iter().find(|s| s.variant == "naive" && s.dtype == dtype);
         assert_eq!(naive(DType::F32).and_then(|s| s.missing.as_deref()), None);
         assert_eq!(naive(DType::F64).and_then(|s| s.missing.as_deref()), Some("needs feature shaderFloat64"));
-        assert!(report.card().contains("f64: needs"), "{}", report.card());
+        assert!(report.card(80).contains("f64: needs"), "{}", report.card(80));
     }
 }

@@ -1,14 +1,14 @@
 //! The tables of `history`.
 
-use super::table;
+use super::table::{self, Sheet};
 use crate::basis::printable::printable;
-use crate::basis::units::{Nanos, TimeUnit};
+use crate::basis::units::{Nanos, TimeUnit, counted};
 use crate::history::{Event, FALSE_DISCOVERIES, History, Run, Series};
 use crate::stats;
 use std::fmt::Write;
 
-/// Columns of a trend.
-const COLUMNS: usize = 24;
+/// Columns of a trend, as many as there is space for.
+const COLUMNS: [usize; 3] = [24, 16, 8];
 
 /// Characters for low to high.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -18,21 +18,29 @@ const MOST_MOVES: usize = 12;
 
 /// A row for each case with its trend, then each place where cases changed, and a line that sums up.
 #[must_use]
-pub(crate) fn text(history: &History) -> String {
+pub(crate) fn text(history: &History, width: usize) -> String {
     let mut out = String::new();
     for device in devices(history) {
-        let _ = writeln!(out, "{}\n", printable(device));
-        let mut table = table::new(["case", "runs", "now", "±", "trend", "steps"]);
-        for series in history.series.iter().filter(|series| series.device == device) {
-            table.add_row(row(series));
-        }
-        let _ = writeln!(out, "{}", table::text(&table));
+        let series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
+        let mut sheets = COLUMNS.iter().map(|columns| sheet(&series, *columns)).collect::<Vec<_>>();
+        let fits = sheets.iter().position(|sheet| sheet.width() <= width);
+        let mut sheet = sheets.swap_remove(fits.unwrap_or(COLUMNS.len() - 1));
+        sheet.fit(width, &["runs", "±", "trend"]);
+        let _ = writeln!(out, "{}\n\n{}", printable(device), sheet.text(width));
     }
     for event in &history.events {
         let _ = writeln!(out, "{}", self::event(history, event));
     }
-    let _ = writeln!(out, "{}", summary(history));
-    out
+    out + &table::prose(&summary(history), width, 2)
+}
+
+/// A row for each series, with a trend of at most so many columns.
+fn sheet(series: &[&Series], columns: usize) -> Sheet {
+    let mut sheet = Sheet::new(["case", "runs", "now", "±", "trend", "steps"], 1);
+    for series in series {
+        sheet.add(row(series, columns));
+    }
+    sheet
 }
 
 /// The devices of the series, in order.
@@ -46,17 +54,16 @@ pub(super) fn devices(history: &History) -> Vec<&str> {
     devices
 }
 
-fn row(series: &Series) -> comfy_table::Row {
+fn row(series: &Series, columns: usize) -> [String; 6] {
     let steps: Vec<_> = series.steps.iter().map(|step| percent(step.ratio())).collect();
-    let cells = [
+    [
         printable(&series.id).into(),
         series.points.len().to_string(),
         series.level().to_string(),
-        format!("{:.1} %", 100.0 * series.spread()),
-        trend(series),
+        series.spread().map_or_else(|| "–".into(), |spread| format!("{:.1} %", 100.0 * spread)),
+        trend(series, columns),
         if steps.is_empty() { "–".into() } else { steps.join(", ") },
-    ];
-    table::aligned(cells, &[1, 2, 3])
+    ]
 }
 
 /// `+3.0 %` for 1.03.
@@ -65,9 +72,9 @@ pub(super) fn percent(ratio: f64) -> String {
 }
 
 /// The times of a series as a line of blocks, each the median of as many runs as fall into its column.
-fn trend(series: &Series) -> String {
+fn trend(series: &Series, columns: usize) -> String {
     let values: Vec<f64> = series.points.iter().map(|point| point.time.0).collect();
-    let columns = values.len().min(COLUMNS);
+    let columns = values.len().min(columns);
     let part = |at: usize| &values[at * values.len() / columns..(at + 1) * values.len() / columns];
     let levels: Vec<f64> = (0..columns).filter_map(|at| stats::median(part(at))).collect();
     let (low, high) =
@@ -143,10 +150,10 @@ pub(super) fn summary(history: &History) -> String {
     let steps: usize = history.series.iter().map(|series| series.steps.len()).sum();
     let stepped = history.series.iter().filter(|series| !series.steps.is_empty()).count();
     format!(
-        "{} runs of {} cases: {steps} {} in {stepped} of them (at most {:.0} % of these by chance; steps below {} % are \
+        "{} of {}: {steps} {} in {stepped} of them (at most {:.0} % of these by chance; steps below {} % are \
          not told)",
-        history.runs.len(),
-        history.series.len(),
+        counted(history.runs.len(), "run"),
+        counted(history.series.len(), "case"),
         if steps == 1 { "step" } else { "steps" },
         100.0 * FALSE_DISCOVERIES,
         (1000.0 * history.min_effect).round() / 10.0,
@@ -160,7 +167,7 @@ mod tests {
 
     #[test]
     fn cases_have_a_trend_and_places_what_changed_there() {
-        insta::assert_snapshot!(text(&History::new(driver_change(), vec![], &settings())));
+        insta::assert_snapshot!(text(&History::new(driver_change(), vec![], &settings()), 80));
     }
 
     #[test]
@@ -171,7 +178,7 @@ mod tests {
             run.record.origin.label = Some("\u{1b}]0;x\u{7}".into());
             run.record.cases[0].id = "\u{1b}[2Jcase".into();
         }
-        let shown = text(&History::new(runs, vec![], &settings()));
+        let shown = text(&History::new(runs, vec![], &settings()), 80);
         assert!(!shown.contains('\u{1b}') && shown.contains("\\u{1b}[2Jcase"), "{shown}");
     }
 }

@@ -1,6 +1,6 @@
 //! The one style of table that everything is printed in, and how wide it may be.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle};
 
 /// A line below the heading, and nothing else.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
@@ -13,18 +13,26 @@ pub(super) fn new(headings: impl IntoIterator<Item = impl Into<String>>) -> Tabl
     table
 }
 
-/// A table as [`new`] makes it, wrapped to `width` columns.
-pub(super) fn wrapped(headings: impl IntoIterator<Item = impl Into<String>>, width: u16) -> Table {
+/// A table as [`new`] makes it, wrapped to `width` columns but for the first `names`.
+pub(super) fn wrapped(headings: impl IntoIterator<Item = impl Into<String>>, names: usize, width: usize) -> Table {
     let mut table = new(headings);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    wrap(&mut table, width);
+    for column in table.column_iter_mut().take(names) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
     table
 }
 
 /// Names and values wrapped to `width` columns, without a heading.
-pub(super) fn facts(width: u16) -> Table {
+pub(super) fn facts(width: usize) -> Table {
     let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    table.load_style(STYLE);
+    wrap(&mut table, width);
     table
+}
+
+fn wrap(table: &mut Table, width: usize) {
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
 }
 
 /// A row whose cells at `right` are right-aligned numbers and whose others are text.

@@ -12,7 +12,17 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         let named = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
         let _ = writeln!(out, "{}", table::prose(&named, width, 2));
         let mut sheet = Sheet::new(
-            ["algorithm", "variant", "dtype", "passed", "skipped", "wrong", "crashed", "worst / allowed"],
+            [
+                "algorithm",
+                "variant",
+                "dtype",
+                "passed",
+                "skipped",
+                "interrupted",
+                "wrong",
+                "crashed",
+                "worst / allowed",
+            ],
             3,
         );
         let mut rows: Vec<(&Case, Tally)> = vec![];
@@ -36,13 +46,14 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
                     .map_or_else(|| case.dtype.to_string(), |layout| format!("{} {layout}", case.dtype)),
                 tally.passed.to_string(),
                 tally.skipped.to_string(),
+                tally.interrupted.to_string(),
                 tally.wrong.to_string(),
                 tally.crashed.to_string(),
                 tally.closest.map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share)),
             ];
             sheet.add(cells);
         }
-        sheet.without_nothing(&["skipped", "wrong", "crashed"]);
+        sheet.without_nothing(&["skipped", "interrupted", "wrong", "crashed"]);
         out.push_str(&sheet.text(width));
     }
     out
@@ -52,6 +63,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
 struct Tally {
     passed: usize,
     skipped: usize,
+    interrupted: usize,
     wrong: usize,
     /// Those that crashed or timed out.
     crashed: usize,
@@ -72,7 +84,8 @@ impl Tally {
                 let share = v.residual.filter(|r| *r > 0.0).map_or(0.0, |residual| residual / v.tolerance);
                 self.closest = Some(self.closest.unwrap_or(0.0).max(share));
             }
-            Outcome::Skipped { .. } | Outcome::Interrupted => self.skipped += 1,
+            Outcome::Skipped { .. } => self.skipped += 1,
+            Outcome::Interrupted => self.interrupted += 1,
             Outcome::Rejected(_) | Outcome::Failed { .. } => self.wrong += 1,
             Outcome::Crashed(_) | Outcome::TimedOut(_) => self.crashed += 1,
         }
@@ -84,8 +97,9 @@ impl Tally {
 pub(crate) fn summary(record: &Record) -> String {
     let mut tally = Tally::default();
     record.cases.iter().for_each(|case| tally.add(&case.outcome));
-    let Tally { passed, skipped, wrong, crashed, unverified, .. } = tally;
+    let Tally { passed, skipped, interrupted, wrong, crashed, unverified, .. } = tally;
     let some = |count: usize, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
     let (crashed, unverified) = (some(crashed, "crashed or timed out"), some(unverified, "unverified"));
-    format!("{passed} passed, {wrong} wrong{crashed}, {skipped} skipped{unverified}\n")
+    let interrupted = some(interrupted, "interrupted");
+    format!("{passed} passed, {wrong} wrong{crashed}, {skipped} skipped{interrupted}{unverified}\n")
 }

@@ -61,6 +61,11 @@ impl Operator {
         ("^", Self::Power),
     ];
 
+    /// Whether its left side alone decides, as in C.
+    fn decided_by(self, left: bool) -> bool {
+        matches!((self, left), (Self::Or, true) | (Self::And, false))
+    }
+
     /// How strongly it binds.
     fn strength(self) -> u8 {
         match self {
@@ -183,7 +188,9 @@ fn integer(node: &Node, scope: Scope<'_>) -> Result<i64, String> {
         Node::Negated(node) => fits(of(node)?.checked_neg()),
         Node::Not(node) => Ok(i64::from(of(node)? == 0)),
         Node::Binary(operator, left, right) => {
-            let (left, right) = (of(left)?, of(right)?);
+            let left = of(left)?;
+            // A guard may stand before a division.
+            let right = if operator.decided_by(left != 0) { 0 } else { of(right)? };
             let not_zero = || if right == 0 { Err("divides by zero".to_string()) } else { Ok(()) };
             match operator {
                 Operator::Or => Ok(i64::from(left != 0 || right != 0)),
@@ -228,7 +235,8 @@ fn fraction(node: &Node, scope: Scope<'_>) -> Result<f64, String> {
         Node::Negated(node) => -of(node)?,
         Node::Not(node) => truth(of(node)? == 0.0),
         Node::Binary(operator, left, right) => {
-            let (left, right) = (of(left)?, of(right)?);
+            let left = of(left)?;
+            let right = if operator.decided_by(left != 0.0) { 0.0 } else { of(right)? };
             match operator {
                 Operator::Or => truth(left != 0.0 || right != 0.0),
                 Operator::And => truth(left != 0.0 && right != 0.0),

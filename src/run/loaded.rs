@@ -52,7 +52,10 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
         (None, []) => Err(Fault::new("kernel", "is missing; name a source: [kernel] source = \"k.comp\"")),
         (Some(kernel), []) => {
             if kernel.source.names().is_empty() {
-                return Err(Fault::new("kernel.source", "is missing; name a file: source = \"k.comp\""));
+                return Err(Fault::new(
+                    "kernel.source",
+                    "is missing; name a file: `gpukern run k.comp`, or source = \"k.comp\" in a description",
+                ));
             }
             let at = Place { field: "kernel.source", prefix: "" };
             if kernel.groups.is_some() && dispatch.as_ref().is_some_and(|dispatch| dispatch.groups.is_some()) {

@@ -7,7 +7,7 @@ use super::description::{
 use super::element::Element;
 use super::fault::Described;
 use super::fill::split;
-use crate::basis::error::Error;
+use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::brief;
 use std::path::{Path, PathBuf};
@@ -109,6 +109,13 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
             source.display()
         )));
     }
+    if let Some((at, twice)) = sources.iter().enumerate().find(|(at, source)| sources[..*at].contains(source)) {
+        let (first, twice) = (sources.iter().position(|source| source == twice).unwrap_or(at) + 1, twice.display());
+        return Err(Error::Usage(format!(
+            "kernel '{twice}' is named twice, as kernels {first} and {}; copy it to compare it with itself",
+            at + 1
+        )));
+    }
     if !sources.is_empty() {
         let relative = described[0].file.is_none();
         let names = sources.iter().map(|source| here(source, relative)).collect::<Result<Vec<_>, _>>()?;
@@ -165,8 +172,14 @@ fn list(value: &str) -> Listed {
 impl Fields {
     /// Writes them into a description, whose paths are relative to the folder of this process or not.
     fn apply(&self, description: &mut Description, relative: bool) -> Result<(), String> {
+        let known: Vec<String> = description.axes.names().into_iter().map(String::from).collect();
         for axis in &self.size {
             let (name, values) = assigned("--size", axis, "M=512..4096")?;
+            // Beside those of a description one more would change nothing, and be a slip of the keyboard.
+            if !known.is_empty() && !known.iter().any(|known| known == name) {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                return Err(unknown("axis", name, " for --size", &known));
+            }
             description.axes.set(name, Listed::One(text(values)));
         }
         for constant in &self.spec {

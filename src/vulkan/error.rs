@@ -39,6 +39,12 @@ pub enum VulkanError {
         bytes: crate::basis::units::Bytes,
         reason: String,
     },
+    /// The user asked to stop between two rounds of a run.
+    #[error("interrupted")]
+    Interrupted,
+    /// A run that goes on round by round took longer than one may.
+    #[error("{0}")]
+    TooLong(String),
     /// What should be loaded could not be made.
     #[error("{0}")]
     Problem(String),

@@ -62,8 +62,8 @@ fn every_variation_is_caught(
     let instance = Instance::new(Validation::Off, None).expect("a loader");
     let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
     let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
-    let go_on = AtomicBool::new(false);
-    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &go_on).expect("it starts");
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts");
 
     // The software device has no matrix units to break kernels on.
     let registered = find_algorithm(algorithm).expect("it is registered");
@@ -87,7 +87,7 @@ fn every_variation_is_caught(
         };
         let runs: Vec<_> =
             sizes.iter().map(|size| PlannedRun::new(&selection(size), Purpose::Bench).expect("a plan")).collect();
-        let outcome = |runner: &mut Runner<'_>, run: &PlannedRun| runner.run(run, &mut Silent).remove(0).outcome;
+        let outcome = |runner: &mut Runner, run: &PlannedRun| runner.run(run, &mut Silent).remove(0).outcome;
         for run in &runs {
             let outcome = outcome(&mut runner, run);
             assert!(matches!(outcome, Outcome::Measured(_)), "{} is right as it is: {outcome:?}", variant.name);

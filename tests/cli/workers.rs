@@ -112,6 +112,21 @@ fn an_interruption_ends_a_hung_case_at_once() {
     assert_eq!(statuses(&json(&path)), ["interrupted", "interrupted"]);
 }
 
+/// Nothing hangs: the host submits rounds until the device says stop, which it does not here.
+#[test]
+fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_long() {
+    let endless =
+        ["bench", "eigen", "-V", "pipeline", "-s", "16", "--eps=1e-30", "--max-rounds=4294967295", "--no-peak"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpukern")).args(endless).spawn().expect("the binary starts");
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let begun = std::time::Instant::now();
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    let message = stderr(&expect_exit(&mut gpukern(&[&endless[..], &["--max-run=1s"]].concat()), 2));
+    assert!(message.contains("not done after ") && message.contains("`--max-run`"), "{message}");
+}
+
 #[test]
 fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
     let verify = ["verify", "matmul", "-V", "naive", "-s", "64,4096", "-t", "f32", "--input=uniform"];

@@ -456,8 +456,7 @@ impl Schedule<'_> {
             .constant("ROWS", shape.held)
             .constant("COLUMNS", shape.columns)
             .constant("SUBGROUP", self.subgroup)
-            .constant("AHEAD", u32::from(shape.ahead))
-            .constant("SELECT", u32::from(self.device.kind == DeviceKind::Cpu))
+            .constant("AT_ONCE", shape.subtracted)
             .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
@@ -552,8 +551,8 @@ struct PanelShape {
     columns: u32,
     /// Columns that it factorises in a dispatch.
     at_once: u64,
-    /// Whether registers are left for the columns to come.
-    ahead: bool,
+    /// Earlier columns of the dispatch that are subtracted from them at once: as many as there are registers left for.
+    subtracted: u32,
 }
 
 impl PanelShape {
@@ -564,8 +563,8 @@ impl PanelShape {
             (DeviceKind::Cpu, ..=1024) => (64, 32),
             (DeviceKind::Cpu, ..=16_384) => (256, 16),
             (_, ..=2048) => (512, 32),
-            (_, ..=4096) => (512, 16),
-            (_, ..=8192) => (1024, 16),
+            (_, ..=8192) => (512, 16),
+            (_, ..=16_384) => (1024, 16),
             _ => (1024, 8),
         };
         let least = subgroup.max(64);
@@ -573,8 +572,8 @@ impl PanelShape {
         let held = (rows.div_ceil(u64::from(4 * lanes)) as u32).next_power_of_two() * 4;
         // A step works on all of them: more than eight cost more than they save.
         let columns = (most_values(lanes) / held).clamp(1, 8);
-        let ahead = device.kind != DeviceKind::Cpu && lanes * held * columns <= 16_384;
-        Self { lanes, held, columns, at_once, ahead }
+        let subtracted = (most_values(lanes) / 2 / held).clamp(1, columns);
+        Self { lanes, held, columns, at_once, subtracted }
     }
 }
 

@@ -8,7 +8,7 @@ use super::parts::slabs;
 use super::tile::{BlockDivision, Choice, Tile};
 use super::tuning::choices;
 use super::variants::texel_rows;
-use super::{Dims, MATMUL};
+use super::{Dims, MATMUL, direct};
 use crate::algorithms::{Candidate, CaseSpec, tile};
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
@@ -91,7 +91,7 @@ fn tiled(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static
 /// The variants without. Which of two is for a device is a matter of its kind.
 fn others(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<Tile>)> {
     let gemv = if device.kind == DeviceKind::Cpu { "gemv-texel" } else { "gemv" };
-    PLAIN.iter().map(|plain| plain.variant).chain([gemv]).map(|variant| (variant, None))
+    PLAIN.iter().map(|plain| plain.variant).chain([gemv, "coopmat-direct"]).map(|variant| (variant, None))
 }
 
 /// The time that a variant should take, with this tile where it has some, by these constants; `None` where it cannot compute the
@@ -116,6 +116,9 @@ pub(super) fn predict(
         let block = (plain.block)(lanes, Dims::from(case.size));
         let slab = Slab::plain(block, if block[0] == 1 { lanes } else { 256 }, case, machine);
         return Some(predicted(&Tile::flat(block, [1, 1]), slab, &(plain.pace)(constants), case, machine));
+    }
+    if variant == "coopmat-direct" {
+        return Some(direct::predicted(case, device));
     }
     let texels = variant == "gemv-texel";
     let schedule = Schedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;

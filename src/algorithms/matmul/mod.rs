@@ -4,6 +4,7 @@
 
 mod auto;
 mod constants;
+mod direct;
 mod evenly;
 #[cfg(test)]
 mod fit;

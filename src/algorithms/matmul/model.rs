@@ -122,7 +122,7 @@ impl Slab {
 
 /// Accesses that 16 bytes take beyond the first, in rows of so many elements: lanes move quads or single elements, matrices
 /// come in pieces as wide as their rows allow, and those of odd rows in one more, to be shifted into place.
-fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
+pub(super) fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
     let piece = if matrices { piece(dtype) } else { 4 };
     match 1 << length.trailing_zeros().min(piece.ilog2()) {
         whole if whole == piece => 0.0,

@@ -86,7 +86,7 @@ const fn matrices([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2]) -> Tile {
 }
 
 /// The largest power of two of which `length` is a multiple, at most the elements of a piece.
-fn step(length: u64, dtype: DType) -> u32 {
+pub(super) fn step(length: u64, dtype: DType) -> u32 {
     1 << length.trailing_zeros().min(piece(dtype).ilog2())
 }
 

@@ -1,7 +1,7 @@
 //! The variants of matmul. To add one, write a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
 use super::tile::{BlockDivision, Choice, Tile};
-use super::{Dims, evenly, gemv, parts, units};
+use super::{Dims, direct, evenly, gemv, parts, units};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
@@ -154,6 +154,15 @@ pub(super) static VARIANTS: &[Variant] = &[
         measures: Measures::Problem,
         kernels: &["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"],
         program: &|shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device),
+    },
+    Variant {
+        name: "coopmat-direct",
+        aliases: &[],
+        summary: "the same without shared memory: components lane by lane from global memory, K shared by sub-groups",
+        source: "ours; see docs/matmul.md",
+        measures: Measures::Problem,
+        kernels: &["matmul/coopmat-direct"],
+        program: &|shaders, case, device| direct::program(shaders[0], case, device),
     },
     Variant {
         name: "coopmat2",

@@ -81,7 +81,12 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Undertak
 }
 
 /// Measures what was read.
-fn measure(args: &RunArgs, setup: &Setup, undertaking: Undertaking, interrupted: &AtomicBool) -> Result<Record, Error> {
+fn measure(
+    args: &RunArgs,
+    setup: &Setup,
+    undertaking: Undertaking,
+    interrupted: &'static AtomicBool,
+) -> Result<Record, Error> {
     let guest = guest(&[], undertaking, vec![])?;
     let algorithm = guests::learn(guest.clone()).map_err(Error::Usage)?;
     let measuring = args.measuring(vec![]);

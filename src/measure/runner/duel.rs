@@ -22,7 +22,7 @@ pub struct Entrant {
     pub substitute: Option<(&'static Shader, Vec<u8>)>,
 }
 
-impl Runner<'_> {
+impl Runner {
     /// Verifies and warms up both entrants on the problem of `group`, then samples them in turns until `decided`
     /// returns true for the rounds, or `max_time` of `sampling` is over. Returns both cases, and the rounds.
     ///

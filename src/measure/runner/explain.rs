@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Host time for the samples of a candidate, where no less was asked for.
 const SAMPLING: Duration = Duration::from_millis(100);
 
-impl Runner<'_> {
+impl Runner {
     /// The median times of `candidates` on the problem of `group`, or why one has none: a wrong answer is not timed.
     ///
     /// # Errors

@@ -106,7 +106,7 @@ fn halved(size: Size, times: u32) -> Size {
     }
 }
 
-impl Runner<'_> {
+impl Runner {
     /// Why a run of `chosen` is not started, if it would take too long. Its time is foretold to whoever waits for it.
     pub(super) fn too_long(&mut self, chosen: &Chosen, problem: &dyn Problem) -> Option<String> {
         vulkan::foretell(None);

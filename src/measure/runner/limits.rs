@@ -170,7 +170,7 @@ impl dyn Executor + '_ {
     }
 }
 
-impl Runner<'_> {
+impl Runner {
     /// Times what the host does with the device beside running kernels.
     pub(crate) fn host_side(&mut self) -> HostSide {
         let text = |error: VulkanError| error.to_string();

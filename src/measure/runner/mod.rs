@@ -74,12 +74,12 @@ pub enum Timing {
 }
 
 /// A device that runs plans.
-pub struct Runner<'a> {
+pub struct Runner {
     device: Rc<Device>,
     workbench: Workbench,
     timing: Timing,
     cache: CacheFolder,
-    keeper: Timekeeper<'a>,
+    keeper: Timekeeper<'static>,
     tuned: Tuned,
     witness: Rc<dyn Witness>,
     forecasts: Forecasts,
@@ -166,7 +166,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-impl<'a> Runner<'a> {
+impl Runner {
     /// A runner on `device` that stops when `interrupted` becomes true, and keeps compiled kernels in `cache`.
     ///
     /// # Errors
@@ -175,10 +175,12 @@ impl<'a> Runner<'a> {
         device: &Rc<Device>,
         timing: Timing,
         cache: &CacheFolder,
-        interrupted: &'a AtomicBool,
+        interrupted: &'static AtomicBool,
     ) -> Result<Self, VulkanError> {
         let mut keeper = Timekeeper::new(interrupted);
-        let workbench = Workbench::new(device, cache)?;
+        let mut workbench = Workbench::new(device, cache)?;
+        workbench.leave_rounds_when(interrupted);
+        workbench.leave_rounds_after(MOST_RUN);
         keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
         keeper.watch_host(timing == Timing::Sample && device.info.kind.is_host());
         Ok(Self {
@@ -230,6 +232,7 @@ impl<'a> Runner<'a> {
     /// Lets a run take so long.
     pub fn wait_for_runs_of(&mut self, max_run: Duration) {
         self.max_run = max_run;
+        self.workbench.leave_rounds_after(max_run);
     }
 
     /// Lets `witness` know what is on the device.
@@ -240,6 +243,14 @@ impl<'a> Runner<'a> {
     /// The text of `error`.
     fn reason(&self, error: &VulkanError) -> String {
         told(self.witness.as_ref(), error)
+    }
+
+    /// The state of a case whose first run ended like this.
+    fn broken(&self, error: VulkanError) -> State<Recorded> {
+        match error {
+            VulkanError::TooLong(reason) => State::Ended(Outcome::Skipped { reason }),
+            error => self.keeper.broken(&self.reason(&error)),
+        }
     }
 
     /// The workbench, for tests that swap in broken kernels.
@@ -347,9 +358,7 @@ impl<'a> Runner<'a> {
             Ok(program) => match self.too_long(chosen, desk.problem.as_ref()) {
                 Some(reason) => State::Ended(Outcome::Skipped { reason }),
                 None => match desk.load(&mut self.workbench, self.witness.as_ref()) {
-                    Ok(loaded) => {
-                        prepare(self, loaded, &program).unwrap_or_else(|error| State::failed(&self.reason(&error)))
-                    }
+                    Ok(loaded) => prepare(self, loaded, &program).unwrap_or_else(|error| self.broken(error)),
                     Err(error) => State::failed(&error),
                 },
             },
@@ -395,7 +404,7 @@ impl<'a> Runner<'a> {
             sampler.map(|sampler| recorded.sampler = sampler).map_err(|error| error.to_string())
         };
         let contender = self.keeper.warm(recorded, verified, sampling.patience.unwrap_or(usual), recount);
-        Ok(contender.map_or_else(|error| State::failed(&error), |contender| State::Sampling(Box::new(contender))))
+        Ok(contender.map_or_else(|error| self.keeper.broken(&error), |contender| State::Sampling(Box::new(contender))))
     }
 
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.

@@ -105,7 +105,7 @@ struct Candidate {
     first_run: Nanos,
 }
 
-impl Runner<'_> {
+impl Runner {
     /// Searches the tiles of a variant on one problem. Interrupted, it returns what it has; `None` if that is nothing.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl Runner<'_> {
 
 impl<'a> Hunt<'a> {
     /// Loads the problem, if the device can run the case.
-    fn new(runner: &mut Runner<'_>, question: Question<'a>) -> Result<Self, Fruitless> {
+    fn new(runner: &mut Runner, question: Question<'a>) -> Result<Self, Fruitless> {
         let Question { algorithm, tunable, spec, kept, budget, seed, .. } = question;
         let wanted = |tile: &Tile| !question.avoid.contains(tile);
         let begun = runner.keeper.time().now();
@@ -220,17 +220,17 @@ impl<'a> Hunt<'a> {
     }
 
     /// Time that is left for the search.
-    fn left(&self, runner: &Runner<'_>) -> Duration {
+    fn left(&self, runner: &Runner) -> Duration {
         self.search_until.saturating_sub(runner.keeper.time().now())
     }
 
     /// Whether to try no further tile.
-    fn stopped(&self, runner: &Runner<'_>) -> bool {
+    fn stopped(&self, runner: &Runner) -> bool {
         runner.keeper.interrupted() || self.tally.refused.len() >= MOST_REFUSED
     }
 
     /// Tries tiles while there is time.
-    fn search(&mut self, runner: &mut Runner<'_>) {
+    fn search(&mut self, runner: &mut Runner) {
         loop {
             // One tile is tried in any case.
             let over = self.left(runner).is_zero() && self.tally.tried > 0;
@@ -244,7 +244,7 @@ impl<'a> Hunt<'a> {
 
     /// Compiles and verifies the candidates that are timed next: a device that waits for the host drops its clock.
     /// `None` when there is nothing left to try.
-    fn verify_round(&mut self, runner: &mut Runner<'_>) -> Option<Vec<Candidate>> {
+    fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<Candidate>> {
         let most = if self.info.kind == DeviceKind::Cpu { 1 } else { BATCH };
         let best = fastest(&self.tally.timed);
         let left = self.left(runner);
@@ -273,7 +273,7 @@ impl<'a> Hunt<'a> {
     }
 
     /// Times the candidates of a round, the first in any case.
-    fn time_round(&mut self, runner: &mut Runner<'_>, round: Vec<Candidate>) {
+    fn time_round(&mut self, runner: &mut Runner, round: Vec<Candidate>) {
         for candidate in round {
             if self.left(runner).is_zero() && !self.tally.timed.is_empty() {
                 return;
@@ -310,7 +310,7 @@ impl<'a> Hunt<'a> {
 
     /// Lets the finalists run in turns, where that does not take far longer than is left: each needs a verified run, one
     /// of warm-up and three samples. Otherwise the times of the search have to do.
-    fn run_off(&self, runner: &mut Runner<'_>, finalists: &mut [Finalist]) {
+    fn run_off(&self, runner: &mut Runner, finalists: &mut [Finalist]) {
         let left = self.end.saturating_sub(runner.keeper.time().now());
         let time = |finalist: &Finalist| match finalist.who {
             Who::Tile(tile) => time_of(tile, &self.tally.timed),

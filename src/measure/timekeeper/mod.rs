@@ -201,6 +201,11 @@ impl<'a> Timekeeper<'a> {
         Ok(())
     }
 
+    /// The state of what failed with `error`: a run that was left for an interruption failed of nothing else.
+    pub(crate) fn broken<T: Timed>(&self, error: &impl ToString) -> State<T> {
+        if self.interrupted() { State::Ended(Outcome::Interrupted) } else { State::failed(error) }
+    }
+
     /// Samples all that are warm until each has enough, in turns, so that whatever drifts hits all alike.
     pub(crate) fn sample<T: Timed>(&mut self, mut states: Vec<&mut State<T>>, sampling: &Sampling) {
         if let (Some(contender), None) = (states.iter_mut().find_map(|state| state.unfinished()), sampling.pause) {
@@ -221,7 +226,7 @@ impl<'a> Timekeeper<'a> {
                     contender.observe(before);
                 }
                 if let Err(error) = contender.turn(among, sampling, self.time.as_ref()) {
-                    **state = State::failed(&error);
+                    **state = self.broken(&error);
                 }
             }
             let after = self.observe();
@@ -256,7 +261,7 @@ impl<'a> Timekeeper<'a> {
         a.observe(after);
         b.observe(after);
         if let Err((side, error)) = ended {
-            *[first, second][side] = State::failed(&error);
+            *[first, second][side] = self.broken(&error);
         }
         rounds
     }

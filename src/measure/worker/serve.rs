@@ -163,7 +163,7 @@ struct Worker<'a> {
     instance: Rc<Instance>,
     physicals: Vec<PhysicalDevice>,
     orders: Receiver<Order>,
-    runner: Option<Runner<'static>>,
+    runner: Option<Runner>,
     /// Messages of the validation layer that were reported.
     told: usize,
 }
@@ -213,7 +213,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner<'static>, String> {
+    fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner, String> {
         let physical = self.physicals.get(index).ok_or("the device is gone")?;
         let text = |error: VulkanError| error.to_string();
         let device = Device::open_with(&self.instance, physical, access()).map_err(text)?;
@@ -233,14 +233,14 @@ fn measure_baseline(group: &SentGroup, index: usize, sampling: &Sampling) -> Res
     Ok(())
 }
 
-fn run(runner: &mut Runner<'_>, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
+fn run(runner: &mut Runner, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
     let groups = groups.iter().map(SentGroup::group).collect::<Result<_, _>>()?;
     runner.run(&PlannedRun { devices: vec![], groups, sampling, published: vec![] }, &mut Teller::default());
     Ok(Done::Run)
 }
 
 fn duel(
-    runner: &mut Runner<'_>,
+    runner: &mut Runner,
     group: &SentGroup,
     entrants: [SentEntrant; 2],
     sampling: &Sampling,
@@ -259,7 +259,7 @@ fn duel(
 }
 
 fn tune(
-    runner: &mut Runner<'_>,
+    runner: &mut Runner,
     question: SentQuestion,
 ) -> Result<Result<Option<crate::tuning::search::Found>, crate::tuning::search::Fruitless>, String> {
     let SentQuestion { algorithm, variant, spec, kept, avoid, budget, seed } = question;

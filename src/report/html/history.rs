@@ -4,6 +4,7 @@ use super::chart::Draw;
 use super::trend::Trend;
 use super::{Page, SCRIPT, started};
 use crate::basis::markup::escape;
+use crate::basis::units::counted;
 use crate::history::{Event, History, Series};
 use crate::report::history::{devices, levels, percent, remark, run, summary};
 use std::fmt::Write;
@@ -12,7 +13,7 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn page(history: &History) -> String {
     let mut page = Page { out: String::new(), charts: vec![] };
-    page.opening(&format!("gpukern: history of {} runs", history.runs.len()));
+    page.opening(&format!("gpukern: history of {}", counted(history.runs.len(), "run")));
     page.line("<main>");
     let _ = writeln!(page.out, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));
     if !history.events.is_empty() {

@@ -1,0 +1,236 @@
+//! Products by matrices whose components come straight from global memory, K shared by the sub-groups of a work-group: for few rows
+//! or columns. See `matmul-direct.glsl`.
+
+use super::Dims;
+use super::constants::Constants;
+use super::model::more_accesses;
+use super::tile::Tile;
+use super::units::step;
+use super::variants::{block_of, row_lengths, strips};
+use crate::algorithms::CaseSpec;
+use crate::basis::layout::Layout;
+use crate::basis::units::Nanos;
+use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
+use crate::kernel::program::Program;
+use crate::kernel::shaders::Shader;
+
+/// The PCI vendor id of NVIDIA, whose sub-groups hold the components of a matrix as the kernel expects.
+const NVIDIA: u32 = 0x10de;
+/// Invocations of their sub-groups.
+const LANES: u32 = 32;
+/// k that a sub-group loads at a time.
+const DEPTH: u32 = 32;
+
+/// Blocks in warp tiles, each of which so many sub-groups compute together that they fill a core's registers.
+const CUTS: &[Tile] =
+    &[cut([16, 32], [16, 32], 8), cut([32, 32], [32, 32], 8), cut([64, 32], [64, 32], 8), cut([64, 64], [64, 32], 4)];
+
+/// A block in warp tiles, each of which so many sub-groups compute together: K is theirs to share.
+const fn cut([bm, bn]: [u32; 2], [wm, wn]: [u32; 2], sharing: u32) -> Tile {
+    Tile { bm, bn, bk: sharing * DEPTH, wm, wn, tm: 16, tn: 8, k_parts: 1, groups: 0 }
+}
+
+/// Warp tiles of a block.
+fn warps(tile: Tile) -> u32 {
+    (tile.bm / tile.wm) * (tile.bn / tile.wn)
+}
+
+fn invocations(tile: Tile) -> u32 {
+    LANES * warps(tile) * (tile.bk / DEPTH)
+}
+
+/// Bytes a ns that a core loads of rows along K. Of rows across it half as many, for what eight lanes load at a time is in four rows then,
+/// not in two, and a core looks up one a cycle.
+const LOADS: f64 = 95.0;
+/// Bytes a ns that all cores together load.
+const ALL_LOADS: f64 = 9040.0;
+/// ns of a work-group before its first load and behind its last.
+const ENDS: f64 = 2200.0;
+/// Bytes of operands that stay in the last cache; twice as many do not, and come from memory at so many a ns.
+const CACHED: f64 = 40e6;
+const MEMORY: f64 = 2090.0;
+
+/// The time that a product takes if cut up like this, by times measured on an H100.
+fn time(tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+    let machine = &Constants::of(device).machine;
+    let dims = Dims::from(case.size);
+    let groups = tile.blocks(dims).iter().product::<u64>();
+    let k = dims.k.next_multiple_of(u64::from(tile.bk)) as f64;
+    let [a, b] = row_lengths(case).map(|length| accesses(length, case));
+    let (across_a, across_b) = (case.layout == Layout::Tn, case.layout != Layout::Nt);
+    let [a, b] = [(a, across_a), (b, across_b)].map(|(accesses, across)| accesses * f64::from(1 + u32::from(across)));
+    let row = k * case.dtype.bytes() as f64;
+    let work = f64::from(warps(tile)) * row * (f64::from(tile.wm) * a + f64::from(tile.wn) * b) / LOADS;
+    // Sums and what is on its way, twice; three in ten registers more than these.
+    let registers = tile.wm * tile.wn / LANES + tile.wm + tile.wn;
+    let held = u64::from((1 << 16) / (invocations(tile) * (registers + registers / 3)).max(1)).max(1);
+    let busiest = groups.div_ceil(machine.cores);
+    let of_core = busiest as f64 * work + busiest.div_ceil(held) as f64 * ENDS;
+    let all = groups as f64 * f64::from(tile.bm + tile.bn) * row / ALL_LOADS + ENDS;
+    let operands = (dims.m * dims.k + dims.k * dims.n) as f64 * case.dtype.bytes() as f64;
+    let arrival = operands * (operands / CACHED - 1.0).clamp(0.0, 1.0) / MEMORY + ENDS;
+    Nanos(machine.launch + of_core.max(all).max(arrival))
+}
+
+/// Loads that 16 bytes take, of rows of so many elements.
+fn accesses(length: u64, case: &CaseSpec) -> f64 {
+    1.0 + more_accesses(length, case.dtype, true)
+}
+
+/// How a case is cut up, as should be fastest, and the time that it should take.
+fn fastest(case: &CaseSpec, device: &DeviceInfo) -> (Tile, Nanos) {
+    let cuts = CUTS.iter().map(|tile| (*tile, time(*tile, case, device)));
+    cuts.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)).expect("there are some")
+}
+
+/// The time that a product should take.
+pub(super) fn predicted(case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+    fastest(case, device).1
+}
+
+/// The program of `coopmat-direct`.
+pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Program {
+    if device.vendor_id != NVIDIA || case.subgroup_size(device) != LANES {
+        return Program::refused(
+            "fills matrices lane by lane as NVIDIA's sub-groups of 32 hold them, which Vulkan leaves to the device"
+                .into(),
+        );
+    }
+    let dims = Dims::from(case.size);
+    let (tile, _) = fastest(case, device);
+    let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
+    let shape = MatrixShape {
+        m: 16,
+        n: 8,
+        k: 16,
+        input: case.dtype.name(),
+        accumulator: Accumulator::Wide.name(case.dtype),
+        scope: MatrixScope::Subgroup,
+    };
+    let dispatch = block_of(shader, tile, invocations(tile), dims, device)
+        .groups(strips(tile, dims, device))
+        .subgroups_of(LANES)
+        .constant("A_STEP", a)
+        .constant("B_STEP", b)
+        .constant("C_STEP", step(dims.n, case.dtype))
+        .constant("K_STEP", step(dims.k, case.dtype))
+        .constant("EVEN", u32::from(dims.k.is_multiple_of(2 * u64::from(tile.bk))))
+        .constant("WM", tile.wm)
+        .constant("WN", tile.wn)
+        .loops(dims.k.div_ceil(u64::from(tile.bk)) + u64::from(tile.wn / 8))
+        .matrix(shape);
+    Program::single(dispatch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::matmul::auto::candidates;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::device::capability::CooperativeMatrix;
+    use crate::device::capability::tests::gpu;
+
+    fn case(m: u64, n: u64, k: u64, layout: Layout) -> CaseSpec {
+        CaseSpec { layout, ..CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F16) }
+    }
+
+    fn of_nvidia() -> DeviceInfo {
+        let mut device = gpu();
+        device.vendor_id = NVIDIA;
+        device.features = crate::device::capability::Feature::ALL.iter().copied().collect();
+        let matrix = |input: &str| CooperativeMatrix {
+            m: 16,
+            n: 8,
+            k: 16,
+            input: input.into(),
+            accumulator: "f32".into(),
+            scope: "subgroup".into(),
+        };
+        device.cooperative_matrices = vec![matrix("f16"), matrix("bf16")];
+        device
+    }
+
+    fn program_of(case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+        let variant = MATMUL.variant("coopmat-direct").expect("it is in the table");
+        let program = variant.program(case, device)?;
+        program.unsupported(device).map_or(Ok(program), Err)
+    }
+
+    #[test]
+    fn only_devices_whose_lanes_are_known_to_hold_what_the_kernel_fills_in_run_it() {
+        let case = case(32, 64, 100, Layout::Nn);
+        assert!(program_of(&case, &of_nvidia()).is_ok());
+        let elsewhere = DeviceInfo { vendor_id: 0x1002, ..of_nvidia() };
+        let reason = program_of(&case, &elsewhere).expect_err("another vendor's");
+        assert!(reason.contains("which Vulkan leaves to the device"), "{reason}");
+        let without = DeviceInfo { cooperative_matrices: vec![], ..of_nvidia() };
+        assert!(program_of(&case, &without).is_err());
+    }
+
+    #[test]
+    fn the_grid_covers_c_and_what_a_group_shares_fits() {
+        for layout in [Layout::Nn, Layout::Nt, Layout::Tn] {
+            for (m, n, k) in [(1, 1, 1), (17, 33, 5), (32, 4096, 4096), (128, 4096, 4096), (1000, 70, 300)] {
+                let program = program_of(&case(m, n, k, layout), &of_nvidia()).expect("it runs");
+                let dispatch = program.dispatches().next().expect("one dispatch");
+                let (tile, _) = fastest(&case(m, n, k, layout), &of_nvidia());
+                let [down, across, strips] = dispatch.groups;
+                assert!(down * strips * u64::from(tile.bm) >= m && across * u64::from(tile.bn) >= n, "{m}×{n}×{k}");
+                let shared = dispatch.shader.shared_bytes(&dispatch.constants);
+                assert_eq!(shared, u64::from(invocations(tile) * tile.wn / 8 * 16), "{m}×{n}×{k}");
+            }
+        }
+    }
+
+    #[test]
+    fn cuts_are_of_whole_matrices_and_lanes_have_registers_for_them() {
+        for tile in CUTS {
+            assert!(
+                tile.wm.is_multiple_of(16) && tile.wn.is_multiple_of(32) && tile.bk.is_multiple_of(DEPTH),
+                "{tile:?}"
+            );
+            assert!(tile.divides().is_ok() && invocations(*tile) == 256, "{tile:?}");
+            // A lane's sums, and what is on its way while as much is multiplied.
+            assert!(tile.wm * tile.wn / LANES + tile.wm + tile.wn <= 160, "{tile:?}");
+        }
+    }
+
+    #[test]
+    fn auto_takes_it_for_few_rows_and_not_for_squares() {
+        let device = of_nvidia();
+        for (m, n, k, layout, expected) in [
+            (8, 4096, 4096, Layout::Nn, "coopmat-direct"),
+            (32, 4096, 4096, Layout::Nn, "coopmat-direct"),
+            (128, 4096, 4096, Layout::Nt, "coopmat-direct"),
+            (4096, 4096, 4096, Layout::Nn, "coopmat"),
+            (1024, 1024, 1024, Layout::Nt, "coopmat"),
+            (1, 4096, 4096, Layout::Nn, "gemv"),
+        ] {
+            let first = candidates(&case(m, n, k, layout), &device)[0];
+            assert_eq!(first.variant, expected, "{m}×{n}×{k} {layout}");
+        }
+    }
+
+    #[test]
+    fn predictions_are_near_what_an_h100_took() {
+        let measured = [
+            ((16, 4096, 4096, Layout::Nn), 10.2),
+            ((32, 4096, 4096, Layout::Nn), 12.4),
+            ((32, 4096, 4096, Layout::Nt), 11.7),
+            ((32, 4096, 4096, Layout::Tn), 16.1),
+            ((64, 4096, 4096, Layout::Nn), 15.0),
+            ((128, 4096, 4096, Layout::Nn), 25.1),
+            ((128, 4096, 4096, Layout::Nt), 20.0),
+            ((512, 512, 512, Layout::Nn), 5.76),
+            ((1024, 1024, 1024, Layout::Nt), 14.8),
+            ((512, 4096, 1024, Layout::Nn), 31.7),
+            ((32, 11_008, 4096, Layout::Nt), 47.4),
+        ];
+        for ((m, n, k, layout), us) in measured {
+            let predicted = predicted(&case(m, n, k, layout), &of_nvidia()).0 / 1e3;
+            assert!((predicted / us).ln().abs() < 0.1, "{m}×{n}×{k} {layout}: {predicted} for {us}");
+        }
+    }
+}
