@@ -89,7 +89,7 @@ pub(super) struct Constants {
     pub(super) tiled: [f64; 16],
 }
 
-/// The exponent of what the longer hides.
+/// The exponent of what the longer hides altogether.
 pub(super) const HIDDEN: f64 = 64.0;
 
 /// The rate of what takes no time.

@@ -137,6 +137,9 @@ pub(super) fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
 /// a group, `ends` what its beginning and its end take.
 fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3], overlap: f64) -> f64 {
     let one_after_another = groups.div_ceil(held) as f64;
+    if overlap >= HIDDEN {
+        return (groups as f64 * work + ends).max(one_after_another * (work + waits + ends));
+    }
     let [others, waits] = [(groups as f64 - one_after_another) * work, one_after_another * (waits + ends)];
     let [less, more] = [others.min(waits), others.max(waits)];
     let both = if more > 0.0 { more * (1.0 + (less / more).powf(overlap)).powf(1.0 / overlap) } else { 0.0 };
