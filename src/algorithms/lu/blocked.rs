@@ -23,8 +23,6 @@ use crate::kernel::shaders::Shader;
 pub(super) const INNER: u64 = widths::INNER as u64;
 /// Invocations that solve for a strip of 32 columns or rows.
 const SOLVE: u32 = 128;
-/// Columns or rows that are solved for before the others are updated.
-const PART: u64 = 16;
 /// Block rows in a strip of the grid of an update: see `matmul/tiled`.
 const STRIP: u64 = 8;
 
@@ -142,7 +140,7 @@ impl<'a> Schedule<'a> {
             .group_size([SOLVE, 1, 1])
             .groups([(end - start).div_ceil(INNER), 1, 1])
             .constant("NB", width as u32)
-            .constant("PART", width.min(PART) as u32)
+            .constant("PART", part(width))
             .constant("SIDE", u32::from(side == Side::Lower))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .loops(width * width)
@@ -248,6 +246,12 @@ impl<'a> Schedule<'a> {
     pub(super) fn program(self) -> Program {
         Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
     }
+}
+
+/// Columns or rows that are solved for before the others of so many are updated: fewer where the strip leaves them less shared
+/// memory of 48 KiB.
+fn part(width: u64) -> u32 {
+    if width > 128 { 8 } else { width.min(16) as u32 }
 }
 
 /// What a triangular solve is for.

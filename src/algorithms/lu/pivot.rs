@@ -596,6 +596,7 @@ mod tests {
     use crate::algorithms::lu::LU;
     use crate::basis::layout::Layout;
     use crate::basis::size::Size;
+    use crate::basis::units::Bytes;
     use crate::device::capability::tests::{gpu, software_device};
     use crate::kernel::program::Value;
 
@@ -664,6 +665,23 @@ mod tests {
             assert!(word(panel, "first") == first + INNER && word(panel, "to") < INNER, "{first}");
         }
         assert!(split > 100, "{split}");
+    }
+
+    #[test]
+    fn work_groups_of_tall_matrices_have_shared_memory_enough() {
+        let mut large = gpu();
+        large.limits.loop_iterations = None;
+        let mut small = large.clone();
+        small.limits.shared_memory = Bytes(32 << 10);
+        for (device, n) in [large, small].iter().flat_map(|device| [4096, 8192, 16_384, 1 << 15].map(|n| (device, n))) {
+            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+            let program =
+                LU.variant("blocked-pivot").expect("it is in the table").program(&case, device).expect("it runs");
+            for dispatch in program.dispatches() {
+                let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
+                assert!(taken <= device.limits.shared_memory, "{n}: {} takes {taken:?}", dispatch.shader.name);
+            }
+        }
     }
 
     #[test]
