@@ -5,7 +5,7 @@
 
 ACC total(uint i) {
     ACC sum = partial[i];
-    for (uint s = 1; s < SUBGROUPS; ++s) sum += partial[s * COUNT + i];
+    [[unroll]] for (uint s = 1; s < SUBGROUPS; ++s) sum += partial[s * COUNT + i];
     return sum;
 }
 

@@ -25,7 +25,14 @@ layout(constant_id = 6) const uint WM = 32;
 layout(constant_id = 7) const uint WN = 32;
 layout(constant_id = 8) const uint TM = 8;
 layout(constant_id = 9) const uint TN = 4;
-#include "matmul-parts.glsl"
+
+#if defined(EVENLY)
+#include "matmul-evenly.glsl"
+// Behind the last slab of a stretch there is nothing to fetch.
+#define NEXT_K(k, end) ((k) < end ? (k) : K)
+#else
+#define NEXT_K(k, end) (k)
+#endif
 
 const uint LANES = gl_WorkGroupSize.x;
 const uint DOWN = WM / TM;    // lanes along a column of the warp tile
@@ -97,12 +104,10 @@ shared QUAD tile_b[BK * STRIDE_B];
     FETCH_A(next_a, QUADS_OF_A, A, first_row, M, BM, k, A_ALIGNED != 0, lane)                               \
     FETCH_B(next_b, QUADS_OF_B, B, first_column, N, BN, k, B_ALIGNED != 0, lane)
 
-void main() {
+// Computes the block of C that begins at (first_row, first_column), or what its slabs from k on, before `end`, add to it: for C,
+// or for slot `to` of the sums of blocks that groups share (see matmul-evenly.glsl), where C is another's.
+void compute(uint first_row, uint first_column, uint k, uint end, bool whole, uint to) {
     uint lane = gl_LocalInvocationID.x;
-    uint first_row = (STRIP * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
-    uint first_column = gl_WorkGroupID.y * BN;
-    if (first_row >= M) return;  // uniform in the group: the last strip may be narrower
-
     // This invocation's row and column in its warp: in blocks of 2×2, so that lanes i and i ^ 1 read the same quad of A
     // and lanes i and i ^ 2 the same quad of B.
     uint lane_of_warp = lane % LANES_PER_WARP, lane_row = lane_of_warp / ACROSS, lane_column = lane_of_warp % ACROSS;
@@ -117,9 +122,8 @@ void main() {
     QUAD sums[TM * TN / 4] = {};
     QUAD next_a[QUADS_OF_A], next_b[QUADS_OF_B];
 
-    uint end = END_K;
-    FETCH(next_a, next_b, FIRST_K, first_row, first_column, lane)
-    for (uint k = FIRST_K; k < end; k += BK) {
+    FETCH(next_a, next_b, k, first_row, first_column, lane)
+    for (; k < end; k += BK) {
         barrier();
         KEEP_A(tile_a, STRIDE_A, next_a, QUADS_OF_A, BM, lane)
         KEEP_B(tile_b, STRIDE_B, next_b, QUADS_OF_B, BN, lane)
@@ -143,8 +147,33 @@ void main() {
 
     [[unroll]] for (uint r = 0; r < TM; ++r) {
         [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
-            uint row = first_row + (r / 4 * DOWN + quad_y) * 4 + r % 4;
-            store_quad(row, first_column + (c * ACROSS + quad_x) * 4, sums[r * (TN / 4) + c], FIRST_OF_C);
+            uint row = (r / 4 * DOWN + quad_y) * 4 + r % 4, column = (c * ACROSS + quad_x) * 4;
+            QUAD quad = sums[r * (TN / 4) + c];
+#if defined(EVENLY)
+            if (!whole) {
+                bool inside = first_row + row < M && first_column + column < N;
+                if (inside) ResultQuads(SUMS).at[((to * BM + row) * BN + column) / 4] = quad;
+                continue;
+            }
+#endif
+            store_quad(first_row + row, first_column + column, quad, 0);
         }
     }
+}
+
+void main() {
+#if defined(EVENLY)
+    uint group = gl_WorkGroupID.x;
+    uint at = first_of(group), end = first_of(group + 1);
+    for (uint to = group; at < end; to = GROUPS + group) {
+        uint block = at / SLABS, slab = at % SLABS, behind = min(SLABS, slab + (end - at));
+        uvec2 first = block_at(block) * uvec2(BM, BN);
+        compute(first.x, first.y, slab * BK, min(K, behind * BK), behind - slab == SLABS, to);
+        at += behind - slab;
+    }
+#else
+    uint first_row = (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
+    if (first_row >= M) return;  // uniform in the group: the last strip may be narrower
+    compute(first_row, gl_WorkGroupID.y * BN, 0, K, true, 0);
+#endif
 }

@@ -12,5 +12,8 @@ layout(push_constant, scalar) uniform Arguments {
     uint M, N, K;
 #if defined(IN_PARTS)
     uint PARTS;
+#elif defined(EVENLY)
+    Result SUMS;
+    uint GROUPS;
 #endif
 };

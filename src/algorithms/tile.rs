@@ -23,8 +23,8 @@ impl Tile {
     pub(crate) fn extents(self) -> Vec<u32> {
         match self {
             Self::Product(tile) => {
-                let matmul::Tile { bm, bn, bk, wm, wn, tm, tn, k_parts } = tile;
-                vec![bm, bn, bk, wm, wn, tm, tn, k_parts]
+                let matmul::Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = tile;
+                vec![bm, bn, bk, wm, wn, tm, tn, k_parts, groups.max(1)]
             }
             Self::Columns(columns) => vec![columns],
         }

@@ -13,6 +13,7 @@ use crate::algorithms::{Candidate, CaseSpec, tile};
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
+use std::iter;
 
 /// A variant without a tile that is the fastest of some size.
 struct Plain {
@@ -69,7 +70,7 @@ pub(super) fn candidates(case: &CaseSpec, device: &DeviceInfo) -> Vec<Candidate>
 pub(super) fn rank(predicted: Nanos, tile: Option<tile::Tile>) -> (i64, bool) {
     (
         (predicted.0.max(1.0).ln() / ALIKE).floor() as i64,
-        matches!(tile, Some(tile::Tile::Product(tile)) if tile.k_parts > 1),
+        matches!(tile, Some(tile::Tile::Product(tile)) if tile.takes_two_passes()),
     )
 }
 
@@ -107,7 +108,7 @@ pub(super) fn predict(
         let pace = pace(constants, choice.division, case);
         // Its invocations have single elements, so it is all the same to it where rows start.
         let pace = if variant == "tile-2d" { Pace { unaligned: 0.0, ..pace } } else { pace };
-        let slab = Slab::of(choice.division, &tile, case, device, machine);
+        let slab = slab(constants, choice.division, &tile, case, device);
         return Some(predicted(&tile, slab, &pace, case, machine));
     }
     if let Some(plain) = PLAIN.iter().find(|plain| plain.variant == variant) {
@@ -127,8 +128,13 @@ pub(super) fn predict(
 /// The predicted time of a tiled kernel.
 pub(super) fn time(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let constants = Constants::of(device);
-    let slab = Slab::of(division, tile, case, device, &constants.machine);
+    let slab = slab(constants, division, tile, case, device);
     predicted(tile, slab, &pace(constants, division, case), case, &constants.machine)
+}
+
+fn slab(constants: &Constants, division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Slab {
+    let slower = constants.slower(division, tile);
+    Slab::of(division, tile, case, device, &constants.machine).slower(slower)
 }
 
 fn pace(constants: &Constants, division: BlockDivision, case: &CaseSpec) -> Pace {
@@ -148,17 +154,28 @@ fn pace(constants: &Constants, division: BlockDivision, case: &CaseSpec) -> Pace
 
 /// The tiles of a table for a case, each over the numbers of parts that are worth a try.
 pub(super) fn ways(choice: &Choice, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
-    choice.tiles(case.dtype, device).flat_map(|tile| over_parts(tile, choice.division, case, device)).collect()
+    choice.tiles(case.dtype, device).flat_map(|tile| shared(tile, choice.division, case, device)).collect()
 }
 
-/// A tile over the numbers of parts that are worth a try.
-pub(super) fn over_parts(
-    tile: Tile,
-    division: BlockDivision,
-    case: &CaseSpec,
-    device: &DeviceInfo,
-) -> impl Iterator<Item = Tile> + use<> {
-    parts_worth_a_try(&tile, division, case, device).into_iter().map(move |parts| tile.over(parts))
+/// A tile, and the same over the numbers of parts, or with the numbers of groups, that are worth a try.
+pub(super) fn shared(tile: Tile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+    if division.shares() {
+        return iter::once(tile).chain(groups_worth_a_try(&tile, case, device)).collect();
+    }
+    parts_worth_a_try(&tile, division, case, device).into_iter().map(|parts| tile.over(parts)).collect()
+}
+
+/// A tile with the numbers of groups that may be best for it: one to four for each core, or so many that each block has a whole number of
+/// them, of two slabs at least.
+fn groups_worth_a_try(tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+    let dims = Dims::from(case.size);
+    let blocks = tile.blocks(dims).iter().product::<u64>();
+    let slabs = blocks * tile.slabs(dims.k);
+    let of_cores = (1..=4).map(|groups| groups * Constants::of(device).machine.cores);
+    let mut groups: Vec<_> = of_cores.flat_map(|groups| [groups, groups / blocks * blocks]).collect();
+    groups.dedup();
+    let worth_a_try = |groups: &u64| *groups > 0 && *groups != blocks && 2 * groups <= slabs;
+    groups.into_iter().filter(worth_a_try).map(|groups| tile.shared_by(groups as u32)).collect()
 }
 
 /// Numbers of parts of K that may be best for a tile: one, and those that give each core one to four work-groups, of two slabs at
@@ -223,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn few_blocks_with_a_deep_k_are_cut_into_parts_and_many_are_not() {
-        let parts = |m, n, k| match first(m, n, k, &gpu()).tile {
-            Some(tile::Tile::Product(tile)) => Some(tile.k_parts),
+    fn few_blocks_with_a_deep_k_are_shared_and_many_are_not() {
+        let groups = |m, n, k| match first(m, n, k, &gpu()).tile {
+            Some(tile::Tile::Product(tile)) => Some(tile.groups),
             _ => None,
         };
-        assert!(parts(64, 64, 65_536) > Some(100) && parts(256, 256, 16_384) > Some(4));
-        assert_eq!((parts(4096, 4096, 4096), parts(8192, 8192, 64)), (Some(1), Some(1)));
+        assert!(groups(64, 64, 65_536) > Some(100) && groups(256, 256, 16_384) > Some(100));
+        assert_eq!((groups(4096, 4096, 4096), groups(8192, 8192, 64)), (Some(0), Some(0)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ const CUTS: &[Tile] =
 
 /// A block in warp tiles, each of which so many sub-groups compute together: K is theirs to share.
 const fn cut([bm, bn]: [u32; 2], [wm, wn]: [u32; 2], sharing: u32) -> Tile {
-    Tile { bm, bn, bk: sharing * DEPTH, wm, wn, tm: 16, tn: 8, k_parts: 1 }
+    Tile { bm, bn, bk: sharing * DEPTH, wm, wn, tm: 16, tn: 8, k_parts: 1, groups: 0 }
 }
 
 /// Warp tiles of a block.

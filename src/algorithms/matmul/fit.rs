@@ -95,6 +95,7 @@ const OFF: f64 = 0.02;
 /// The constants as a document, whose fractions are to be fitted, each by its path.
 fn paths(document: &Value) -> Vec<String> {
     let under = |(name, value): (&String, &Value)| match value {
+        Value::Array(values) => (0..values.len()).map(|index| format!("/{name}/{index}")).collect(),
         Value::Object(_) => paths(value).into_iter().map(|path| format!("/{name}{path}")).collect(),
         Value::Number(number) if number.is_f64() => vec![format!("/{name}")],
         _ => vec![],

@@ -82,11 +82,11 @@ impl Cut {
             (_, true) => Self { lanes: 2 * subgroup, width: 4, unroll: 2, own: 1, groups: 1024 },
             (_, false) => {
                 // A line of 128 bytes, or one element a lane.
-                let width = if elements > 1 { 8 } else { 32 };
+                let (width, few) = if elements > 1 { (8, [512, 16, 132]) } else { (32, [512, depth, 264]) };
                 // Few vectors leave registers for a group that fills a core; K then needs few parts, or none.
-                let [lanes, groups] = if vectors.count <= 2 { [1024, 132] } else { [256, 256] };
+                let [lanes, unroll, groups] = if vectors.count <= 2 { few } else { [256, depth, 256] };
                 let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
-                Self { lanes, width: width.min(subgroup), unroll: depth, own: 1, groups: groups.into() }
+                Self { lanes, width: width.min(subgroup), unroll, own: 1, groups: groups.into() }
             }
         }
     }

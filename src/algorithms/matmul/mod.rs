@@ -5,6 +5,7 @@
 mod auto;
 mod constants;
 mod direct;
+mod evenly;
 #[cfg(test)]
 mod fit;
 mod gemv;

@@ -7,7 +7,8 @@
 //! comes on top.
 
 use super::Dims;
-use super::constants::{Machine, Pace, Stream};
+use super::constants::{HIDDEN, Machine, Pace, Stream};
+use super::evenly::Stretches;
 use super::gemv::Schedule;
 use super::parts;
 use super::tile::{BlockDivision, Tile, piece, stored};
@@ -32,8 +33,9 @@ pub(super) struct Slab {
     unaligned_stores: f64,
     /// Work-groups that a core has registers and shared memory for.
     held: u64,
-    /// The part of a wait in a slab that nothing hides: from four on, sub-groups of a group work while others wait.
-    waits: f64,
+    invocations: f64,
+    /// Times as long as by the pace of its kernel that the slab takes.
+    slower: f64,
 }
 
 /// Invocations of a work-group whose sub-groups hide nothing from each other.
@@ -76,22 +78,45 @@ impl Slab {
             stores,
             unaligned_stores: more(n, of_c) * stores,
             held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, machine.most_held),
-            waits: (FEW / invocations as f64).min(1.0),
+            invocations: invocations as f64,
+            slower: 1.0,
         }
     }
 
     /// That of a kernel without a tile, whose work-groups compute `block`, rows by columns by the k of a step.
     pub(super) fn plain(block: [u32; 3], invocations: u32, case: &CaseSpec, machine: &Machine) -> Self {
         let products = block.map(f64::from).into_iter().product();
-        let stores = f64::from(block[0]) * f64::from(block[1]) * case.dtype.of_product().bytes() as f64;
+        let Dims { m, n, .. } = Dims::from(case.size);
+        let [rows, columns] = [(block[0], m), (block[1], n)].map(|(edge, extent)| f64::from(edge).min(extent as f64));
+        let stores = rows * columns * case.dtype.of_product().bytes() as f64;
         let held = u64::from(1024 / invocations.max(1)).clamp(1, machine.most_held);
-        Self { products, reads: 0.0, fetches: 0.0, unaligned: 0.0, stores, unaligned_stores: 0.0, held, waits: 1.0 }
+        Self {
+            products,
+            reads: 0.0,
+            fetches: 0.0,
+            unaligned: 0.0,
+            stores,
+            unaligned_stores: 0.0,
+            held,
+            invocations: 0.0,
+            slower: 1.0,
+        }
+    }
+
+    /// The same at so many times the time.
+    pub(super) fn slower(self, slower: f64) -> Self {
+        Self { slower, ..self }
+    }
+
+    /// ns of a wait that nothing hides: sub-groups of a group work while others wait.
+    fn wait(&self, pace: &Pace) -> f64 {
+        pace.wait * (FEW / self.invocations).min(1.0)
     }
 
     /// ns that it takes a core.
     fn work(&self, pace: &Pace) -> f64 {
         let fetches = self.fetches + pace.unaligned * self.unaligned;
-        self.products / pace.products + self.reads / pace.reads + fetches / pace.fetches
+        self.slower * (self.products / pace.products + self.reads / pace.reads + fetches / pace.fetches)
     }
 }
 
@@ -107,12 +132,18 @@ pub(super) fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
     }
 }
 
-/// The time in which a core runs `groups` work-groups, `held` of them at once: that of what all have to do, or, where they
-/// wait longer than others fill, that of one group after another. `work` and `waits` are those of a group, `ends` what its
-/// beginning and its end take, which work of others hides.
-fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3]) -> f64 {
+/// The time in which a core runs `groups` work-groups, `held` of them at once: the work of as many as run one after another, and while
+/// these wait, that of the others, which fills the waits or outlasts them: a norm of exponent `overlap`. `work` and `waits` are those of
+/// a group, `ends` what its beginning and its end take.
+fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3], overlap: f64) -> f64 {
     let one_after_another = groups.div_ceil(held) as f64;
-    (groups as f64 * work + ends).max(one_after_another * (work + waits + ends))
+    if overlap >= HIDDEN {
+        return (groups as f64 * work + ends).max(one_after_another * (work + waits + ends));
+    }
+    let [others, waits] = [(groups as f64 - one_after_another) * work, one_after_another * (waits + ends)];
+    let [less, more] = [others.min(waits), others.max(waits)];
+    let both = if more > 0.0 { more * (1.0 + (less / more).powf(overlap)).powf(1.0 / overlap) } else { 0.0 };
+    one_after_another * work + both
 }
 
 /// ns in which so many bytes come from where they were left, or go there: those beyond what the last cache keeps drive out
@@ -129,23 +160,30 @@ fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
     arrival(operands + (m * n) as f64 * dtype.of_product().bytes() as f64, machine)
 }
 
-/// The predicted time of a product in blocks of `tile`, each of a work-group that goes through its slabs at this pace.
+/// The predicted time of a product in blocks of `tile`, each of a work-group that goes through its slabs at this pace, or shared by some.
 pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, machine: &Machine) -> Nanos {
     let dims = Dims::from(case.size);
     let Dims { m, n, k } = dims;
     let [across, down] = tile.blocks(dims);
-    let busiest = (across * down * u64::from(tile.k_parts)).div_ceil(machine.cores);
-    let slabs = parts::slabs(*tile, k) as f64;
-    let work = slab.work(pace);
+    // Work-groups, the slabs of each, the blocks that these are of, and the elements that a second pass adds up.
+    let (groups, slabs, blocks, sums) = if tile.groups > 0 {
+        let own = Stretches::of(tile, dims);
+        (own.groups(), own.longest(), own.blocks_of_longest(), own.sums() * u64::from(tile.bm * tile.bn))
+    } else {
+        let parts = u64::from(tile.k_parts);
+        (across * down * parts, parts::slabs(*tile, k), 1, if parts > 1 { parts * m * n } else { 0 })
+    };
+    let (slabs, blocks) = (slabs as f64, blocks as f64);
+    let work = slab.work(pace) * if tile.groups > 0 { machine.apart } else { 1.0 };
     let stores = (slab.stores + pace.unaligned * slab.unaligned_stores) / pace.stores;
-    let of_group = [slabs * work + stores, slabs * pace.wait * slab.waits, pace.ends];
-    let rounds = of_core(busiest, slab.held, of_group);
+    let of_group = [slabs * work + blocks * stores, slabs * slab.wait(pace), blocks * pace.ends];
+    let rounds = of_core(groups.div_ceil(machine.cores), slab.held, of_group, pace.overlap);
     let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
     let product = machine.launch + rounds.max(once(dims, case.dtype, machine)).max(often);
-    if tile.k_parts == 1 {
+    if !tile.takes_two_passes() {
         return Nanos(product);
     }
-    let sums = (u64::from(tile.k_parts) * m * n * stored(case.dtype, tile).bytes()) as f64;
+    let sums = (sums * stored(case.dtype, tile).bytes()) as f64;
     Nanos(product + machine.second_pass + machine.passes * arrival(sums, machine))
 }
 
@@ -157,7 +195,7 @@ pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, ma
     let rounds = schedule.rounds() as f64;
     let groups = schedule.groups().div_ceil(machine.cores);
     let of_group = [rounds * work, rounds * stream.wait, ends];
-    let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group);
+    let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group, HIDDEN);
     let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
     let parts = if schedule.parts() > 1 { stream.parts } else { 0.0 };
     Nanos(machine.launch + rounds.max(arrival) + parts)

@@ -64,8 +64,7 @@ pub(super) fn slabs(tile: Tile, k: u64) -> u64 {
 fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, device: &DeviceInfo) -> Dispatch {
     let quads = count.div_ceil(4);
     let group = SUMMING.min(device.limits.group_invocations);
-    let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min(u64::from(parts / AT_ONCE).max(1));
-    let down = 1 << wanted.ilog2();
+    let down = sharing(quads, u64::from(parts));
     let arguments = [
         ("SUMS", Value::Buffer(sums)),
         ("C", Value::Buffer(BufferId(2))),
@@ -77,6 +76,12 @@ fn added_up(shader: &'static Shader, sums: BufferId, count: u64, parts: u32, dev
         .groups(in_groups(quads.div_ceil(u64::from(group / down)), device))
         .constant("DOWN", down)
         .loops(u64::from(parts.div_ceil(down) + down))
+}
+
+/// Invocations that add up one of so many quads, which has so many parts: a power of two.
+pub(super) fn sharing(quads: u64, parts: u64) -> u32 {
+    let wanted = (MANY / quads.max(1)).clamp(1, MOST_SHARING).min((parts / u64::from(AT_ONCE)).max(1));
+    1 << wanted.ilog2()
 }
 
 /// A count, which fits in 32 bits wherever the buffers do; a program with longer ones is refused.
@@ -100,20 +105,25 @@ mod tests {
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::device::capability::tests::software_device;
+    use crate::device::capability::tests::{gpu, software_device};
+    use crate::device::capability::{CooperativeMatrix, Feature};
 
     fn program(size: Size, k_parts: u32) -> Program {
-        let tile = Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts };
-        let case = CaseSpec { tile: Some(tile.into()), ..CaseSpec::new(&MATMUL, size, DType::F32) };
-        let tiled = MATMUL.variant("tiled").expect("it is in the table");
-        tiled.program(&case, &software_device()).expect("it runs on the software device")
+        let tile = Tile { wm: 16, wn: 16, ..Tile::flat([32, 32, 16], [16, 16]) }.over(k_parts);
+        let case = CaseSpec { tile: Some(tile.into()), ..CaseSpec::new(&MATMUL, size, DType::F16) };
+        let coopmat = MATMUL.variant("coopmat").expect("it is in the table");
+        let mut device = gpu();
+        device.features = Feature::ALL.iter().copied().collect();
+        let [input, accumulator, scope] = ["f16", "f32", "subgroup"].map(String::from);
+        device.cooperative_matrices = vec![CooperativeMatrix { m: 16, n: 16, k: 16, input, accumulator, scope }];
+        coopmat.program(&case, &device).expect("it runs on a device with matrices")
     }
 
     #[test]
     fn one_part_is_a_product_and_several_are_one_to_memory_and_a_second_pass() {
-        let whole = program(Size::Three(33, 31, 800), 1);
+        let whole = program(Size::Three(33, 31, 1600), 1);
         assert_eq!((whole.dispatches().count(), whole.scratch.len()), (1, 0));
-        let cut = program(Size::Three(33, 31, 800), 5);
+        let cut = program(Size::Three(33, 31, 1600), 5);
         let [product, sum] = cut.dispatches().collect::<Vec<_>>()[..] else { panic!("two dispatches") };
         assert_eq!((product.groups, cut.scratch[0].len), ([2, 1, 5], 5 * 1024), "33·31 elements are 1023");
         assert!(
@@ -125,7 +135,7 @@ mod tests {
         // 100 slabs in 5 parts, in 3, of which one has 34, and in one.
         assert_eq!(
             [5, 3, 1]
-                .map(|parts| program(Size::Three(33, 31, 800), parts).dispatches().next().map(|d| d.loop_iterations)),
+                .map(|parts| program(Size::Three(33, 31, 1600), parts).dispatches().next().map(|d| d.loop_iterations)),
             [20, 34, 100].map(Some)
         );
     }

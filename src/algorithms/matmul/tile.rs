@@ -1,5 +1,6 @@
 //! How a register-tiled product is cut up, and which cut a device gets for a size.
 
+use super::evenly::Stretches;
 use super::{Dims, auto};
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
@@ -18,9 +19,10 @@ use std::str::FromStr;
 /// invocation, or a cooperative matrix. Kernels without warp tiles have `wm` = `bm` and `wn` = `bn`.
 ///
 /// Where few blocks would leave cores idle, K is cut too, into `k_parts`: a work-group for each then sums up its part of K,
-/// and a second pass adds the parts up.
+/// and a second pass adds the parts up. Or so many `groups` share the blocks evenly, each an equal stretch of the slabs of all blocks,
+/// and a second pass adds up what several have of a block.
 ///
-/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part; `/4` behind it for four parts of K.
+/// In files it is text, `128x128x16/64x32/8x8`: block, warp, part; `/4` behind it for four parts of K, `/g264` for 264 groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tile {
@@ -40,19 +42,32 @@ pub struct Tile {
     pub tn: u32,
     /// Parts of K.
     pub k_parts: u32,
+    /// Work-groups that share the blocks evenly; none where each block, or part of K of it, has one of its own.
+    pub groups: u32,
 }
 
 impl Tile {
     /// A tile without warp tiles.
     #[must_use]
     pub const fn flat([bm, bn, bk]: [u32; 3], [tm, tn]: [u32; 2]) -> Self {
-        Self { bm, bn, bk, wm: bm, wn: bn, tm, tn, k_parts: 1 }
+        Self { bm, bn, bk, wm: bm, wn: bn, tm, tn, k_parts: 1, groups: 0 }
     }
 
     /// The same tile over `k_parts` of K.
     #[must_use]
     pub(crate) const fn over(self, k_parts: u32) -> Self {
         Self { k_parts, ..self }
+    }
+
+    /// The same tile, whose blocks are shared by so many groups.
+    #[must_use]
+    pub(crate) const fn shared_by(self, groups: u32) -> Self {
+        Self { groups, ..self }
+    }
+
+    /// Whether a second pass adds up sums.
+    pub(crate) const fn takes_two_passes(&self) -> bool {
+        self.k_parts > 1 || self.groups > 0
     }
 
     /// Blocks of a product of these extents, along the columns and the rows of C.
@@ -66,10 +81,13 @@ impl Tile {
     /// # Errors
     /// What does not divide.
     pub fn divides(&self) -> Result<(), String> {
-        let Self { bm, bn, bk, wm, wn, tm, tn, k_parts } = *self;
+        let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = *self;
         // Larger ones exceed every device, and overflow in products.
         if let Some(extent) = [bm, bn, bk, k_parts].into_iter().find(|extent| *extent > MOST_EXTENT) {
             return Err(format!("{extent} is more than a tile can have; the most is {MOST_EXTENT}"));
+        }
+        if groups > MOST_GROUPS {
+            return Err(format!("{groups} groups are more than can share blocks; the most is {MOST_GROUPS}"));
         }
         all_divide(&[
             (tm, wm, "the rows of a part must divide those of its warp"),
@@ -99,10 +117,13 @@ fn all_divide(pairs: &[(u32, u32, &str)]) -> Result<(), String> {
 /// The largest extent of a block that makes sense on any device.
 const MOST_EXTENT: u32 = 4096;
 
+/// The most groups that share blocks: those of one dimension of a grid on any device.
+const MOST_GROUPS: u32 = 65_535;
+
 impl fmt::Display for Tile {
     /// Writes it for people: `128×128×16 in 64×32 in 8×8`, work-group, warp, part; without a warp that is the whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bm, bn, bk, wm, wn, tm, tn, k_parts } = self;
+        let Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = self;
         write!(f, "{bm}×{bn}×{bk}")?;
         if (wm, wn) != (bm, bn) {
             write!(f, " in {wm}×{wn}")?;
@@ -111,14 +132,18 @@ impl fmt::Display for Tile {
         if *k_parts > 1 {
             write!(f, " over {k_parts} parts of K")?;
         }
+        if *groups > 0 {
+            write!(f, " shared by {groups} groups")?;
+        }
         Ok(())
     }
 }
 
 impl From<Tile> for String {
-    fn from(Tile { bm, bn, bk, wm, wn, tm, tn, k_parts }: Tile) -> Self {
-        let tile = format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}");
-        if k_parts == 1 { tile } else { format!("{tile}/{k_parts}") }
+    fn from(Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }: Tile) -> Self {
+        let parts = if k_parts == 1 { Self::new() } else { format!("/{k_parts}") };
+        let groups = if groups == 0 { Self::new() } else { format!("/g{groups}") };
+        format!("{bm}x{bn}x{bk}/{wm}x{wn}/{tm}x{tn}{parts}{groups}")
     }
 }
 
@@ -126,13 +151,17 @@ impl FromStr for Tile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let extents: Result<Vec<u32>, _> = text.split(['x', '/']).map(str::parse).collect();
-        let tile = match extents.as_deref() {
-            Ok(&[bm, bn, bk, wm, wn, tm, tn]) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1 },
-            Ok(&[bm, bn, bk, wm, wn, tm, tn, k_parts]) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts },
+        let (own, groups) = text.split_once("/g").map_or((text, Ok(0)), |(own, groups)| (own, groups.parse()));
+        let extents: Result<Vec<u32>, _> = own.split(['x', '/']).map(str::parse).collect();
+        let tile = match (extents.as_deref(), groups) {
+            (Ok(&[bm, bn, bk, wm, wn, tm, tn]), Ok(groups)) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups },
+            (Ok(&[bm, bn, bk, wm, wn, tm, tn, k_parts]), Ok(groups)) => {
+                Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }
+            }
             _ => {
                 return Err(format!(
-                    "malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part (and /4 for 4 parts of K)"
+                    "malformed tile '{text}'; write 128x128x16/64x32/8x8: block, warp, part (and /4 for 4 parts of K, or /g264 for 264 \
+                     groups that share the blocks)"
                 ));
             }
         };
@@ -219,7 +248,12 @@ impl BlockDivision {
 
     /// Whether its kernel can cut K into parts.
     pub(super) fn cuts_k(self) -> bool {
-        matches!(self, Self::Warps | Self::Matrices(_) | Self::Halves)
+        matches!(self, Self::Matrices(_) | Self::Halves)
+    }
+
+    /// Whether groups of its kernel can share blocks evenly.
+    pub(super) fn shares(self) -> bool {
+        self == Self::Warps
     }
 
     /// The type of its parts' elements and their shape, where these are cooperative matrices. Sums of 32 bits fill the
@@ -239,16 +273,22 @@ impl BlockDivision {
         matches!(self, Self::Matrices(_) | Self::Halves | Self::Block(_))
     }
 
-    /// Checks that K can be cut into the parts of a tile.
+    /// Checks that K can be cut into the parts of a tile, or its blocks be shared.
     fn legal_parts(self, tile: &Tile, case: &CaseSpec) -> Result<(), String> {
-        let slabs = tile.slabs(Dims::from(case.size).k);
+        let dims = Dims::from(case.size);
+        let slabs = tile.slabs(dims.k);
         match tile.k_parts {
-            1 => Ok(()),
-            _ if !self.cuts_k() => Err("cuts K into parts, which the variant does not do".into()),
+            1 => {}
+            _ if !self.cuts_k() => return Err("cuts K into parts, which the variant does not do".into()),
             parts if u64::from(parts) > slabs => {
-                Err(format!("cuts K into more parts than there are slabs of it, {slabs}"))
+                return Err(format!("cuts K into more parts than there are slabs of it, {slabs}"));
             }
-            _ => Ok(()),
+            _ => {}
+        }
+        match tile.groups {
+            0 => Ok(()),
+            _ if !self.shares() => Err("has groups that share blocks, which the variant does not do".into()),
+            groups => Stretches::legal(tile, dims, groups),
         }
     }
 
@@ -413,8 +453,8 @@ impl Choice {
 
     /// The tile that should be the fastest by the [model](super::model), of those within the device's limits, where that knows the
     /// kernel's pace. Elsewhere the largest whose work-groups keep the cores busy: until the busiest core is done, no more than a
-    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left. Where none
-    /// is within the limits, the last, which the check of the program then refuses.
+    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left, or
+    /// shared by all of them. Where none is within the limits, the last, which the check of the program then refuses.
     pub(in crate::algorithms) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
         if self.division.is_modelled(device) {
@@ -433,7 +473,11 @@ impl Choice {
         let fitting = || tiles.iter().filter(|tile| legal(tile));
         let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
         let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
-        let parts = (cores / blocks).min(tile.slabs(dims.k) / 4).max(1);
+        let slabs = tile.slabs(dims.k) / 4;
+        if self.division.shares() && !busy(&tile) && slabs > 1 {
+            return tile.shared_by(cores.min(blocks * slabs) as u32);
+        }
+        let parts = (cores / blocks).min(slabs).max(1);
         if self.division.cuts_k() { tile.over(parts as u32) } else { tile }
     }
 }
@@ -445,7 +489,7 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
 
-    const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 };
+    const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 };
     // Of a division that the model does not know.
     const CHOICE: Choice = Choice {
         division: BlockDivision::Quads,
@@ -544,6 +588,10 @@ mod tests {
         let parts = LARGE.over(12);
         assert_eq!(String::from(parts).parse(), Ok(parts));
         assert_eq!(parts.to_string(), "128×128×16 in 64×32 in 8×8 over 12 parts of K");
+        let shared = LARGE.shared_by(264);
+        assert_eq!(String::from(shared), "128x128x16/64x32/8x8/g264");
+        assert_eq!("128x128x16/64x32/8x8/g264".parse(), Ok(shared));
+        assert_eq!(shared.to_string(), "128×128×16 in 64×32 in 8×8 shared by 264 groups");
         for (text, expected) in [
             ("128x128x16", "write 128x128x16/64x32/8x8"),
             ("128x128x16/64x32/8x+8", "did you mean '128x128x16/64x32/8x8'?"),
@@ -552,6 +600,9 @@ mod tests {
             ("4294967288x4294967288x8/8x8/8x8", "4294967288 is more than a tile can have"),
             ("0x0x0/0x0/0x0", "0 does not divide 0"),
             ("128x128x16/64x32/8x8/0", "1 does not divide 0"),
+            ("128x128x16/64x32/8x8/g0", "did you mean '128x128x16/64x32/8x8'?"),
+            ("128x128x16/64x32/8x8/g65536", "65536 groups are more"),
+            ("128x128x16/64x32/8x8/g", "write 128x128x16/64x32/8x8"),
             ("128x128x16/64x32/8x8/1", "did you mean '128x128x16/64x32/8x8'?"),
         ] {
             let error = text.parse::<Tile>().expect_err(text);

@@ -1,6 +1,6 @@
 //! What a search for the best tile of a variant goes through.
 
-use super::auto::over_parts;
+use super::auto::shared;
 use super::tile::{BlockDivision, Choice, Tile};
 use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
@@ -50,7 +50,7 @@ impl Choice {
         let oblong = |[bm, bn]: &[u32; 2]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn));
         let blocks = pairs(&BLOCKS).filter(oblong).flat_map(|[bm, bn]| SLABS.map(|bk| [bm, bn, bk]));
         let tiles = self.tiles(case.dtype, device).chain(blocks.flat_map(|block| self.parts(case, device, block)));
-        tiles.flat_map(|tile| over_parts(tile, self.division, case, device)).collect()
+        tiles.flat_map(|tile| shared(tile, self.division, case, device)).collect()
     }
 
     /// The ways to cut up a block that are worth a try.
@@ -84,6 +84,7 @@ impl Choice {
                         tm,
                         tn,
                         k_parts: 1,
+                        groups: 0,
                     })
                 });
                 tiles.collect()
@@ -94,12 +95,17 @@ impl Choice {
                 let narrow = self.division == BlockDivision::Matrices(Accumulator::Narrow);
                 let most = if narrow { 128 * 128 } else { 64 * 128 };
                 let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
-                warps.map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n, k_parts: 1 }).collect()
+                warps
+                    .map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n, k_parts: 1, groups: 0 })
+                    .collect()
             }
             // Of this division we choose only the number of invocations: as many warps as these.
             BlockDivision::Block(_) => {
                 let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
-                warps.filter(fits).map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1 }).collect()
+                warps
+                    .filter(fits)
+                    .map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1, groups: 0 })
+                    .collect()
             }
         }
     }
@@ -207,8 +213,8 @@ mod tests {
                     );
                 }
                 for n in [1, 128, 512, 1024, 2048, 8192] {
-                    // How many parts of K there are is a matter of the size.
-                    let built_in = choice(tunable).built_in(&case(n), &device).over(1);
+                    // How many parts of K there are, or groups, is a matter of the size.
+                    let built_in = choice(tunable).built_in(&case(n), &device).over(1).shared_by(0);
                     assert!(matrices || space.contains(&built_in), "{} {n}: {built_in}", tunable.variant);
                 }
             }
@@ -221,7 +227,8 @@ mod tests {
         let sizes = MATMUL.verify_size.gpu.parse::<Sweep>().expect("a sweep").0;
         for tunable in TUNABLE {
             for dtype in dtypes_of(tunable) {
-                let tile = |size| choice(tunable).built_in(&CaseSpec { size, dtype, ..case(1) }, &device);
+                let tile =
+                    |size| choice(tunable).built_in(&CaseSpec { size, dtype, ..case(1) }, &device).over(1).shared_by(0);
                 let large = tile(Size::Uniform(8192));
                 let cut = |size: Size| {
                     let Dims { m, n, .. } = Dims::from(size);
@@ -277,7 +284,7 @@ mod tests {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
             let matrices = choice(tunable).division.needs_matrices();
             let tile = if matrices {
-                Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16, k_parts: 1 }
+                Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16, k_parts: 1, groups: 0 }
             } else {
                 Tile::flat([32, 64, 8], [4, 8])
             };
@@ -303,8 +310,8 @@ mod tests {
                 for tile in space(tunable, &case, &device) {
                     let program =
                         variant.program(&CaseSpec { tile: Some(tile.into()), ..case }, &device).expect("it is legal");
-                    // A second pass over parts has shared memory of its own.
-                    let product = |dispatch: &&Dispatch| !dispatch.shader.label().contains("sum-parts");
+                    // A second pass has shared memory of its own.
+                    let product = |dispatch: &&Dispatch| !dispatch.shader.label().contains("matmul/sum-");
                     let dispatch = program.dispatches().filter(product).last().expect("a product");
                     let taken = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
                     let counted = choice(tunable).division.shared_bytes(&tile, &case);

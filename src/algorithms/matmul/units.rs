@@ -82,7 +82,7 @@ const NARROW: &[Tile] = &[
 
 /// A tile of matrices of 16×16, which a [`Choice`] replaces by the device's.
 const fn matrices([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2]) -> Tile {
-    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1 }
+    Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1, groups: 0 }
 }
 
 /// The largest power of two of which `length` is a multiple, at most the elements of a piece.

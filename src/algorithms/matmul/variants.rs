@@ -1,7 +1,7 @@
 //! The variants of matmul. To add one, write a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
 use super::tile::{BlockDivision, Choice, Tile};
-use super::{Dims, direct, gemv, parts, units};
+use super::{Dims, direct, evenly, gemv, parts, units};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
@@ -131,10 +131,10 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "register tiles in warp tiles, the next slab prefetched, no bank conflicts, a grid that suits the cache",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
         measures: Measures::Problem,
-        kernels: &["matmul/tiled", "matmul/tiled-parts", "matmul/sum-parts"],
+        kernels: &["matmul/tiled", "matmul/tiled-evenly", "matmul/sum-shared"],
         program: &|shaders, case, device| {
             let tile = TILED.for_case(case, device);
-            parts::program(shaders, tile, case, device, |shader| Program::single(tiled(shader, tile, case, device)))
+            evenly::program(shaders, tile, case, device, |shader| tiled(shader, tile, case, device))
         },
     },
     Variant {
@@ -274,33 +274,33 @@ pub(super) static TILE_2D: Choice = Choice {
 pub(super) static TILED: Choice = Choice {
     division: BlockDivision::Warps,
     gpu: &[
-        Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 64, bn: 128, bk: 16, wm: 64, wn: 16, tm: 4, tn: 8, k_parts: 1 },
-        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
-        Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
-        Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1 },
-        Tile { bm: 32, bn: 128, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1 },
-        Tile { bm: 32, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 16, bn: 128, bk: 32, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1 },
-        Tile { bm: 64, bn: 128, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 64, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 128, bn: 32, bk: 16, wm: 64, wn: 16, tm: 8, tn: 4, k_parts: 1 },
-        Tile { bm: 256, bn: 32, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 128, bn: 16, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1 },
-        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
-        Tile { bm: 256, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 128, bn: 256, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 },
+        Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 },
+        Tile { bm: 64, bn: 128, bk: 16, wm: 64, wn: 16, tm: 4, tn: 8, k_parts: 1, groups: 0 },
+        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1, groups: 0 },
+        Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1, groups: 0 },
+        Tile { bm: 32, bn: 32, bk: 16, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1, groups: 0 },
+        Tile { bm: 32, bn: 128, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1, groups: 0 },
+        Tile { bm: 32, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1, groups: 0 },
+        Tile { bm: 16, bn: 128, bk: 32, wm: 16, wn: 32, tm: 4, tn: 4, k_parts: 1, groups: 0 },
+        Tile { bm: 64, bn: 128, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1, groups: 0 },
+        Tile { bm: 64, bn: 256, bk: 16, wm: 32, wn: 64, tm: 8, tn: 8, k_parts: 1, groups: 0 },
+        Tile { bm: 128, bn: 32, bk: 16, wm: 64, wn: 16, tm: 8, tn: 4, k_parts: 1, groups: 0 },
+        Tile { bm: 256, bn: 32, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 },
+        Tile { bm: 128, bn: 16, bk: 32, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1, groups: 0 },
+        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 },
+        Tile { bm: 256, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 },
     ],
     software: &[
-        Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16, k_parts: 1 },
-        Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1 },
+        Tile { bm: 64, bn: 64, bk: 16, wm: 64, wn: 32, tm: 16, tn: 16, k_parts: 1, groups: 0 },
+        Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 },
     ],
     bytes: &[],
 };
 
 /// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a
 /// large GPU (some 264) then cover about 1024 rows and 4096 columns.
-const STRIP: u64 = 8;
+pub(super) const STRIP: u64 = 8;
 
 /// Iterations of an invocation that goes through K in slabs: one for each slab and those of its inner loop, with one
 /// more that finds the end.
@@ -318,7 +318,7 @@ fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceIn
         .constant("TN", tile.tn)
         .groups(strips(tile, dims, device))
         // Only the loop over slabs is not unrolled.
-        .loops(parts::slabs(tile, dims.k))
+        .loops(tile.slabs(dims.k))
 }
 
 /// The grid of work-groups in strips of block rows, which go through the columns of C together (see `matmul-tiled.glsl`), the
@@ -416,7 +416,8 @@ impl Grid {
         let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
         let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
         let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
-        let arguments = arguments.into_iter().chain(views).chain(parts::argument(shader));
+        let arguments = arguments.into_iter().chain(views);
+        let arguments = arguments.chain(parts::argument(shader)).chain(evenly::arguments(shader));
         Dispatch::new(shader, &arguments.collect::<Vec<_>>()).groups([self.across.div_ceil(u64::from(width)), y, z])
     }
 }

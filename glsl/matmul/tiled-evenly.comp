@@ -1,6 +1,6 @@
-// `tiled` over parts of K: see matmul-parts.glsl.
+// `tiled` with blocks that work-groups share evenly: see matmul-evenly.glsl.
 #version 460
 #pragma dtypes f32 f64 i32
 #pragma layouts nn nt tn
-#define IN_PARTS
+#define EVENLY
 #include "matmul-tiled.glsl"

@@ -1,0 +1,87 @@
+// The blocks of C that several work-groups share, as the sums of what each left: see matmul-evenly.glsl.
+//
+// Mapping: a work-group has ACROSS quads of a block and DOWN invocations for each, of which the first adds up the sums of groups 0, DOWN,
+// 2·DOWN, … of those that share the block, the second 1, DOWN + 1, …, and so on; then halves of them are added to one another. So
+// the order of a sum depends on the constants and arguments alone, and many loads are on their way at once.
+#version 460
+#extension GL_EXT_control_flow_attributes : require
+#pragma dtypes f32 f64 i32
+#include "dtype.glsl"
+#include "fold.glsl"
+
+#if defined(DTYPE_F64)
+#define QUAD dvec4
+#elif defined(DTYPE_I32)
+#define QUAD ivec4
+#else
+#define QUAD vec4
+#endif
+
+layout(local_size_x_id = 0) in;  // ACROSS·DOWN
+layout(constant_id = 1) const uint DOWN = 1;  // a power of two
+layout(constant_id = 2) const uint C_ALIGNED = 0;
+layout(constant_id = 3) const uint BM = 64;
+layout(constant_id = 4) const uint BN = 64;
+layout(constant_id = 5) const uint BK = 16;
+
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Sums { QUAD at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Result { OUT at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultQuads { QUAD at[]; };
+layout(push_constant, scalar) uniform Arguments {
+    Sums SUMS;
+    Result C;
+    uint M, N, K;
+    uint GROUPS;  // that share all blocks
+};
+#include "matmul-evenly.glsl"
+
+const uint ACROSS = gl_WorkGroupSize.x / DOWN;
+const uint AT_ONCE = 4;  // loads that are on their way together
+
+shared QUAD partial[gl_WorkGroupSize.x];
+
+void main() {
+    uint block = folded_group_y();
+    if (block >= BLOCKS_DOWN * BLOCKS_ACROSS) return;
+    uint first = group_of(block * SLABS), parts = group_of((block + 1) * SLABS - 1) - first + 1;
+    if (parts == 1) return;
+
+    uint lane = gl_LocalInvocationID.x, own = lane / ACROSS;
+    uint quad = gl_WorkGroupID.x * ACROSS + lane % ACROSS;
+    uvec2 at = block_at(block);
+    uint row = at.x * BM + quad / (BN / 4), column = at.y * BN + quad % (BN / 4) * 4;
+    bool inside = quad < BM * BN / 4 && row < M && column < N;
+    // The first may have other blocks before this one.
+    uint first_slot = first + (first_of(first) < block * SLABS ? GROUPS : 0);
+
+    QUAD sum = QUAD(0);
+    if (inside) {
+        for (uint part = own; part < parts; part += AT_ONCE * DOWN) {
+            QUAD next[AT_ONCE];
+            [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) {
+                uint other = part + i * DOWN;
+                uint slot = other == 0 ? first_slot : first + other;
+                next[i] = other < parts ? SUMS.at[slot * (BM * BN / 4) + quad] : QUAD(0);
+            }
+            [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) sum += next[i];
+        }
+    }
+
+    if (DOWN > 1) {
+        partial[lane] = sum;
+        for (uint half_of = DOWN / 2; half_of > 0; half_of /= 2) {
+            barrier();
+            if (own < half_of) partial[lane] += partial[lane + half_of * ACROSS];
+        }
+        sum = partial[lane];
+    }
+    if (own > 0 || !inside) return;
+    uint to = row * N + column;
+    if (C_ALIGNED != 0) {
+        ResultQuads(C).at[to / 4] = sum;
+        return;
+    }
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+        if (column + i < N) C.at[to + i] = store(sum[i]);
+    }
+}
