@@ -86,7 +86,7 @@ fn of_several_kernels_a_file_takes_the_place_of_the_one_that_it_fits() {
     let folder = tempfile::tempdir().expect("a folder");
     let own = write(&folder, "tiled.spv", &spirv("matmul/tiled"));
     let matmul = |size| gpukern(&["ab", "matmul", "-s", size, "-V", "tiled", "--min-effect", "30%", "--json", "-"]);
-    // One slab is not cut into parts.
+    // One slab is not shared.
     let same = document(&run(matmul("96x96x4").args(["--b-spirv", &own])));
     assert_eq!((&same["a"]["label"], &same["b"]["label"]), (&"matmul/tiled.f32".into(), &own.into()));
     assert_eq!(same["b"]["case"]["outcome"]["status"], "measured");
@@ -94,9 +94,9 @@ fn of_several_kernels_a_file_takes_the_place_of_the_one_that_it_fits() {
     let refused = stderr(&expect_exit(matmul("96x96x4").args(["--b-spirv", &naive]), 2));
     assert!(refused.contains("it fits 0 of the 3 kernels of variant 'tiled'"), "{refused}");
     // A kernel that the case has no use for is not measured under its name.
-    let sums = write(&folder, "sums.spv", &spirv("matmul/sum-parts"));
+    let sums = write(&folder, "sums.spv", &spirv("matmul/sum-shared"));
     let output = expect_exit(matmul("96x96x4").args(["--b-spirv", &sums]), 3);
-    assert!(stdout(&output).contains("the case does not run matmul/sum-parts.f32"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("the case does not run matmul/sum-shared.f32"), "{}", stdout(&output));
 }
 
 #[test]

@@ -57,9 +57,10 @@ pub(super) struct Pace {
 pub(super) struct Stream {
     /// The share of the bandwidth that it reaches.
     pub(super) share: f64,
-    /// Elements of the matrix a ns that it loads, and multiply-adds.
+    /// Elements of the matrix a ns that it loads, and multiply-adds; of elements of less than 32 bits that it loads one by one.
     pub(super) loads: f64,
     pub(super) products: f64,
+    pub(super) singles: f64,
     /// ns that a work-group waits for what it loads at once.
     pub(super) wait: f64,
     /// ns before its first load and behind its last; for each element of C that it adds up; and for parts of K.
@@ -185,7 +186,16 @@ pub(super) static GPU: Constants = Constants {
     subgroup: Pace { stores: 750_000.0, ..plain(17.4, 491.0, 1510.0) },
     local_2d: Pace { stores: INSTANT, ..plain(18.4, 180.0, 0.0) },
     texel: Pace { stores: INSTANT, ..plain(238.0, 307.0, 1760.0) },
-    gemv: Stream { share: 0.812, loads: INSTANT, products: 82.4, wait: 385.0, ends: 698.0, sums: 1.63, parts: 2050.0 },
+    gemv: Stream {
+        share: 0.812,
+        loads: INSTANT,
+        products: 82.4,
+        singles: 15.0,
+        wait: 385.0,
+        ends: 698.0,
+        sums: 1.63,
+        parts: 2050.0,
+    },
     tiled: [1.1, 1.25, 0.909, 0.829, 1.03, 0.655, 0.727, 1.04, 0.942, 1.05, 1.22, 1.06, 1.27, 1.45, 0.858, 1.33],
 };
 
@@ -212,6 +222,15 @@ pub(super) static SOFTWARE: Constants = Constants {
     subgroup: plain(0.1, 0.0, 1000.0),
     local_2d: plain(0.3, 0.0, 5000.0),
     texel: Pace { stores: 0.68, ..plain(15.4, 100.0, 500.0) },
-    gemv: Stream { share: 0.95, loads: 2.5, products: 2.5, wait: 0.0, ends: 0.0, sums: 0.007, parts: 2000.0 },
+    gemv: Stream {
+        share: 0.95,
+        loads: 2.5,
+        products: 2.5,
+        singles: 2.5,
+        wait: 0.0,
+        ends: 0.0,
+        sums: 0.007,
+        parts: 2000.0,
+    },
     tiled: [1.0; 16],
 };

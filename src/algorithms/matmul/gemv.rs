@@ -127,6 +127,10 @@ impl Schedule {
         Some(Self { vectors, cut, blocks, parts, steps, of_step, lines_of_block, elements_of_lane: elements })
     }
 
+    pub(super) fn elements_of_lane(&self) -> u64 {
+        self.elements_of_lane
+    }
+
     pub(super) fn vectors(&self) -> u64 {
         self.vectors.count
     }

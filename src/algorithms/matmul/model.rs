@@ -190,7 +190,9 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
 /// The predicted time of a product whose larger operand is read once.
 pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, machine: &Machine) -> Nanos {
     let elements = schedule.elements() as f64 / schedule.rounds() as f64;
-    let work = elements / stream.loads + elements * schedule.vectors() as f64 / stream.products;
+    let one_by_one = schedule.elements_of_lane() == 1 && case.dtype.bytes() < 4;
+    let products = if one_by_one { stream.singles } else { stream.products };
+    let work = elements / stream.loads + elements * schedule.vectors() as f64 / products;
     let ends = stream.ends + schedule.sums() as f64 / stream.sums;
     let rounds = schedule.rounds() as f64;
     let groups = schedule.groups().div_ceil(machine.cores);
@@ -266,7 +268,8 @@ mod tests {
         let slab = Slab::plain([100, 100, 10], 100, &case, &GPU.machine);
         let least = (1u64 << 32) as f64 / GPU.machine.memory;
         assert!(predicted(&TILE, slab, &fast, &case, &GPU.machine).0 > least);
-        let stream = Stream { share: 1.0, loads: 1e9, products: 1e9, wait: 0.0, sums: 1e9, ends: 0.0, parts: 0.0 };
+        let (loads, products, singles, sums) = (1e9, 1e9, 1e9, 1e9);
+        let stream = Stream { share: 1.0, loads, products, singles, wait: 0.0, sums, ends: 0.0, parts: 0.0 };
         let schedule = Schedule::of(&case, false, &gpu()).expect("one column");
         assert!(streamed(&stream, &schedule, &case, &GPU.machine).0 > least);
     }
