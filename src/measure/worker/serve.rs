@@ -23,8 +23,9 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// A call hangs that takes so many times what it took before.
 const PATIENCE: u32 = 10;
-/// The same once the run is interrupted, and time that it has in any case.
-const LAST_PATIENCE: (u32, Duration) = (2, Duration::from_secs(1));
+/// The same once the run is interrupted, and time that it has in any case: what a driver compiles on a busy machine takes a second, and with
+/// its worker goes what `tune` found.
+const LAST_PATIENCE: (u32, Duration) = (2, Duration::from_secs(3));
 /// Time that a worker has to end by itself when its parent is gone.
 const ORPHANED: Duration = Duration::from_secs(1);
 
@@ -341,7 +342,7 @@ mod tests {
         near(given_up(Some(2), f64::INFINITY, None), 30.0);
         near(given_up(Some(5), f64::INFINITY, None), 50.0);
         // Interrupted, it ends at once unless it is likely to end soon.
-        near(given_up(None, 3.0, None), 4.0);
+        near(given_up(None, 3.0, None), 6.0);
         near(given_up(Some(5), 3.0, None), 10.0);
     }
 
