@@ -131,8 +131,9 @@ pub fn run(cli: Cli) -> Result<Answer, Error> {
     let validation = if validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cache_dir.as_deref());
     // Nobody misses a folder that nobody named.
-    if let (Some(named), Some(trouble)) = (&cache_dir, cache.trouble())
-        && !matches!(cli.command, Command::Worker)
+    if !matches!(cli.command, Command::Worker)
+        && let Some(named) = &cache_dir
+        && let Some(trouble) = cache.trouble()
     {
         let shown = named.display();
         say(&format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n"));

@@ -570,13 +570,7 @@ impl<'a> Agenda<'a> {
     }
 
     /// Measures the baselines on the host, and notes how much faster than they the devices were.
-    fn run_host(
-        &self,
-        job: &Job<'_>,
-        interrupted: &'static AtomicBool,
-        observer: &mut dyn Observer,
-        gathered: &mut Gathered,
-    ) {
+    fn run_host(&self, job: &Job<'_>, interrupted: &AtomicBool, observer: &mut dyn Observer, gathered: &mut Gathered) {
         let device = host::device(self.host_index());
         let first = !gathered.devices.iter().any(|known| known.index == device.index);
         if first {
@@ -682,7 +676,7 @@ fn speed_up(cases: &mut [Case], host: usize) {
 
 /// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
 /// some of the limits are none.
-fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &'static AtomicBool) -> Option<Peak> {
+fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
     let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
     if peak.is_some() {
         mark(cases);

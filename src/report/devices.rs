@@ -6,7 +6,6 @@ use crate::basis::dtype::DType;
 use crate::basis::size::Sweep;
 use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, Feature};
-use comfy_table::{ColumnConstraint, Width};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -94,10 +93,7 @@ impl<'a> DeviceReport<'a> {
 
     /// A row for each variant, and the reasons of those that do not run.
     fn support(&self, width: usize) -> String {
-        let mut table = table::wrapped(["algorithm", "variant", "runs with", "not with"], 2, width);
-        if let Some(reasons) = table.column_mut(3) {
-            reasons.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(LONGEST_FEATURE)));
-        }
+        let mut table = table::wrapped(["algorithm", "variant", "runs with", "not with"], 2, LONGEST_FEATURE, width);
         let mut rows: Vec<(&str, &str)> = self.variants.iter().map(|s| (s.algorithm, s.variant)).collect();
         rows.dedup();
         for (algorithm, variant) in rows {

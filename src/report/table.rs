@@ -1,6 +1,8 @@
 //! The one style of table that everything is printed in, and how wide it may be.
 
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle};
+use comfy_table::{
+    Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle, Width,
+};
 
 /// A line below the heading, and nothing else.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
@@ -13,12 +15,20 @@ pub(super) fn new(headings: impl IntoIterator<Item = impl Into<String>>) -> Tabl
     table
 }
 
-/// A table as [`new`] makes it, wrapped to `width` columns but for the first `names`.
-pub(super) fn wrapped(headings: impl IntoIterator<Item = impl Into<String>>, names: usize, width: usize) -> Table {
+/// A table as [`new`] makes it, wrapped to `width` columns but for the first `names`; its last column has `last` at least.
+pub(super) fn wrapped(
+    headings: impl IntoIterator<Item = impl Into<String>>,
+    names: usize,
+    last: u16,
+    width: usize,
+) -> Table {
     let mut table = new(headings);
     wrap(&mut table, width);
     for column in table.column_iter_mut().take(names) {
         column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    if let Some(column) = table.column_iter_mut().last() {
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(last)));
     }
     table
 }

@@ -109,12 +109,9 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
             source.display()
         )));
     }
-    if let Some((at, twice)) = sources.iter().enumerate().find(|(at, source)| sources[..*at].contains(source)) {
-        let (first, twice) = (sources.iter().position(|source| source == twice).unwrap_or(at) + 1, twice.display());
-        return Err(Error::Usage(format!(
-            "kernel '{twice}' is named twice, as kernels {first} and {}; copy it to compare it with itself",
-            at + 1
-        )));
+    if let Some((_, twice)) = sources.iter().enumerate().find(|(at, source)| sources[..*at].contains(source)) {
+        let twice = twice.display();
+        return Err(Error::Usage(format!("kernel '{twice}' is named twice; copy it to compare it with itself")));
     }
     if !sources.is_empty() {
         let relative = described[0].file.is_none();

@@ -2,7 +2,7 @@
 //! whole, and leaves the sums of others in slots, two for each group; a second pass adds those up.
 
 use super::Dims;
-use super::parts::sharing;
+use super::parts::{OPERANDS, SUMMING, sharing};
 use super::tile::Tile;
 use super::variants::STRIP;
 use crate::algorithms::CaseSpec;
@@ -12,9 +12,7 @@ use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
 use crate::kernel::shaders::Shader;
 
 /// Where a kernel leaves the sums of blocks that groups share: behind A, B and C.
-const SUMS: BufferId = BufferId(3);
-/// Invocations of a work-group of the second pass.
-const SUMMING: u32 = 256;
+const SUMS: BufferId = BufferId(OPERANDS);
 
 /// The slabs of all blocks as a sequence, cut into a stretch for each group.
 #[derive(Clone, Copy, Debug)]

@@ -13,9 +13,9 @@ const AT_ONCE: u32 = 4;
 /// The argument that says how many parts there are. No constant: for another number nothing need be compiled.
 const PARTS: &str = "PARTS";
 /// Buffers of a product: A, B and C.
-const OPERANDS: usize = 3;
+pub(super) const OPERANDS: usize = 3;
 /// Invocations of a work-group of the second pass.
-const SUMMING: u32 = 256;
+pub(super) const SUMMING: u32 = 256;
 /// Invocations of the second pass that keep a large device busy.
 const MANY: u64 = 1 << 16;
 /// The most invocations that share an element of C.

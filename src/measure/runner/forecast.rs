@@ -7,7 +7,7 @@ use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
 use crate::tuning::tuned::Chosen;
-use crate::vulkan;
+use crate::vulkan::{self, VulkanError};
 use std::time::Duration;
 
 /// Operations and bytes up to which a run is started without a forecast: some 15 s at 66 million operations a second, the
@@ -148,6 +148,8 @@ impl Runner {
         });
         match time {
             Ok(time) => self.forecasts.note(kind(chosen), problem.work(), time),
+            // At least so long: larger probes would take as long in vain.
+            Err(VulkanError::TooLong(_)) => self.forecasts.note(kind(chosen), problem.work(), self.max_run.into()),
             Err(error) => drop(self.reason(&error)),
         }
     }
