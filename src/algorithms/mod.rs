@@ -13,6 +13,7 @@ pub(crate) mod matmul;
 pub(crate) mod matrix;
 pub(crate) mod probes;
 mod product;
+pub(crate) mod source;
 pub(crate) mod tile;
 
 use crate::basis::dtype::{DType, HostArray};
@@ -163,7 +164,7 @@ impl Sweeps {
 pub struct Variant {
     /// Canonical name.
     pub name: &'static str,
-    /// Other names accepted on the command line, such as the numbers that a source document uses.
+    /// Other names accepted on the command line, such as the numbers that a post uses.
     pub aliases: &'static [&'static str],
     /// What it shows, in one sentence.
     pub summary: &'static str,
