@@ -164,7 +164,7 @@ pub(super) fn whole(
     Program::single(dispatch).allowing(allowance(accumulator, case.dtype, dims, 16))
 }
 
-/// The most slabs of an iteration of `coopmat2`: each doubling is worth 6 to 16 % on an H100, and time to compile.
+/// The most slabs of an iteration of `coopmat2`: each doubling is worth 6 to 16 % on an H100, the next 2 %, and time to compile.
 const MOST_SLABS: u64 = 8;
 
 /// Slabs that an iteration of `coopmat2` multiplies: of as many as there are none is beyond K. In bf16 several are slower than one.
