@@ -76,7 +76,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &[
             "lu/blocked-pad",
             "lu/blocked-corner",
-            "lu/blocked-corner-shuffle",
+            "lu/blocked-strip",
             "lu/blocked-solve",
             "lu/blocked-update",
         ],
@@ -91,7 +91,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &[
             "lu/blocked-pad",
             "lu/blocked-corner",
-            "lu/blocked-corner-shuffle",
+            "lu/blocked-strip",
             "lu/blocked-solve",
             "lu/blocked-update",
             "lu/split-scales",

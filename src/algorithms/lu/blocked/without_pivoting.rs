@@ -18,9 +18,6 @@ use std::ops::Range;
 
 /// Invocations that factorise a diagonal block.
 const CORNER: u32 = 256;
-/// What `blocked-corner-shuffle` has: columns of a block, and invocations of a sub-group.
-const SHUFFLED: u64 = 64;
-const SUBGROUP: u32 = 32;
 
 /// Columns of a block, whose diagonal block one work-group factorises.
 const BLOCK: u64 = 64;
@@ -34,6 +31,7 @@ const PLAIN_KERNELS: usize = 5;
 #[derive(Clone, Copy)]
 struct Kernels {
     corner: &'static Shader,
+    strip: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
 }
@@ -56,30 +54,59 @@ struct Outer {
     other: Panel,
 }
 
+/// What rows and columns are updated by: so many columns and rows of a panel, from its `plane` on.
+#[derive(Clone, Copy)]
+struct By {
+    panel: Panel,
+    plane: u64,
+    depth: u64,
+}
+
 /// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
 pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
     program(shaders, case, device, widths.for_case(case, device))
 }
 
+/// What `blocked-strip` asks for: columns of a block, and invocations of a sub-group.
+const SUBGROUP: u32 = 32;
+
+fn strip_width() -> u64 {
+    std::env::var("X_STRIP").ok().and_then(|v| v.parse().ok()).unwrap_or(32)
+}
+
+/// Whether a block takes one dependent dispatch.
+fn at_once(device: &DeviceInfo, subgroup: u32, block: u64) -> bool {
+    let invocations = device.limits.group_invocations;
+    block == BLOCK && (subgroup == SUBGROUP || std::env::var("X_NEW").is_ok()) && invocations >= 384 && std::env::var("X_OLD").is_err()
+}
+
 /// The same with outer blocks of so many columns.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
-    let [pad, corner, shuffle, solve, update, rest @ ..] = shaders else { unreachable!("the table has five kernels") };
+    let [pad, corner, strip, solve, update, rest @ ..] = shaders else { unreachable!("the table has five kernels") };
     let block = outer.min(BLOCK);
     let mut schedule = Schedule::new(case, device, outer, block);
-    let shuffles = block == SHUFFLED && schedule.subgroup == SUBGROUP;
-    let kernels = Kernels { corner: if shuffles { shuffle } else { corner }, solve, update };
+    let kernels = Kernels { corner, strip, solve, update };
     let panels = schedule.panels();
     let product = match rest {
         [scales, halves, update] => Product::Split(schedule.halves(split::Kernels { scales, halves, update })),
         _ => Product::Plain(update),
     };
     schedule.pad(pad);
-    schedule.corner(kernels, panels[1], panels[0], 0, [0, 0]);
+    // A product by halves waits for scales, then for halves.
+    let in_time = matches!(product, Product::Plain(_)) || outer >= 3 * block || outer >= schedule.stride;
+    let at_once = in_time && at_once(device, schedule.subgroup, block);
+    if !at_once {
+        schedule.corner(kernels, panels[1], panels[0], 0, [0, 0]);
+    }
     let stride = schedule.stride;
     for (index, start) in (0..stride).step_by(outer as usize).enumerate() {
         let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
         let outer = Outer { start, end: (start + outer).min(stride), own, other };
+        if at_once {
+            schedule.blocks_at_once(kernels, product, outer);
+            continue;
+        }
         schedule.blocks(kernels, product, outer);
         if outer.end < stride {
             schedule.next_outer(kernels, product, outer);
@@ -108,12 +135,105 @@ impl Schedule<'_> {
                 return;
             }
             self.corner(kernels, own, own, next, [depth, depth]);
-            self.strips(Product::Plain(kernels.update), own, next..next + self.block, depth);
+            let by = By { panel: own, plane: 0, depth };
+            self.strips(Product::Plain(kernels.update), by, next..next + self.block, self.block);
             if start > 0 {
                 // What the outer block before has still to update, before its panel is written to again.
                 let columns = slice(end..stride, j, blocks - 1, SLICE);
-                self.area(product, other, [end..stride, columns], self.width, 0);
+                let by = By { panel: other, plane: 0, depth: self.width };
+                self.area(product, by, [end..stride, columns], 0);
             }
+        }
+    }
+
+    /// Factorises an outer block, each block of it by groups that factorise its diagonal block for themselves.
+    fn blocks_at_once(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+        let Outer { start, end, own, other } = outer;
+        let width = self.width;
+        let blocks = (end - start) / self.block;
+        for j in 0..blocks {
+            let (first, plane) = (start + j * self.block, j * self.block);
+            let next = first + self.block;
+            let by = match (j, start) {
+                (0, 0) => By { panel: other, plane: 0, depth: 0 },
+                (0, _) => By { panel: other, plane: 0, depth: width },
+                _ => By { panel: own, plane: plane - self.block, depth: self.block },
+            };
+            self.with_strips(kernels.strip, own, [first, plane], by);
+            let plain = Product::Plain(kernels.update);
+            if j > 0 && next < end {
+                self.strips(plain, By { panel: own, plane: 0, depth: plane }, next..next + self.block, 0);
+            }
+            if start == 0 {
+                continue;
+            }
+            let by = By { panel: other, plane: 0, depth: width };
+            if j == 0 {
+                self.strips(plain, by, next..end, 0);
+            }
+            self.rest(product, by, [j, blocks], end);
+        }
+    }
+
+    /// Updates what lies behind the outer block that ends at `end` by the one before it: the part that runs beside block `j` of `blocks`.
+    fn rest(&mut self, product: Product, by: By, [j, blocks]: [u64; 2], end: u64) {
+        let stride = self.stride;
+        if end == stride {
+            return;
+        }
+        match product {
+            // The strips that are updated beside the first block count as columns.
+            Product::Plain(_) => {
+                let columns = slice(end - (blocks - 1) * 2 * self.block..stride, j, blocks, SLICE);
+                self.area(product, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
+            }
+            Product::Split(halves) => match j {
+                0 => self.scale(halves, by.panel, end),
+                1 => self.split(halves, by.panel, end, true),
+                _ => self.area(product, by, [end..stride, slice(end..stride, j - 2, blocks - 2, SLICE)], 0),
+            },
+        }
+    }
+
+    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, with the rows of U beside it and
+    /// the columns of L below it, less what `by` leaves of them.
+    fn with_strips(&mut self, shader: &'static Shader, own: Panel, [first, plane]: [u64; 2], by: By) {
+        let next = first + self.block;
+        let buffers = [
+            ("W", self.w),
+            ("P_LAST", by.panel.p),
+            ("Q_LAST", by.panel.q),
+            ("P", own.p),
+            ("Q", own.q),
+            ("L", L),
+            ("U", U),
+            ("status", STATUS),
+        ];
+        let numbers = [
+            ("n", self.n),
+            ("stride", self.stride),
+            ("first", first),
+            ("plane", plane),
+            ("last", by.plane),
+            ("depth", by.depth),
+        ];
+        let width = if next < self.stride { strip_width() } else { 0 };
+        let [wide, narrow] = [self.block + width, self.block];
+        let dispatch = |[rows, columns]: [u64; 2]| {
+            Dispatch::new(shader, &arguments(&buffers, &numbers))
+                .group_size([(rows * columns / 16) as u32, 1, 1])
+                .subgroups_of(self.subgroup)
+                .constant("SET", self.subgroup)
+                .groups([(self.stride - next).checked_div(width).unwrap_or(1), 1, 1])
+                .constant("ROWS", rows as u32)
+                .constant("COLUMNS", columns as u32)
+                .constant("FAR", u32::from(std::env::var("X_FAR").is_err()))
+                .loops(20 * narrow + by.depth)
+        };
+        let [upper, lower] = [dispatch([narrow, wide]), dispatch([wide, narrow])];
+        self.push(upper);
+        if width > 0 {
+            self.push(lower.beside());
         }
     }
 
@@ -128,12 +248,13 @@ impl Schedule<'_> {
         }
         if let Product::Split(halves) = product {
             self.scale(halves, own, end);
-            self.split(halves, own, end);
+            self.split(halves, own, end, false);
         }
+        let by = By { panel: own, plane: 0, depth: width };
         if width == self.block {
-            self.area(product, own, [end..self.stride, end..self.stride], width, self.block);
+            self.area(product, by, [end..self.stride, end..self.stride], self.block);
         } else {
-            self.strips(product, own, end..(end + width).min(self.stride), width);
+            self.strips(product, by, end..(end + width).min(self.stride), self.block);
         }
     }
 
@@ -154,12 +275,9 @@ impl Schedule<'_> {
         let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("depth", depth)];
         let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
             .group_size([CORNER, 1, 1])
+            .constant("NB", self.block as u32)
             .loops(20 * self.block + depth);
-        self.push(if shader.name == "lu/blocked-corner-shuffle" {
-            dispatch.subgroups_of(SUBGROUP)
-        } else {
-            dispatch.constant("NB", self.block as u32)
-        });
+        self.push(dispatch);
     }
 
     /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
@@ -172,24 +290,25 @@ impl Schedule<'_> {
         self.push(dispatch.beside());
     }
 
-    /// Updates the columns and the rows `lines`, beyond their first diagonal block.
-    fn strips(&mut self, product: Product, by: Panel, lines: Range<u64>, depth: u64) {
+    /// Updates the columns and the rows `lines`, but the first `corner` of both.
+    fn strips(&mut self, product: Product, by: By, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
-        self.area(product, by, [lines.start..stride, lines.clone()], depth, self.block);
-        self.area(product, by, [lines.clone(), lines.end..stride], depth, 0);
+        self.area(product, by, [lines.start..stride, lines.clone()], corner);
+        self.area(product, by, [lines.clone(), lines.end..stride], 0);
     }
 
-    /// Updates `rows` and `columns` but the first `corner` of both, by `depth` columns of a panel; beside what comes before.
-    fn area(&mut self, product: Product, by: Panel, [rows, columns]: [Range<u64>; 2], depth: u64, corner: u64) {
+    /// Updates `rows` and `columns` but the first `corner` of both; beside what comes before.
+    fn area(&mut self, product: Product, by: By, [rows, columns]: [Range<u64>; 2], corner: u64) {
+        let By { panel, plane, depth } = by;
         let (height, width) = (rows.end - rows.start, columns.end - columns.start);
-        if width == 0 || height <= corner && width <= corner {
+        if width == 0 || height == 0 || height <= corner && width <= corner {
             return;
         }
-        let area = Area { top: rows.start, bottom: rows.end, left: columns.start, right: columns.end, plane: 0, depth };
+        let area = Area { top: rows.start, bottom: rows.end, left: columns.start, right: columns.end, plane, depth };
         let dispatch = match product {
             Product::Plain(shader) => {
                 let tile = update_tile(height.min(width), self.device);
-                self.update(shader, by, tile, area, Target::Matrix { corner })
+                self.update(shader, panel, tile, area, Target::Matrix { corner })
             }
             Product::Split(halves) => self.split_update(halves, area, corner),
         };
@@ -242,9 +361,9 @@ mod tests {
             assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
         }
 
-        /// Updates a block by so many columns and rows of two operands.
-        fn update(&mut self, row: u64, column: u64, operands: [u64; 2], depth: u64) {
-            for place in 0..depth / BLOCK {
+        /// Updates a block by so many columns and rows of two operands, from a plane on.
+        fn update(&mut self, row: u64, column: u64, operands: [u64; 2], [plane, depth]: [u64; 2]) {
+            for place in plane / BLOCK..(plane + depth) / BLOCK {
                 let updated = self.updated.entry((row, column)).or_default();
                 *updated += 1;
                 let next = *updated - 1;
@@ -264,6 +383,39 @@ mod tests {
             assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
         }
 
+        /// Each group of a dispatch factorises the diagonal block, and has a strip of others.
+        fn strip<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
+            let (block, place, depth) = (get("first") / BLOCK, get("plane") / BLOCK, get("depth") / BLOCK);
+            let [rows, columns] = [1, 2].map(|id| {
+                u64::from(dispatch.constants.iter().find(|constant| constant.0 == id).expect("it is specialized").1)
+            });
+            let strips = block + 1..block + 1 + (rows.max(columns) - BLOCK) * dispatch.groups[0] / BLOCK;
+            let others = strips.map(|line| if rows > BLOCK { (line, block) } else { (block, line) });
+            for (row, column) in std::iter::once((block, block)).chain(others) {
+                // The other dispatch has the diagonal block too.
+                let again = rows > BLOCK && row == column;
+                let begin = self.updated.get(&(row, column)).copied().unwrap_or_default() - if again { depth } else { 0 };
+                assert_eq!(begin + depth, block, "stage {}: ({row}, {column}) is used", self.stage);
+                self.reads([0, row, column]);
+                for (at, operand) in (0..depth).flat_map(|at| [(at, get("P_LAST")), (at, get("Q_LAST"))]) {
+                    let from = get("last") / BLOCK + at;
+                    self.reads([operand, from, 1]);
+                    let (last, [_, complete]) = self.places[&(operand, from)];
+                    assert!(complete < self.stage && last == begin + at, "stage {}: place {from}", self.stage);
+                }
+                self.updated.insert((row, column), block);
+            }
+            if rows == BLOCK {
+                for panel in [get("P"), get("Q")] {
+                    self.writes([panel, place, 1]);
+                    self.places.insert((panel, place), (block, [self.stage; 2]));
+                }
+            }
+            for panel in [get("P"), get("Q")] {
+                assert_eq!(self.places[&(panel, place)], (block, [self.stage; 2]));
+            }
+        }
+
         fn dispatch(&mut self, dispatch: &Dispatch) {
             if !dispatch.beside {
                 self.stage += 1;
@@ -274,9 +426,10 @@ mod tests {
             let get = |name: &str| word[name];
             match dispatch.shader.name.as_ref() {
                 "lu/blocked-pad" | "lu/split-scales" => {}
-                "lu/blocked-corner-shuffle" => {
+                "lu/blocked-strip" => self.strip(dispatch, get),
+                "lu/blocked-corner" => {
                     let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
-                    self.update(block, block, [get("P_LAST"), get("Q_LAST")], get("depth"));
+                    self.update(block, block, [get("P_LAST"), get("Q_LAST")], [0, get("depth")]);
                     self.finished(block, block);
                     for panel in [get("P"), get("Q")] {
                         self.writes([panel, place, 1]);
@@ -313,7 +466,8 @@ mod tests {
                                 continue;
                             }
                             self.writes([0, row / BLOCK, column / BLOCK]);
-                            self.update(row / BLOCK, column / BLOCK, [left, right], get("depth"));
+                            let plane = if plain { get("plane") } else { 0 };
+                            self.update(row / BLOCK, column / BLOCK, [left, right], [plane, get("depth")]);
                         }
                     }
                 }
@@ -324,23 +478,28 @@ mod tests {
 
     #[test]
     fn each_block_is_updated_by_all_before_it_in_order_and_nobody_reads_what_is_written_beside() {
-        for variant in ["blocked", "blocked-split"] {
+        let [device, mut other] = [gpu(), gpu()];
+        other.subgroup.size = 16;
+        let sizes = [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)];
+        let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| sizes.map(|size| (variant, size)));
+        for ((variant, (n, outer)), device) in cases.flat_map(|case| [(case, &other), (case, &device)]) {
             let shaders =
                 LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
-            for (n, outer) in [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1152, 512)] {
-                let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-                let program = program(&shaders, &case, &gpu(), outer);
-                let mut replay = Replay::default();
-                program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
-                let blocks = n.div_ceil(BLOCK);
-                // Halves wait for scales, and the update behind each outer block for halves.
-                let updates = (blocks.max(2) - 2) * BLOCK / outer;
-                let waits = if variant == "blocked" { 0 } else { 2 * updates };
-                assert_eq!(program.launches(), 2 * blocks - 1 + waits + u64::from(n % BLOCK != 0), "{n} {outer}");
-                for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
-                    let updated = replay.updated.get(&(row, column)).copied().unwrap_or_default();
-                    assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
-                }
+            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+            let program = program(&shaders, &case, device, outer);
+            let mut replay = Replay::default();
+            program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
+            let blocks = n.div_ceil(BLOCK);
+            // Halves wait for scales, and the update behind each outer block for halves.
+            let updates = (blocks.max(2) - 2) * BLOCK / outer;
+            let waits = if variant == "blocked" { 0 } else { 2 * updates };
+            let at_once = program.dispatches().any(|dispatch| dispatch.shader.name == "lu/blocked-strip");
+            let stages = if at_once { blocks } else { 2 * blocks - 1 + waits };
+            assert_eq!(at_once, device.subgroup.size == SUBGROUP && (variant == "blocked" || outer >= 192.min(n)), "{variant} {n} {outer}");
+            assert_eq!(program.launches(), stages + u64::from(n % BLOCK != 0), "{n} {outer}");
+            for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
+                let updated = replay.updated.get(&(row, column)).copied().unwrap_or_default();
+                assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
             }
         }
     }
