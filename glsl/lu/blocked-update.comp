@@ -16,6 +16,7 @@ layout(constant_id = 6) const uint WM = 32;
 layout(constant_id = 7) const uint WN = 32;
 layout(constant_id = 8) const uint TM = 8;
 layout(constant_id = 9) const uint TN = 4;
+layout(constant_id = 10) const uint MODE = 0;  // X
 
 layout(push_constant, scalar) uniform Arguments {
     Reals W;
@@ -85,7 +86,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < TM; ++r) {
         [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
             uint column = min(first_column + (c * ACROSS + x) * 4, stride - 4);
-            sums[r * (TN / 4) + c] = Quads(W).at[(start[r] + column) / 4];
+            sums[r * (TN / 4) + c] = MODE == 0 || MODE == 2 ? Quads(W).at[(start[r] + column) / 4] : vec4(0);
         }
     }
     for (uint k = 0; k < depth; k += BK) {
@@ -110,6 +111,20 @@ void main() {
         }
     }
 
+    if (MODE == 4) {
+        [[unroll]] for (uint half_of = 0; half_of < 2; ++half_of) {
+            vec4 own[TM * TN / 8];
+            [[unroll]] for (uint r = 0; r < TM / 2; ++r) {
+                [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
+                    uint column = min(first_column + (c * ACROSS + x) * 4, stride - 4);
+                    own[r * (TN / 4) + c] = Quads(W).at[(start[half_of * TM / 2 + r] + column) / 4];
+                }
+            }
+            [[unroll]] for (uint r = 0; r < TM / 2; ++r) {
+                [[unroll]] for (uint c = 0; c < TN / 4; ++c) sums[(half_of * TM / 2 + r) * (TN / 4) + c] += own[r * (TN / 4) + c];
+            }
+        }
+    }
     // The next panel exchanges rows while others need the order of this one.
     if (TO_PANEL != 0 && next == 0) {
         for (uint i = lane; i < BM; i += LANES) {
@@ -125,7 +140,7 @@ void main() {
                 [[unroll]] for (uint j = 0; j < 4; ++j) {
                     NEXT.at[(next + column - left + j) * stride + row] = sums[r * (TN / 4) + c][j];
                 }
-            } else if (row >= top + corner || column >= left + corner) {
+            } else if (MODE != 2 && MODE != 3 && (row >= top + corner || column >= left + corner)) {
                 Quads(W).at[(start[r] + column) / 4] = sums[r * (TN / 4) + c];
             }
         }

@@ -240,6 +240,7 @@ impl<'a> Schedule<'a> {
             .constant("WN", tile.wn)
             .constant("TM", tile.tm)
             .constant("TN", tile.tn)
+            .constant("MODE", std::env::var("X_MODE").ok().and_then(|v| v.parse().ok()).unwrap_or(0))
             .loops(depth)
     }
 

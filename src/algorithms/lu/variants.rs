@@ -76,7 +76,6 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &[
             "lu/blocked-pad",
             "lu/blocked-corner",
-            "lu/blocked-strip",
             "lu/blocked-solve",
             "lu/blocked-update",
         ],
@@ -91,7 +90,6 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &[
             "lu/blocked-pad",
             "lu/blocked-corner",
-            "lu/blocked-strip",
             "lu/blocked-solve",
             "lu/blocked-update",
             "lu/split-scales",

@@ -11,13 +11,13 @@ use crate::algorithms::CaseSpec;
 use crate::algorithms::lu::widths::{PLAIN, SPLIT};
 use crate::algorithms::lu::{L, STATUS, U};
 use crate::algorithms::matmul::SPLIT_LOSS;
-use crate::device::capability::DeviceInfo;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// Invocations that factorise a diagonal block.
-const CORNER: u32 = 256;
+/// Columns that `blocked-corner` factorises at a time.
+const STEP: u64 = 8;
 
 /// Columns of a block, whose diagonal block one work-group factorises.
 const BLOCK: u64 = 64;
@@ -25,13 +25,12 @@ const BLOCK: u64 = 64;
 const SLICE: u64 = 128;
 
 /// Kernels of `blocked`; `blocked-split` has those of a split product behind them.
-const PLAIN_KERNELS: usize = 5;
+const PLAIN_KERNELS: usize = 4;
 
 /// The kernels of both variants.
 #[derive(Clone, Copy)]
 struct Kernels {
     corner: &'static Shader,
-    strip: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
 }
@@ -68,49 +67,27 @@ pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &Cas
     program(shaders, case, device, widths.for_case(case, device))
 }
 
-/// What `blocked-strip` asks for: columns of a block, and invocations of a sub-group.
-const SUBGROUP: u32 = 32;
-
-fn strip_width() -> u64 {
-    std::env::var("X_STRIP").ok().and_then(|v| v.parse().ok()).unwrap_or(32)
-}
-
-/// Whether a block takes one dependent dispatch.
-fn at_once(device: &DeviceInfo, subgroup: u32, block: u64) -> bool {
-    let invocations = device.limits.group_invocations;
-    block == BLOCK && (subgroup == SUBGROUP || std::env::var("X_NEW").is_ok()) && invocations >= 384 && std::env::var("X_OLD").is_err()
+fn knob(name: &str, value: u64) -> u64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(value)
 }
 
 /// The same with outer blocks of so many columns.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
-    let [pad, corner, strip, solve, update, rest @ ..] = shaders else { unreachable!("the table has five kernels") };
+    let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
     let block = outer.min(BLOCK);
     let mut schedule = Schedule::new(case, device, outer, block);
-    let kernels = Kernels { corner, strip, solve, update };
+    let kernels = Kernels { corner, solve, update };
     let panels = schedule.panels();
     let product = match rest {
         [scales, halves, update] => Product::Split(schedule.halves(split::Kernels { scales, halves, update })),
         _ => Product::Plain(update),
     };
     schedule.pad(pad);
-    // A product by halves waits for scales, then for halves.
-    let in_time = matches!(product, Product::Plain(_)) || outer >= 3 * block || outer >= schedule.stride;
-    let at_once = in_time && at_once(device, schedule.subgroup, block);
-    if !at_once {
-        schedule.corner(kernels, panels[1], panels[0], 0, [0, 0]);
-    }
-    let stride = schedule.stride;
-    for (index, start) in (0..stride).step_by(outer as usize).enumerate() {
+    let mut ready = false;
+    for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
         let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
-        let outer = Outer { start, end: (start + outer).min(stride), own, other };
-        if at_once {
-            schedule.blocks_at_once(kernels, product, outer);
-            continue;
-        }
-        schedule.blocks(kernels, product, outer);
-        if outer.end < stride {
-            schedule.next_outer(kernels, product, outer);
-        }
+        let outer = Outer { start, end: (start + outer).min(schedule.stride), own, other };
+        ready = schedule.outer_block(kernels, product, outer, ready);
     }
     let program = schedule.program();
     match product {
@@ -146,32 +123,63 @@ impl Schedule<'_> {
         }
     }
 
+    /// Factorises an outer block. Its first diagonal block may be `ready`; returns whether the next one's is.
+    fn outer_block(&mut self, kernels: Kernels, product: Product, outer: Outer, ready: bool) -> bool {
+        let Outer { start, end, own, other } = outer;
+        if self.at_once(product, start) {
+            self.blocks_at_once(kernels, product, outer);
+            return false;
+        }
+        if !ready {
+            self.corner(kernels, other, own, start, [0, 0]);
+        }
+        self.blocks(kernels, product, outer);
+        let ready = end < self.stride && !self.at_once(product, end);
+        if ready {
+            self.next_outer(kernels, product, outer);
+        }
+        ready
+    }
+
+    /// Whether the blocks of the outer block at `start` are one dependent dispatch each: not where there are so many strips that
+    /// factorising their diagonal block over and over takes longer than waiting for it.
+    fn at_once(&self, product: Product, start: u64) -> bool {
+        let limits = &self.device.limits;
+        // A product by halves waits for scales, then for halves.
+        let in_time = matches!(product, Product::Plain(_)) || self.width > 2 * self.block || self.width >= self.stride;
+        self.block == BLOCK
+            && in_time
+            && self.device.kind != DeviceKind::Cpu
+            && limits.group_invocations >= 512
+            && limits.shared_memory.0 >= 48 << 10
+            && self.stride - start <= knob("X_LIMIT", 4096)
+    }
+
     /// Factorises an outer block, each block of it by groups that factorise its diagonal block for themselves.
     fn blocks_at_once(&mut self, kernels: Kernels, product: Product, outer: Outer) {
         let Outer { start, end, own, other } = outer;
-        let width = self.width;
         let blocks = (end - start) / self.block;
         for j in 0..blocks {
             let (first, plane) = (start + j * self.block, j * self.block);
             let next = first + self.block;
-            let by = match (j, start) {
-                (0, 0) => By { panel: other, plane: 0, depth: 0 },
-                (0, _) => By { panel: other, plane: 0, depth: width },
-                _ => By { panel: own, plane: plane - self.block, depth: self.block },
-            };
-            self.with_strips(kernels.strip, own, [first, plane], by);
+            let last = By { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
+            let by = if j == 0 { last } else { By { panel: own, plane: plane - self.block, depth: self.block } };
+            self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
+            if next < self.stride {
+                for side in [Side::Upper, Side::Lower] {
+                    self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).beside());
+                }
+            }
             let plain = Product::Plain(kernels.update);
             if j > 0 && next < end {
                 self.strips(plain, By { panel: own, plane: 0, depth: plane }, next..next + self.block, 0);
             }
-            if start == 0 {
-                continue;
+            if start > 0 {
+                if j == 0 {
+                    self.strips(plain, last, next..end, 0);
+                }
+                self.rest(product, last, [j, blocks], end);
             }
-            let by = By { panel: other, plane: 0, depth: width };
-            if j == 0 {
-                self.strips(plain, by, next..end, 0);
-            }
-            self.rest(product, by, [j, blocks], end);
         }
     }
 
@@ -195,10 +203,16 @@ impl Schedule<'_> {
         }
     }
 
-    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, with the rows of U beside it and
-    /// the columns of L below it, less what `by` leaves of them.
-    fn with_strips(&mut self, shader: &'static Shader, own: Panel, [first, plane]: [u64; 2], by: By) {
-        let next = first + self.block;
+    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `by` leaves of it; alone, or to
+    /// solve for what lies on one side of it.
+    fn diagonal(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        [first, plane]: [u64; 2],
+        by: By,
+        side: Option<Side>,
+    ) -> Dispatch {
         let buffers = [
             ("W", self.w),
             ("P_LAST", by.panel.p),
@@ -217,24 +231,22 @@ impl Schedule<'_> {
             ("last", by.plane),
             ("depth", by.depth),
         ];
-        let width = if next < self.stride { strip_width() } else { 0 };
-        let [wide, narrow] = [self.block + width, self.block];
-        let dispatch = |[rows, columns]: [u64; 2]| {
-            Dispatch::new(shader, &arguments(&buffers, &numbers))
-                .group_size([(rows * columns / 16) as u32, 1, 1])
-                .subgroups_of(self.subgroup)
-                .constant("SET", self.subgroup)
-                .groups([(self.stride - next).checked_div(width).unwrap_or(1), 1, 1])
-                .constant("ROWS", rows as u32)
-                .constant("COLUMNS", columns as u32)
-                .constant("FAR", u32::from(std::env::var("X_FAR").is_err()))
-                .loops(20 * narrow + by.depth)
+        let (nb, left) = (self.block, self.stride - first - self.block);
+        let strip = if left > knob("X_S64", 2048) { 64 } else { 32 };
+        // Groups with the block alone share the stores of its steps, where there are cores for that.
+        let alone = if self.device.kind == DeviceKind::Cpu { 1 } else { nb / STEP };
+        let (rows, columns, groups) = match side {
+            None => (nb, nb, alone),
+            Some(Side::Upper) => (nb, nb + strip, left / strip),
+            Some(Side::Lower) => (nb + strip, nb, left / strip),
         };
-        let [upper, lower] = [dispatch([narrow, wide]), dispatch([wide, narrow])];
-        self.push(upper);
-        if width > 0 {
-            self.push(lower.beside());
-        }
+        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            .group_size([(rows * columns / 16).max(128) as u32, 1, 1])
+            .groups([groups, 1, 1])
+            .constant("NB", nb as u32)
+            .constant("ROWS", rows as u32)
+            .constant("COLUMNS", columns as u32)
+            .loops(12 * nb + by.depth)
     }
 
     /// The first diagonal block of the outer block behind one that is done, and its strips; where outer blocks are single
@@ -261,23 +273,8 @@ impl Schedule<'_> {
     /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `depth` columns of
     /// `last` leave of it.
     fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
-        let shader = kernels.corner;
-        let buffers = [
-            ("W", self.w),
-            ("P_LAST", last.p),
-            ("Q_LAST", last.q),
-            ("P", own.p),
-            ("Q", own.q),
-            ("L", L),
-            ("U", U),
-            ("status", STATUS),
-        ];
-        let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("depth", depth)];
-        let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([CORNER, 1, 1])
-            .constant("NB", self.block as u32)
-            .loops(20 * self.block + depth);
-        self.push(dispatch);
+        let by = By { panel: last, plane: 0, depth };
+        self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
     }
 
     /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
