@@ -349,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn a_block_takes_one_stage() {
+    fn a_block_takes_one_stage_and_two_where_many_rows_are_left() {
         let device = gpu();
-        for (n, blocks) in [(1_u64, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (4096, 64), (8192, 128)] {
+        for (n, blocks) in [(1_u64, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (2048, 32), (4096, 64 + 32), (8192, 128 + 96)] {
             let padded = u64::from(n % n.next_multiple_of(32).min(64) != 0);
             assert_eq!(program("blocked", n, &device).launches(), blocks + padded, "{n}");
         }

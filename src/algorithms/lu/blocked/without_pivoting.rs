@@ -19,6 +19,11 @@ use std::ops::Range;
 /// Columns that `blocked-corner` factorises at a time.
 const STEP: u64 = 8;
 
+/// Rows that are left at most where a block is one dependent dispatch.
+const AT_ONCE: u64 = 2048;
+/// Rows that are left at most where its strips have 32 columns, not 64.
+const NARROW: u64 = 1024;
+
 /// Columns of a block, whose diagonal block one work-group factorises.
 const BLOCK: u64 = 64;
 /// Columns that a slice is a multiple of: whole tiles of any update.
@@ -65,10 +70,6 @@ struct By {
 pub(in super::super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
     program(shaders, case, device, widths.for_case(case, device))
-}
-
-fn knob(name: &str, value: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(value)
 }
 
 /// The same with outer blocks of so many columns.
@@ -152,7 +153,7 @@ impl Schedule<'_> {
             && self.device.kind != DeviceKind::Cpu
             && limits.group_invocations >= 512
             && limits.shared_memory.0 >= 48 << 10
-            && self.stride - start <= knob("X_LIMIT", 4096)
+            && self.stride - start <= AT_ONCE
     }
 
     /// Factorises an outer block, each block of it by groups that factorise its diagonal block for themselves.
@@ -232,7 +233,7 @@ impl Schedule<'_> {
             ("depth", by.depth),
         ];
         let (nb, left) = (self.block, self.stride - first - self.block);
-        let strip = if left > knob("X_S64", 2048) { 64 } else { 32 };
+        let strip = if left > NARROW { 64 } else { 32 };
         // Groups with the block alone share the stores of its steps, where there are cores for that.
         let alone = if self.device.kind == DeviceKind::Cpu { 1 } else { nb / STEP };
         let (rows, columns, groups) = match side {
@@ -380,36 +381,33 @@ mod tests {
             assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
         }
 
-        /// Each group of a dispatch factorises the diagonal block, and has a strip of others.
-        fn strip<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
-            let (block, place, depth) = (get("first") / BLOCK, get("plane") / BLOCK, get("depth") / BLOCK);
-            let [rows, columns] = [1, 2].map(|id| {
+        /// The diagonal block alone, or strips by groups that have all of it too.
+        fn corner<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
+            let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+            let [rows, columns] = [2, 3].map(|id| {
                 u64::from(dispatch.constants.iter().find(|constant| constant.0 == id).expect("it is specialized").1)
             });
-            let strips = block + 1..block + 1 + (rows.max(columns) - BLOCK) * dispatch.groups[0] / BLOCK;
-            let others = strips.map(|line| if rows > BLOCK { (line, block) } else { (block, line) });
-            for (row, column) in std::iter::once((block, block)).chain(others) {
-                // The other dispatch has the diagonal block too.
-                let again = rows > BLOCK && row == column;
-                let begin = self.updated.get(&(row, column)).copied().unwrap_or_default() - if again { depth } else { 0 };
-                assert_eq!(begin + depth, block, "stage {}: ({row}, {column}) is used", self.stage);
-                self.reads([0, row, column]);
-                for (at, operand) in (0..depth).flat_map(|at| [(at, get("P_LAST")), (at, get("Q_LAST"))]) {
-                    let from = get("last") / BLOCK + at;
-                    self.reads([operand, from, 1]);
-                    let (last, [_, complete]) = self.places[&(operand, from)];
-                    assert!(complete < self.stage && last == begin + at, "stage {}: place {from}", self.stage);
-                }
-                self.updated.insert((row, column), block);
-            }
-            if rows == BLOCK {
+            let (operands, planes) = ([get("P_LAST"), get("Q_LAST")], [get("last"), get("depth")]);
+            if rows == columns {
+                self.update(block, block, operands, planes);
                 for panel in [get("P"), get("Q")] {
                     self.writes([panel, place, 1]);
-                    self.places.insert((panel, place), (block, [self.stage; 2]));
+                    self.places.insert((panel, place), (block, [self.stage, u64::MAX]));
                 }
             }
-            for panel in [get("P"), get("Q")] {
-                assert_eq!(self.places[&(panel, place)], (block, [self.stage; 2]));
+            self.finished(block, block);
+            let (strip, lower) = (rows.max(columns) - BLOCK, rows > columns);
+            for line in (BLOCK..BLOCK + strip * dispatch.groups[0]).step_by(BLOCK as usize) {
+                let line = block + line / BLOCK;
+                let [row, column] = if lower { [line, block] } else { [block, line] };
+                self.update(row, column, operands, planes);
+                self.finished(row, column);
+            }
+            if strip > 0 {
+                let panel = get(if lower { "P" } else { "Q" });
+                let entry = self.places.get_mut(&(panel, place)).expect("a diagonal block");
+                assert_eq!(*entry, (block, [self.stage, u64::MAX]));
+                entry.1[1] = self.stage;
             }
         }
 
@@ -423,16 +421,7 @@ mod tests {
             let get = |name: &str| word[name];
             match dispatch.shader.name.as_ref() {
                 "lu/blocked-pad" | "lu/split-scales" => {}
-                "lu/blocked-strip" => self.strip(dispatch, get),
-                "lu/blocked-corner" => {
-                    let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
-                    self.update(block, block, [get("P_LAST"), get("Q_LAST")], [0, get("depth")]);
-                    self.finished(block, block);
-                    for panel in [get("P"), get("Q")] {
-                        self.writes([panel, place, 1]);
-                        self.places.insert((panel, place), (block, [self.stage, u64::MAX]));
-                    }
-                }
+                "lu/blocked-corner" => self.corner(dispatch, get),
                 "lu/blocked-solve" => {
                     let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
                     let lower = dispatch.constants.contains(&(2, 1));
@@ -475,11 +464,14 @@ mod tests {
 
     #[test]
     fn each_block_is_updated_by_all_before_it_in_order_and_nobody_reads_what_is_written_beside() {
-        let [device, mut other] = [gpu(), gpu()];
-        other.subgroup.size = 16;
+        let (device, mut small) = (gpu(), gpu());
+        small.limits.group_invocations = 256;
         let sizes = [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)];
-        let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| sizes.map(|size| (variant, size)));
-        for ((variant, (n, outer)), device) in cases.flat_map(|case| [(case, &other), (case, &device)]) {
+        let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| {
+            let cases = sizes.map(|size| (variant, size, &small)).into_iter();
+            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(variant, (AT_ONCE + 640, 256), &device)])
+        });
+        for (variant, (n, outer), device) in cases {
             let shaders =
                 LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
             let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
@@ -487,16 +479,20 @@ mod tests {
             let mut replay = Replay::default();
             program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
             let blocks = n.div_ceil(BLOCK);
-            // Halves wait for scales, and the update behind each outer block for halves.
-            let updates = (blocks.max(2) - 2) * BLOCK / outer;
-            let waits = if variant == "blocked" { 0 } else { 2 * updates };
-            let at_once = program.dispatches().any(|dispatch| dispatch.shader.name == "lu/blocked-strip");
-            let stages = if at_once { blocks } else { 2 * blocks - 1 + waits };
-            assert_eq!(at_once, device.subgroup.size == SUBGROUP && (variant == "blocked" || outer >= 192.min(n)), "{variant} {n} {outer}");
-            assert_eq!(program.launches(), stages + u64::from(n % BLOCK != 0), "{n} {outer}");
             for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
                 let updated = replay.updated.get(&(row, column)).copied().unwrap_or_default();
                 assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
+            }
+            let once = blocks + u64::from(n % BLOCK != 0);
+            // Halves wait for scales, and the update behind each outer block for halves.
+            let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
+            let launches = program.launches();
+            if n > AT_ONCE {
+                assert!(launches > once && launches < once + blocks / 2, "{variant} {n} {outer}: {launches}");
+            } else if device == &small || variant == "blocked-split" && outer < 192.min(n) {
+                assert_eq!(launches, once + blocks - 1 + 2 * updates, "{variant} {n} {outer}");
+            } else {
+                assert_eq!(launches, once, "{variant} {n} {outer}");
             }
         }
     }
