@@ -1,5 +1,5 @@
 // The lanes in which a condition holds, as a set of bits in shared memory.
-// Source: document 004, votes (figure 9-13), lane by lane; the same function through shared memory.
+// Source: Data Parallel C++, votes (figure 9-13), lane by lane; the same function through shared memory.
 #version 460
 #pragma dtypes i32
 #include "collectives-flags.glsl"

@@ -1,5 +1,5 @@
 // The lanes in which a condition holds, as a set of bits: subgroupBallot.
-// Source: document 004, votes (figure 9-13), lane by lane.
+// Source: Data Parallel C++, votes (figure 9-13), lane by lane.
 #version 460
 #extension GL_KHR_shader_subgroup_ballot : require
 #pragma dtypes i32

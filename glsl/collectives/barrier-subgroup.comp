@@ -1,5 +1,5 @@
 // A chain of sub-group barriers: subgroupBarrier.
-// Source: document 004, barriers of sub-groups.
+// Source: Data Parallel C++, barriers of sub-groups.
 #version 460
 #pragma dtypes i32
 #include "collectives.glsl"

@@ -1,5 +1,5 @@
 // A chain of work-group barriers: barrier, which every operation through shared memory contains at least once.
-// Source: document 004, barriers of work-groups.
+// Source: Data Parallel C++, barriers of work-groups.
 #version 460
 #pragma dtypes i32
 #include "collectives.glsl"

@@ -1,5 +1,5 @@
 // All lanes of a sub-group get the sum of their values: a butterfly of log2(lanes) exchanges through shared memory.
-// Source: document 004, collective functions (reduce); the same function through shared memory.
+// Source: Data Parallel C++, collective functions (reduce); the same function through shared memory.
 #version 460
 #pragma dtypes i32
 #include "collectives-exchange.glsl"

@@ -1,5 +1,5 @@
 // All lanes get the sum of their values: subgroupAdd.
-// Source: document 004, collective functions (reduce).
+// Source: Data Parallel C++, collective functions (reduce).
 #version 460
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #pragma dtypes i32

@@ -1,5 +1,5 @@
 // The lanes reverse their order: subgroupShuffleXor with a mask of all bits of a lane.
-// Source: document 004, permute_group_by_xor (figure 9-17).
+// Source: Data Parallel C++, permute_group_by_xor (figure 9-17).
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle : require
 #pragma dtypes i32

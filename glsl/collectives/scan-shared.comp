@@ -1,6 +1,6 @@
 // Each lane gets the sum of the values up to its own: log2(lanes) exchanges through shared memory, as Hillis and
 // Steele (1986) do it.
-// Source: document 004, scans by shifts (at figure 9-15); the same function through shared memory.
+// Source: Data Parallel C++, scans by shifts (at figure 9-15); the same function through shared memory.
 #version 460
 #pragma dtypes i32
 #include "collectives-exchange.glsl"

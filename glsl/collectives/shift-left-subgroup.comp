@@ -1,6 +1,6 @@
 // Each lane takes the value of the lane a fixed distance above: subgroupShuffleDown. What the last lanes get is
 // undefined; they keep their own value.
-// Source: document 004, shift_group_left (figure 9-15).
+// Source: Data Parallel C++, shift_group_left (figure 9-15).
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle_relative : require
 #pragma dtypes i32

@@ -1,5 +1,5 @@
 // Each lane takes the value of the lane a fixed distance below from shared memory; the first ones keep their own.
-// Source: document 004, shift_group_right; the same function through shared memory.
+// Source: Data Parallel C++, shift_group_right; the same function through shared memory.
 #version 460
 #pragma dtypes i32
 #include "collectives-exchange.glsl"

@@ -1,6 +1,6 @@
 // Each lane takes the value of the lane a fixed distance below: subgroupShuffleUp. What the first lanes get is
 // undefined; they keep their own value.
-// Source: document 004, shift_group_right.
+// Source: Data Parallel C++, shift_group_right.
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle_relative : require
 #pragma dtypes i32

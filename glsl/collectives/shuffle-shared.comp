@@ -1,5 +1,5 @@
 // Each lane takes the value of a lane of its own choice from shared memory, with indices computed beforehand.
-// Source: document 004, select_from_group (figure 9-14); the same function through shared memory.
+// Source: Data Parallel C++, select_from_group (figure 9-14); the same function through shared memory.
 #version 460
 #pragma dtypes i32
 #include "collectives-exchange.glsl"

@@ -1,5 +1,5 @@
 // Each lane takes the value of a lane of its own choice: subgroupShuffle with indices computed beforehand.
-// Source: document 004, select_from_group (figure 9-14).
+// Source: Data Parallel C++, select_from_group (figure 9-14).
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle : require
 #pragma dtypes i32

@@ -1,5 +1,5 @@
 // Whether a condition holds in all lanes: subgroupAll.
-// Source: document 004, all_of_group (figure 9-13).
+// Source: Data Parallel C++, all_of_group (figure 9-13).
 #version 460
 #extension GL_KHR_shader_subgroup_vote : require
 #pragma dtypes i32

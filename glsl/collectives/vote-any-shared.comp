@@ -1,5 +1,5 @@
 // Whether a condition holds in any lane: those where it does set a flag in shared memory.
-// Source: document 004, any_of_group (figure 9-13); the same function through shared memory.
+// Source: Data Parallel C++, any_of_group (figure 9-13); the same function through shared memory.
 #version 460
 #pragma dtypes i32
 #include "collectives-flags.glsl"

@@ -1,5 +1,5 @@
 // Whether a condition holds in any lane: subgroupAny.
-// Source: document 004, any_of_group (figure 9-13).
+// Source: Data Parallel C++, any_of_group (figure 9-13).
 #version 460
 #extension GL_KHR_shader_subgroup_vote : require
 #pragma dtypes i32

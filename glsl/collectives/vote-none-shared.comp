@@ -1,5 +1,5 @@
 // Whether a condition holds in no lane: those where it does set a flag in shared memory.
-// Source: document 004, none_of_group (figure 9-13); the same function through shared memory.
+// Source: Data Parallel C++, none_of_group (figure 9-13); the same function through shared memory.
 #version 460
 #pragma dtypes i32
 #include "collectives-flags.glsl"

@@ -1,5 +1,5 @@
 // Whether a condition holds in no lane: the negation of subgroupAny.
-// Source: document 004, none_of_group (figure 9-13).
+// Source: Data Parallel C++, none_of_group (figure 9-13).
 #version 460
 #extension GL_KHR_shader_subgroup_vote : require
 #pragma dtypes i32

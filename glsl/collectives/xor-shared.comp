@@ -1,5 +1,5 @@
 // Neighbouring lanes swap their values by way of shared memory.
-// Source: document 004, permute_group_by_xor (figure 9-16); the same function through shared memory.
+// Source: Data Parallel C++, permute_group_by_xor (figure 9-16); the same function through shared memory.
 #version 460
 #pragma dtypes i32
 #include "collectives-exchange.glsl"

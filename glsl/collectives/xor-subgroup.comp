@@ -1,5 +1,5 @@
 // Neighbouring lanes swap their values: subgroupShuffleXor with mask 1.
-// Source: document 004, permute_group_by_xor (figure 9-16).
+// Source: Data Parallel C++, permute_group_by_xor (figure 9-16).
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle : require
 #pragma dtypes i32

@@ -1,7 +1,7 @@
 // The kernel next-matrix/local in the loop of the pipeline: does nothing once the device has decided to stop, and counts
 // the rounds, which are updates of the matrix.
 // Mapping: x is the column of M, y (folded into z) its row; a work-group lies in one row.
-// Source: document 003, kernelSimilarityTransform and the loop around it.
+// Source: the similarity post, kernelSimilarityTransform and the loop around it.
 #version 460
 #pragma dtypes f32
 #include "reals.glsl"

@@ -1,6 +1,6 @@
 // Eigenvector: the first lane of a sub-group reads the maximum and broadcasts it.
 // Mapping: one invocation an element; work-groups folded into y.
-// Source: document 003, kernelComputeEigenVector_v1.
+// Source: the similarity post, kernelComputeEigenVector_v1.
 #version 460
 #extension GL_KHR_shader_subgroup_ballot : require
 #pragma dtypes f32

@@ -1,6 +1,6 @@
 // Eigenvector: every invocation reads the maximum from global memory.
 // Mapping: one invocation an element; work-groups folded into y.
-// Source: document 003, kernelComputeEigenVector_v0.
+// Source: the similarity post, kernelComputeEigenVector_v0.
 #version 460
 #pragma dtypes f32
 #include "eigenvector.glsl"

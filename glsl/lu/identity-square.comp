@@ -1,6 +1,6 @@
 // Writes the diagonal of L = I by an n×n launch, in which one invocation of n has something to do. L is zero before.
 // Mapping: x is the column, y the row.
-// Source: document 002, the naive version.
+// Source: the LU post, the naive version.
 #version 460
 #pragma dtypes f32
 #include "lu.glsl"

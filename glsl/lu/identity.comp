@@ -1,6 +1,6 @@
 // Writes the diagonal of L = I by a launch of n invocations. L is zero before.
 // Mapping: x is the row.
-// Source: document 002, the improved version.
+// Source: the LU post, the improved version.
 #version 460
 #pragma dtypes f32
 #include "lu.glsl"

@@ -1,6 +1,6 @@
 // Column i of U below the diagonal becomes zero, once no other kernel of this pivot needs it.
 // Mapping: n-i-1 invocations, from row i+1.
-// Source: document 002, the (N-(i+1))×1 part of the split update.
+// Source: the LU post, the (N-(i+1))×1 part of the split update.
 #version 460
 #pragma dtypes f32
 #include "lu.glsl"

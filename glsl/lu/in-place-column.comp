@@ -2,7 +2,7 @@
 // global memory into shared memory; a sub-group barrier lets the others read it there.
 // Mapping: n-i-1 invocations, from row i+1. Sub-groups of any size: each has a word of shared memory of its own (the
 // document has one for the work-group, which all of its sub-groups write).
-// Source: document 002, the listing with sycl::ONEAPI::leader and sg.barrier().
+// Source: the LU post, the listing with sycl::ONEAPI::leader and sg.barrier().
 #version 460
 #extension GL_KHR_shader_subgroup_basic : require
 #pragma dtypes f32

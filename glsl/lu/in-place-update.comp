@@ -1,7 +1,7 @@
 // The trailing submatrix of U, in place: U[r][c] -= L[r][i]·U[i][c]. No invocation reads what another one writes, so U
 // needs no copy.
 // Mapping: (n-i-1)² invocations at (i+1, i+1); x is the column, y the row.
-// Source: document 002, the (N-(i+1))×(N-(i+1)) part of the split update.
+// Source: the LU post, the (N-(i+1))×(N-(i+1)) part of the split update.
 #version 460
 #pragma dtypes f32
 #include "lu.glsl"

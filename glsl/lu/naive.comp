@@ -1,7 +1,7 @@
 // Eliminates column i by an n×n launch whose guard leaves (n-i-1)×(n-i) invocations with work: column i of L and the
 // rows of U below the pivot, both from A. Every invocation divides by the pivot for itself.
 // Mapping: x is the column, y the row.
-// Source: document 002, the naive version.
+// Source: the LU post, the naive version.
 #version 460
 #pragma dtypes f32
 #include "lu.glsl"

@@ -1,7 +1,7 @@
 // Column i of L below the diagonal: L[r][i] = A[r][i] / A[i][i].
 // Mapping: an exact index space of n-i-1 invocations at offset i+1; Vulkan has no offsets, so i is an argument, and no
 // partial work-groups, so the last one is guarded.
-// Source: document 002, the improved version's range {N-(i+1)} at offset {i+1}.
+// Source: the LU post, the improved version's range {N-(i+1)} at offset {i+1}.
 #version 460
 #pragma dtypes f32
 #include "lu.glsl"

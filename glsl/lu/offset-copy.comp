@@ -1,7 +1,7 @@
 // Copies what this pivot changed of U back to A: (n-i-1)×(n-i) elements at (i+1, i). Vulkan copies no rectangle of a
 // buffer, where the document copies a sub-buffer.
 // Mapping: x is the column, y the row.
-// Source: document 002, the improved version's h.copy(acc_udiag, acc_matrix).
+// Source: the LU post, the improved version's h.copy(acc_udiag, acc_matrix).
 #version 460
 #pragma dtypes f32
 #include "lu.glsl"

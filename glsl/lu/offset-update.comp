@@ -1,6 +1,6 @@
 // The rows of U below the pivot: U[r][c] = A[r][c] - L[r][i]·A[i][c], which is zero in column i.
 // Mapping: an exact index space of (n-i-1)×(n-i) invocations at offset (i+1, i); x is the column, y the row.
-// Source: document 002, the improved version's range {N-(i+1), N-i} at offset {i+1, i}.
+// Source: the LU post, the improved version's range {N-(i+1), N-i} at offset {i+1, i}.
 #version 460
 #pragma dtypes f32
 #include "lu.glsl"

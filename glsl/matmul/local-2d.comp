@@ -1,6 +1,6 @@
 // A square work-group stages a tile of A and a tile of B in shared memory: each value that is read from global
 // memory serves a whole row or column of the group.
-// Source: document 001, the tiled exercise.
+// Source: the SYCL workshop, the tiled exercise.
 #version 460
 #pragma dtypes f32 f64 f16 bf16 i32
 #pragma layouts nn

@@ -1,6 +1,6 @@
 // A work-group computes gl_WorkGroupSize.x neighbouring elements of one row of C. It stages as many values of
 // that row of A in shared memory, so each is read from global memory once a group; two barriers a tile.
-// Source: document 000, kernel v1; document 004, figure 9-8.
+// Source: the matmul post, kernel v1; Data Parallel C++, figure 9-8.
 #version 460
 #pragma dtypes f32 f64 f16 bf16 i32
 #pragma layouts nn

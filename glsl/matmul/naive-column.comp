@@ -1,6 +1,6 @@
-// The naive product with the mapping of document 000's published code (group {B,1}): x is the row of C.
+// The naive product with the mapping of the matmul post's published code (group {B,1}): x is the row of C.
 // Neighbouring invocations then read A, and write C, a whole row apart: same arithmetic, uncoalesced accesses.
-// Source: document 000, the repository's kernel v0.
+// Source: the matmul post, the repository's kernel v0.
 #version 460
 #pragma dtypes f32 f64 f16 bf16 i32
 #pragma layouts nn

@@ -1,6 +1,6 @@
 // Naive product: each invocation reads one row of A and one column of B from global memory.
 // Mapping: x is the column of C, so the invocations of a sub-group read neighbouring values of B.
-// Source: document 000, kernel v0; document 001.
+// Source: the matmul post, kernel v0; the SYCL workshop.
 #version 460
 #pragma dtypes f32 f64 f16 bf16 i32 i8
 #pragma layouts nn

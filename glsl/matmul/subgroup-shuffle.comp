@@ -1,7 +1,7 @@
 // The `subgroup` product with subgroupShuffle, which may read a different lane in each invocation, in place of
 // subgroupBroadcast: what the generality costs where every invocation asks for the same lane.
 // The work-group is exactly one sub-group: a tile wider than that would broadcast from lanes that do not exist.
-// Source: document 004, select_from_group (figure 9-14).
+// Source: Data Parallel C++, select_from_group (figure 9-14).
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle : require
 #pragma dtypes f32 f64 f16 bf16 i32

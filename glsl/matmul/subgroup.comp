@@ -1,7 +1,7 @@
 // A sub-group computes neighbouring elements of one row of C. Each lane keeps one value of that row of A in a
 // register; subgroupBroadcast hands them round, so there is no shared memory and no barrier.
 // The work-group is exactly one sub-group: a tile wider than that would broadcast from lanes that do not exist.
-// Source: document 000, kernel v2; document 004, figure 9-12.
+// Source: the matmul post, kernel v2; Data Parallel C++, figure 9-12.
 #version 460
 #extension GL_KHR_shader_subgroup_ballot : require
 #pragma dtypes f32 f64 f16 bf16 i32

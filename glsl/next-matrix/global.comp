@@ -1,6 +1,6 @@
 // Next matrix of the similarity transform, M[r,c] *= s[c] / s[r]: both row sums from global memory.
 // Mapping: x is the column of M, y (folded into z) its row; a work-group lies in one row.
-// Source: document 003, kernelSimilarityTransform without its local memory.
+// Source: the similarity post, kernelSimilarityTransform without its local memory.
 #version 460
 #pragma dtypes f32
 #include "reals.glsl"

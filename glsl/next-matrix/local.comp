@@ -1,8 +1,8 @@
 // Next matrix of the similarity transform, M[r,c] *= s[c] / s[r]: the row sum of the row and those of the columns of a
 // work-group are staged in shared memory.
 // Mapping: x is the column of M, y (folded into z) its row; a work-group lies in one row.
-// Source: document 003, kernelSimilarityTransform, whose column index (the linear index modulo the group's size) is
-// right in the first group of a row only; here it is the column.
+// Source: the similarity post, kernelSimilarityTransform, whose column index (the linear index modulo the group's size)
+// is right in the first group of a row only; here it is the column.
 #version 460
 #pragma dtypes f32
 #include "reals.glsl"

@@ -2,7 +2,7 @@
 // adds the total to the sum of the row: one addition in global memory a work-group.
 // Mapping: x is the column of A, y (folded into z) its row; a work-group lies in one row.
 // Float addition by the device's own atomic operation.
-// Source: document 003, kernelSumAcrossRows_v2.
+// Source: the similarity post, kernelSumAcrossRows_v2.
 #version 460
 #pragma dtypes f32
 #include "float-atomic-native.glsl"

@@ -1,7 +1,7 @@
 // Row sums: a sub-group adds its elements up by subgroupAdd; one lane adds the result to the sum of the row.
 // Mapping: x is the column of A, y (folded into z) its row; a work-group lies in one row.
 // Float addition by the device's own atomic operation.
-// Source: document 003, kernelSumAcrossRows_v1.
+// Source: the similarity post, kernelSumAcrossRows_v1.
 #version 460
 #pragma dtypes f32
 #include "float-atomic-native.glsl"

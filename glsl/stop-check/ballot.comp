@@ -1,6 +1,6 @@
 // Stop criterion: as `shuffle`, but a sub-group decides by the ballot of the lanes that are far from their neighbour.
 // Mapping: one invocation an element, consecutive in a sub-group; work-groups folded into y.
-// Source: ours, after document 003; document 004 for ballots.
+// Source: ours, after the similarity post; Data Parallel C++ for ballots.
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle_relative : require
 #extension GL_KHR_shader_subgroup_ballot : require

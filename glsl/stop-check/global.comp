@@ -1,7 +1,7 @@
 // Stop criterion: every invocation reads its element and the next from global memory; a sub-group votes by
 // subgroupAll, and one lane takes the atomic minimum of the flag.
 // Mapping: one invocation an element; work-groups folded into y.
-// Source: document 003, kernelStopCriteria_v0.
+// Source: the similarity post, kernelStopCriteria_v0.
 #version 460
 #extension GL_KHR_shader_subgroup_vote : require
 #pragma dtypes f32

@@ -1,7 +1,7 @@
 // Stop criterion: as `shuffle`, but the sub-groups of a work-group meet in a flag in shared memory; after a barrier one
 // invocation takes the atomic minimum of the flag in global memory, once a work-group.
 // Mapping: one invocation an element, consecutive in a sub-group; work-groups folded into y.
-// Source: document 003, kernelStopCriteria, the final kernel.
+// Source: the similarity post, kernelStopCriteria, the final kernel.
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle_relative : require
 #extension GL_KHR_shader_subgroup_vote : require

@@ -1,7 +1,7 @@
 // Stop criterion: the neighbour comes from the next lane by subgroupShuffleDown, and only the last lane of a sub-group
 // reads a second value from global memory; the vote and the flag are those of `global`.
 // Mapping: one invocation an element, consecutive in a sub-group; work-groups folded into y.
-// Source: document 003, kernelStopCriteria with sub-group shuffling.
+// Source: the similarity post, kernelStopCriteria with sub-group shuffling.
 #version 460
 #extension GL_KHR_shader_subgroup_shuffle_relative : require
 #extension GL_KHR_shader_subgroup_vote : require

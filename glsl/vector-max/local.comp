@@ -1,7 +1,7 @@
 // Maximum of a vector: sub-groups reduce by subgroupMax and meet in an atomic maximum in shared memory; after a
 // barrier one invocation takes the atomic maximum in global memory, once a work-group.
 // Mapping: one invocation an element; work-groups folded into y.
-// Source: document 003, kernelMaxInVector_v2, whose last line adds where it must take the maximum.
+// Source: the similarity post, kernelMaxInVector_v2, whose last line adds where it must take the maximum.
 #version 460
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #pragma dtypes f32

@@ -1,6 +1,6 @@
 // Maximum of a vector: a sub-group reduces by subgroupMax; one lane takes the atomic maximum in global memory.
 // Mapping: one invocation an element; work-groups folded into y.
-// Source: document 003, kernelMaxInVector_v1.
+// Source: the similarity post, kernelMaxInVector_v1.
 #version 460
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #pragma dtypes f32

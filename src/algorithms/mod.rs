@@ -13,6 +13,7 @@ pub(crate) mod matmul;
 pub(crate) mod matrix;
 pub(crate) mod probes;
 mod product;
+pub(crate) mod source;
 pub(crate) mod tile;
 
 use crate::basis::dtype::{DType, HostArray};
@@ -163,7 +164,7 @@ impl Sweeps {
 pub struct Variant {
     /// Canonical name.
     pub name: &'static str,
-    /// Other names accepted on the command line, such as the numbers that a source document uses.
+    /// Other names accepted on the command line, such as the numbers that a post uses.
     pub aliases: &'static [&'static str],
     /// What it shows, in one sentence.
     pub summary: &'static str,
@@ -371,7 +372,8 @@ pub trait Oracle {
 /// How far an answer is from the right one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// The largest error in the terms of the algorithm's error bound; infinite when an output is not finite.
+    /// The largest error in the terms of the algorithm's error bound; infinite when an output is not finite
+    /// or a promise is broken.
     pub residual: f64,
     /// The largest residual that a right implementation can have.
     pub tolerance: f64,

@@ -1,5 +1,5 @@
-//! The whole similarity transform in plain parallel loops: the steps of document 003, as [`crate::algorithms::eigen`]
-//! writes them down.
+//! The whole similarity transform in plain parallel loops: the steps of the similarity post, as
+//! [`crate::algorithms::eigen`] writes them down.
 
 use super::kernels::{largest, neighbours_agree, reals, row_sums, scale, transform};
 use super::{Baseline, HostProgram, extent};

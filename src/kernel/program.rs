@@ -49,7 +49,7 @@ pub struct Computes {
     pub operations: u64,
 }
 
-/// Rounds of the same steps until the device says stop. The host looks at the flag after each, as the documents' programs
+/// Rounds of the same steps until the device says stop. The host looks at the flag after each, as the posts' programs
 /// do; a round of steps may be a batch of rounds of the algorithm that the device itself ends.
 #[derive(Clone, Debug)]
 pub struct Repeat {

@@ -1,6 +1,7 @@
 //! The text of `list`.
 
 use super::table;
+use crate::algorithms::source::{self, Source};
 use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
@@ -40,6 +41,7 @@ pub(crate) struct Listed {
     /// Whether `--solve` goes on to the solution of a system.
     solves: bool,
     variants: Vec<ListedVariant>,
+    sources: Vec<&'static Source>,
 }
 
 /// What it says of a variant.
@@ -76,6 +78,7 @@ impl Listed {
             layouts: algorithm.layouts.iter().map(|layout| layout.name()).collect(),
             solves: algorithm.solution.is_some(),
             variants: algorithm.variants.iter().map(variant).collect(),
+            sources: source::named_by(algorithm.variants).collect(),
         }
     }
 }
@@ -133,6 +136,10 @@ fn lines(algorithms: &[&Algorithm]) -> String {
                 let _ = writeln!(out, "    layouts  {}", layouts.join(", "));
             }
             let _ = writeln!(out, "    needs    {}", needs(variant));
+        }
+        for (at, Source { name, title, address }) in source::named_by(algorithm.variants).enumerate() {
+            let heading = if at == 0 { "\n  sources\n" } else { "" };
+            let _ = writeln!(out, "{heading}    {name}: {title}\n  {address}");
         }
     }
     out

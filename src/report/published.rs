@@ -11,7 +11,7 @@ use crate::record::{Case, Record};
 use std::fmt::Write;
 
 /// A table for each algorithm that `run` measured: our kernel and upload times, and for each source what it published
-/// for the same size and variant. All in milliseconds, as the documents print them.
+/// for the same size and variant. All in milliseconds, as the posts print them.
 #[must_use]
 pub(crate) fn text(record: &Record, run: &PlannedRun, width: usize) -> String {
     let mut out = String::from("published figures beside ours, in ms\n");

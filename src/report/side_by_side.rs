@@ -1,4 +1,4 @@
-//! Several devices in one table, as document 003 prints them: a row for each size, a column for each device.
+//! Several devices in one table, as the similarity post prints them: a row for each size, a column for each device.
 
 use super::bench::distinct;
 use super::table::{self, Sheet};

@@ -84,7 +84,7 @@ pub(crate) fn width() -> usize {
 pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
     let words = text.trim_start();
     let (mut lines, mut line, mut fresh) = (vec![], " ".repeat(text.len() - words.len()), true);
-    for word in words.split(' ') {
+    for word in with_units(words) {
         if !fresh && line.chars().count() + 1 + word.chars().count() > width {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
             fresh = true;
@@ -92,11 +92,28 @@ pub(crate) fn prose(text: &str, width: usize, indent: usize) -> String {
         if !fresh {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
         fresh = false;
     }
     lines.push(line);
     lines.join("\n") + "\n"
+}
+
+/// The words of `text`, a number and its unit as one.
+fn with_units(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = vec![];
+    for word in text.split(' ') {
+        let is_unit =
+            ["%", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"].contains(&word.trim_end_matches([',', ';', '.']));
+        match words.last_mut() {
+            Some(number) if is_unit && number.ends_with(|last: char| last.is_ascii_digit()) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// Text in columns, before it is known how many of them fit. The first `left` columns name the row.
@@ -221,6 +238,7 @@ pub(crate) mod tests {
     #[test]
     fn prose_is_wrapped_between_words() {
         assert_eq!(prose("one two three", 8, 2), "one two\n  three\n");
+        assert_eq!(prose("took 12 % of it", 7, 2), "took\n  12 %\n  of it\n");
         assert_eq!(
             prose("  indented already, a-long-word-that-stays", 12, 2),
             "  indented\n  already,\n  a-long-word-that-stays\n"

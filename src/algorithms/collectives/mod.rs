@@ -1,4 +1,4 @@
-//! The communication primitives of document 004: what one collective operation of a sub-group costs, and the same
+//! The communication primitives of Data Parallel C++: what one collective operation of a sub-group costs, and the same
 //! communication through shared memory.
 //!
 //! One work-group of two sub-groups is dispatched, the smallest in which a kernel that confuses the two is caught.

@@ -38,57 +38,57 @@ enum InnerLoop {
 chains! {
     "nothing", "subgroup": Nothing, None, "the zero of the scale",
         "the loop of the chain without an operation: to be subtracted from the other times";
-    "barrier", "subgroup": Nothing, None, "document 004, barriers of sub-groups",
+    "barrier", "subgroup": Nothing, None, "Data Parallel C++, barriers of sub-groups",
         "a barrier of the sub-group alone: subgroupBarrier";
-    "barrier", "workgroup": Nothing, None, "document 004, barriers of work-groups",
+    "barrier", "workgroup": Nothing, None, "Data Parallel C++, barriers of work-groups",
         "a barrier of the work-group: what each exchange through shared memory needs";
-    "broadcast", "subgroup": Broadcast, None, "document 004, group_broadcast (figure 9-10)",
+    "broadcast", "subgroup": Broadcast, None, "Data Parallel C++, group_broadcast (figure 9-10)",
         "all lanes get the value of one: subgroupBroadcast from a run-time lane";
-    "broadcast", "shared": Broadcast, None, "document 004, group_broadcast (figure 9-10)",
+    "broadcast", "shared": Broadcast, None, "Data Parallel C++, group_broadcast (figure 9-10)",
         "a value written to shared memory by one lane, read by all after a work-group barrier";
-    "vote-any", "subgroup": VoteAny, None, "document 004, any_of_group (figure 9-13)",
+    "vote-any", "subgroup": VoteAny, None, "Data Parallel C++, any_of_group (figure 9-13)",
         "whether a condition holds in any lane: subgroupAny";
-    "vote-any", "shared": VoteAny, None, "document 004, any_of_group (figure 9-13)",
+    "vote-any", "shared": VoteAny, None, "Data Parallel C++, any_of_group (figure 9-13)",
         "whether a condition holds in any lane: atomic or into a flag in shared memory, one work-group barrier";
-    "vote-all", "subgroup": VoteAll, None, "document 004, all_of_group (figure 9-13)",
+    "vote-all", "subgroup": VoteAll, None, "Data Parallel C++, all_of_group (figure 9-13)",
         "whether a condition holds in all lanes: subgroupAll";
-    "vote-all", "shared": VoteAll, None, "document 004, all_of_group (figure 9-13)",
+    "vote-all", "shared": VoteAll, None, "Data Parallel C++, all_of_group (figure 9-13)",
         "whether a condition holds in all lanes: atomic or of its negation into a flag in shared memory";
-    "vote-none", "subgroup": VoteNone, None, "document 004, none_of_group (figure 9-13)",
+    "vote-none", "subgroup": VoteNone, None, "Data Parallel C++, none_of_group (figure 9-13)",
         "whether a condition holds in no lane: the negation of subgroupAny";
-    "vote-none", "shared": VoteNone, None, "document 004, none_of_group (figure 9-13)",
+    "vote-none", "shared": VoteNone, None, "Data Parallel C++, none_of_group (figure 9-13)",
         "whether a condition holds in no lane: atomic or into a flag in shared memory, read as its negation";
-    "ballot", "subgroup": Ballot, None, "document 004, votes (figure 9-13) lane by lane",
+    "ballot", "subgroup": Ballot, None, "Data Parallel C++, votes (figure 9-13) lane by lane",
         "the lanes in which a condition holds as a set of bits: subgroupBallot";
-    "ballot", "shared": Ballot, None, "document 004, votes (figure 9-13) lane by lane",
+    "ballot", "shared": Ballot, None, "Data Parallel C++, votes (figure 9-13) lane by lane",
         "a set of bits in shared memory, each set by its lane with atomic or";
-    "shuffle", "subgroup": Select, None, "document 004, select_from_group (figure 9-14)",
+    "shuffle", "subgroup": Select, None, "Data Parallel C++, select_from_group (figure 9-14)",
         "each lane reads a lane of its own choice: subgroupShuffle";
-    "shuffle", "shared": Select, None, "document 004, select_from_group (figure 9-14)",
+    "shuffle", "shared": Select, None, "Data Parallel C++, select_from_group (figure 9-14)",
         "each lane reads a place of its own choice in shared memory after a work-group barrier";
-    "shift-left", "subgroup": ShiftLeft, None, "document 004, shift_group_left (figure 9-15)",
+    "shift-left", "subgroup": ShiftLeft, None, "Data Parallel C++, shift_group_left (figure 9-15)",
         "each lane reads the one 5/8 of a sub-group above: subgroupShuffleDown";
-    "shift-left", "shared": ShiftLeft, None, "document 004, shift_group_left (figure 9-15)",
+    "shift-left", "shared": ShiftLeft, None, "Data Parallel C++, shift_group_left (figure 9-15)",
         "the same shift through shared memory and a work-group barrier";
-    "shift-right", "subgroup": ShiftRight, None, "document 004, shift_group_right",
+    "shift-right", "subgroup": ShiftRight, None, "Data Parallel C++, shift_group_right",
         "each lane reads the one 5/8 of a sub-group below: subgroupShuffleUp";
-    "shift-right", "shared": ShiftRight, None, "document 004, shift_group_right",
+    "shift-right", "shared": ShiftRight, None, "Data Parallel C++, shift_group_right",
         "the same shift through shared memory and a work-group barrier";
-    "xor", "subgroup": Xor, None, "document 004, permute_group_by_xor (figure 9-16)",
+    "xor", "subgroup": Xor, None, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
         "neighbouring lanes swap: subgroupShuffleXor with mask 1";
-    "xor", "shared": Xor, None, "document 004, permute_group_by_xor (figure 9-16)",
+    "xor", "shared": Xor, None, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
         "neighbouring lanes swap through shared memory and a work-group barrier";
-    "reverse", "subgroup": Reverse, None, "document 004, permute_group_by_xor (figure 9-17)",
+    "reverse", "subgroup": Reverse, None, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
         "the lanes reverse their order: subgroupShuffleXor with a mask of ones";
-    "reverse", "shared": Reverse, None, "document 004, permute_group_by_xor (figure 9-17)",
+    "reverse", "shared": Reverse, None, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
         "the lanes reverse their order through shared memory and a work-group barrier";
-    "reduce-add", "subgroup": ReduceAdd, None, "document 004, collective functions",
+    "reduce-add", "subgroup": ReduceAdd, None, "Data Parallel C++, collective functions",
         "all lanes get the sum of their values: subgroupAdd";
-    "reduce-add", "shared": ReduceAdd, Log2, "document 004, collective functions",
+    "reduce-add", "shared": ReduceAdd, Log2, "Data Parallel C++, collective functions",
         "the sum by a butterfly through shared memory: log2(lanes) work-group barriers";
-    "scan", "subgroup": Scan, None, "document 004, inclusive scans by shifts (at figure 9-15)",
+    "scan", "subgroup": Scan, None, "Data Parallel C++, inclusive scans by shifts (at figure 9-15)",
         "each lane gets the sum up to its own: subgroupInclusiveAdd";
-    "scan", "shared": Scan, Log2, "document 004, inclusive scans by shifts (at figure 9-15)",
+    "scan", "shared": Scan, Log2, "Data Parallel C++, inclusive scans by shifts (at figure 9-15)",
         "Hillis and Steele's inclusive scan through shared memory: log2(lanes) work-group barriers";
 }
 

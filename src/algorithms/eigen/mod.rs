@@ -1,5 +1,5 @@
-//! The dominant eigenvalue and eigenvector of a positive matrix by similarity transform (document 003), and the kernels
-//! that it is made of, each an algorithm of its own. All in f32.
+//! The dominant eigenvalue and eigenvector of a positive matrix by similarity transform (the similarity post), and
+//! the kernels that it is made of, each an algorithm of its own. All in f32.
 //!
 //! One work-group size serves every kernel, so that variants differ only in how they communicate.
 

@@ -54,7 +54,7 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
             name: "pipeline",
             aliases: &[],
             summary: "the post's final kernels in a loop: the host looks at the stop flag after each round",
-            source: "document 003, the whole pipeline",
+            source: "the similarity post, the whole pipeline",
             measures: Measures::Problem,
             kernels: &[
                 "row-sum/local",

@@ -9,7 +9,7 @@
 //!
 //! Beside it the largest multiplier max |l|, for which each rule of pivoting promises a bound, and the figures that are usual
 //! for factorisations: the scaled residual ‖A − L̂·Û‖∞ / (‖A‖∞·n·u) with u = 2⁻²⁴,
-//! the growth factor max|u| / max|a|, and document 002's max deviation max|A − L̂·Û|, which measures the draw more than
+//! the growth factor max|u| / max|a|, and the LU post's max deviation max|A − L̂·Û|, which measures the draw more than
 //! the kernel.
 
 use super::NO_BAD_PIVOT;

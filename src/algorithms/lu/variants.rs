@@ -1,4 +1,4 @@
-//! The variants of lu: document 002's two programs, the improved one in the two steps that its text describes. To add
+//! The variants of lu: the LU post's two programs, the improved one in the two steps that its text describes. To add
 //! one: kernels in `glsl/lu/` that include `lu.glsl`, and an entry here.
 //!
 //! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
@@ -18,7 +18,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "naive",
         aliases: &["v0"],
         summary: "an n×n launch and a copy of all of U for every pivot: most invocations only find that they have no work",
-        source: "document 002, the naive version",
+        source: "the LU post, the naive version",
         measures: Measures::Problem,
         kernels: &["lu/identity-square", "lu/naive"],
         program: &|shaders, case, device| {
@@ -33,7 +33,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "offset-copy",
         aliases: &["v1"],
         summary: "launches and copies of exactly the elements that a pivot changes",
-        source: "document 002, offsets, non-uniform groups and sub-buffers",
+        source: "the LU post, offsets, non-uniform groups and sub-buffers",
         measures: Measures::Problem,
         kernels: &["lu/identity", "lu/offset-column", "lu/offset-update", "lu/offset-copy"],
         program: &|shaders, case, device| {
@@ -52,7 +52,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "in-place",
         aliases: &["v2"],
         summary: "U updated in place, without a copy; the pivot read once a sub-group and shared through local memory",
-        source: "document 002, the split update and the sub-group leader",
+        source: "the LU post, the split update and the sub-group leader",
         measures: Measures::Problem,
         kernels: &["lu/identity", "lu/in-place-column", "lu/in-place-update", "lu/in-place-clear"],
         program: &|shaders, case, device| {

@@ -16,7 +16,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "naive",
         aliases: &["v0"],
         summary: "global loads only: every element of C reads its row of A and its column of B",
-        source: "document 000, kernel v0; document 001",
+        source: "the matmul post, kernel v0; the SYCL workshop",
         measures: Measures::Problem,
         kernels: &["matmul/naive"],
         program: &|shaders, case, device| {
@@ -29,7 +29,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "naive-column",
         aliases: &[],
         summary: "the naive product with x as the row of C: the same arithmetic, uncoalesced loads and stores",
-        source: "document 000, the published code's work-group {B,1}",
+        source: "the matmul post, the published code's work-group {B,1}",
         measures: Measures::Problem,
         kernels: &["matmul/naive-column"],
         program: &|shaders, case, device| {
@@ -42,7 +42,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "local",
         aliases: &["v1"],
         summary: "a tile of one row of A in shared memory, between two work-group barriers",
-        source: "document 000, kernel v1; document 004, figure 9-8",
+        source: "the matmul post, kernel v1; Data Parallel C++, figure 9-8",
         measures: Measures::Problem,
         kernels: &["matmul/local"],
         program: &|shaders, case, device| Program::single(one_row(shaders[0], case, device)),
@@ -51,7 +51,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "local-2d",
         aliases: &[],
         summary: "square tiles of A and B in shared memory: locality in both dimensions",
-        source: "document 001, the tiled exercise",
+        source: "the SYCL workshop, the tiled exercise",
         measures: Measures::Problem,
         kernels: &["matmul/local-2d"],
         program: &|shaders, case, device| {
@@ -65,7 +65,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "subgroup",
         aliases: &["v2"],
         summary: "the tile in registers, handed round by subgroupBroadcast: no shared memory, no barrier",
-        source: "document 000, kernel v2; document 004, figure 9-12",
+        source: "the matmul post, kernel v2; Data Parallel C++, figure 9-12",
         measures: Measures::Problem,
         kernels: &["matmul/subgroup"],
         program: &|shaders, case, device| {
@@ -76,7 +76,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         name: "subgroup-shuffle",
         aliases: &[],
         summary: "the subgroup product with subgroupShuffle: what a run-time lane costs",
-        source: "document 004, select_from_group (figure 9-14)",
+        source: "Data Parallel C++, select_from_group (figure 9-14)",
         measures: Measures::Problem,
         kernels: &["matmul/subgroup-shuffle"],
         program: &|shaders, case, device| {
