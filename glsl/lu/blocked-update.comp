@@ -1,6 +1,6 @@
 // W -= P·Q on the rows and columns behind an outer block, the one large product of a factorisation: register tiles in warp
 // tiles, the next slab prefetched, as in matmul/tiled. Both operands are stored k by k, so that neither is transposed on
-// its way to shared memory. What is left of W stays in registers from its load to its store.
+// its way to shared memory. W is read behind the products, when there are registers for it.
 // Mapping: y is the block column; x within z the block row, in strips.
 #version 460
 #pragma dtypes f32
@@ -16,7 +16,6 @@ layout(constant_id = 6) const uint WM = 32;
 layout(constant_id = 7) const uint WN = 32;
 layout(constant_id = 8) const uint TM = 8;
 layout(constant_id = 9) const uint TN = 4;
-layout(constant_id = 10) const uint MODE = 0;  // X
 
 layout(push_constant, scalar) uniform Arguments {
     Reals W;
@@ -76,19 +75,8 @@ void main() {
         next_q[i] = Quads(Q).at[((plane + (k) + at / LINE_Q) * stride + from) / 4];                         \
     }
 
-    vec4 sums[TM * TN / 4];
-    uint start[TM];  // of its rows in W
+    vec4 sums[TM * TN / 4] = {};
     FETCH(0)
-    [[unroll]] for (uint r = 0; r < TM; ++r) {
-        uint row = min(first_row + (r / 4 * DOWN + y) * 4 + r % 4, stride - 1);
-        start[r] = (PERMUTED != 0 ? rows.at[row] : row) * stride;
-    }
-    [[unroll]] for (uint r = 0; r < TM; ++r) {
-        [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
-            uint column = min(first_column + (c * ACROSS + x) * 4, stride - 4);
-            sums[r * (TN / 4) + c] = MODE == 0 || MODE == 2 ? Quads(W).at[(start[r] + column) / 4] : vec4(0);
-        }
-    }
     for (uint k = 0; k < depth; k += BK) {
         barrier();
         [[unroll]] for (uint i = 0; i < QUADS_OF_P; ++i) tile_p[i * LANES + lane] = next_p[i];
@@ -105,43 +93,44 @@ void main() {
             [[unroll]] for (uint r = 0; r < TM; ++r) {
                 [[unroll]] for (uint j = 0; j < TN; ++j) {
                     uint c = r % 2 == 0 ? j : TN - 1 - j;
-                    sums[r * (TN / 4) + c / 4][c % 4] -= p[r / 4][r % 4] * q[c / 4][c % 4];
+                    sums[r * (TN / 4) + c / 4][c % 4] += p[r / 4][r % 4] * q[c / 4][c % 4];
                 }
             }
         }
     }
 
-    if (MODE == 4) {
-        [[unroll]] for (uint half_of = 0; half_of < 2; ++half_of) {
-            vec4 own[TM * TN / 8];
-            [[unroll]] for (uint r = 0; r < TM / 2; ++r) {
-                [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
-                    uint column = min(first_column + (c * ACROSS + x) * 4, stride - 4);
-                    own[r * (TN / 4) + c] = Quads(W).at[(start[half_of * TM / 2 + r] + column) / 4];
-                }
-            }
-            [[unroll]] for (uint r = 0; r < TM / 2; ++r) {
-                [[unroll]] for (uint c = 0; c < TN / 4; ++c) sums[(half_of * TM / 2 + r) * (TN / 4) + c] += own[r * (TN / 4) + c];
-            }
-        }
-    }
     // The next panel exchanges rows while others need the order of this one.
     if (TO_PANEL != 0 && next == 0) {
         for (uint i = lane; i < BM; i += LANES) {
             if (first_row + i < bottom) next_rows.at[first_row + i] = rows.at[first_row + i];
         }
     }
-    [[unroll]] for (uint r = 0; r < TM; ++r) {
-        [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
-            uint row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
-            uint column = first_column + (c * ACROSS + x) * 4;
-            if (row >= bottom || column >= right) continue;
-            if (TO_PANEL != 0) {
-                [[unroll]] for (uint j = 0; j < 4; ++j) {
-                    NEXT.at[(next + column - left + j) * stride + row] = sums[r * (TN / 4) + c][j];
+    // Half of its rows at a time, whose loads are all on their way before the first is waited for.
+    const uint ROWS = TM / 2;
+    [[unroll]] for (uint half_of = 0; half_of < TM; half_of += ROWS) {
+        uint start[ROWS];  // of rows in W
+        vec4 own[ROWS * TN / 4];
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            uint row = min(first_row + ((half_of + r) / 4 * DOWN + y) * 4 + (half_of + r) % 4, stride - 1);
+            start[r] = (PERMUTED != 0 ? rows.at[row] : row) * stride;
+        }
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
+                uint column = min(first_column + (c * ACROSS + x) * 4, stride - 4);
+                own[r * (TN / 4) + c] = Quads(W).at[(start[r] + column) / 4];
+            }
+        }
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
+                uint row = first_row + ((half_of + r) / 4 * DOWN + y) * 4 + (half_of + r) % 4;
+                uint column = first_column + (c * ACROSS + x) * 4;
+                vec4 rest = own[r * (TN / 4) + c] - sums[(half_of + r) * (TN / 4) + c];
+                if (row >= bottom || column >= right) continue;
+                if (TO_PANEL != 0) {
+                    [[unroll]] for (uint j = 0; j < 4; ++j) NEXT.at[(next + column - left + j) * stride + row] = rest[j];
+                } else if (row >= top + corner || column >= left + corner) {
+                    Quads(W).at[(start[r] + column) / 4] = rest;
                 }
-            } else if (MODE != 2 && MODE != 3 && (row >= top + corner || column >= left + corner)) {
-                Quads(W).at[(start[r] + column) / 4] = sums[r * (TN / 4) + c];
             }
         }
     }

@@ -240,19 +240,11 @@ impl<'a> Schedule<'a> {
             .constant("WN", tile.wn)
             .constant("TM", tile.tm)
             .constant("TN", tile.tn)
-            .constant("MODE", std::env::var("X_MODE").ok().and_then(|v| v.parse().ok()).unwrap_or(0))
             .loops(depth)
     }
 
     pub(super) fn program(self) -> Program {
-        let word = |name: &str| std::env::var(name).unwrap_or_default(); // X
-        let skip = word("X_SKIP");
-        let steps = self.steps.into_iter().filter(|step| {
-            let Step::Dispatch(dispatch) = step else { return true };
-            let name = dispatch.shader.name.trim_start_matches("lu/");
-            !skip.split(',').any(|skip| skip == name)
-        });
-        Program { steps: steps.collect(), scratch: self.scratch, ..Program::default() }
+        Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
     }
 }
 
@@ -321,15 +313,7 @@ pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
         return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 };
     }
-    let words: Vec<u32> =
-        std::env::var("X_TILE").unwrap_or_default().split(',').filter_map(|w| w.parse().ok()).collect(); // X
-    if let [from, bm, bn, bk, wm, wn, tm, tn] = words[..]
-        && rows >= u64::from(from)
-    {
-        return Tile { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups: 0 };
-    }
-    let from = std::env::var("X_FROM").ok().and_then(|v| v.parse().ok()).unwrap_or(2048);
-    if rows >= from {
+    if rows >= 2048 {
         Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 }
     } else {
         Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1, groups: 0 }
@@ -351,7 +335,9 @@ mod tests {
     #[test]
     fn a_block_takes_one_stage_and_two_where_many_rows_are_left() {
         let device = gpu();
-        for (n, blocks) in [(1_u64, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (2048, 32), (4096, 64 + 32), (8192, 128 + 96)] {
+        for (n, blocks) in
+            [(1_u64, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (2048, 32), (4096, 64 + 32), (8192, 128 + 96)]
+        {
             let padded = u64::from(n % n.next_multiple_of(32).min(64) != 0);
             assert_eq!(program("blocked", n, &device).launches(), blocks + padded, "{n}");
         }

@@ -81,11 +81,6 @@ impl Oracle for Factorisation {
         let [_, l, u, status, rows] = outputs else {
             return Err("the outputs are not A, L, U, status and rows".into());
         };
-        if std::env::var_os("X_NOCHECK").is_some() {
-            let mut check = Worst::default().check(1.0);
-            check.metrics.push(Metric::new(LARGEST_MULTIPLIER, 1.0));
-            return Ok(check);
-        }
         if let HostArray::I32(status) = status
             && status[0] != NO_BAD_PIVOT
         {

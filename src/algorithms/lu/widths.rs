@@ -54,9 +54,6 @@ pub(super) static PIVOTING: Widths = Widths {
 impl Widths {
     /// The width of a case: the one it asks for, else the built-in one.
     pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> u64 {
-        if let Some(width) = std::env::var("X_WIDTH").ok().and_then(|v| v.parse().ok()) {
-            return width; // X
-        }
         let columns = match case.tile {
             Some(Tile::Columns(columns)) => columns,
             _ => self.built_in(case, device),

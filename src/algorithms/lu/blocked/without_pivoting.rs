@@ -1,9 +1,10 @@
 //! The schedule of `blocked` and `blocked-split`.
 //!
-//! A block of columns takes two stages: what lies beside and below its diagonal block, then the next diagonal block. Within
-//! an outer block only the strips of the next block, its rows and columns, are brought up to date, beside its diagonal
-//! block. What is left of W waits until the outer block is done, so that it passes through the memory once for many
-//! columns: first the strips of the next outer block, the rest slice by slice beside that one's diagonal blocks.
+//! A block of columns is one dependent dispatch, whose groups have a strip beside or below the diagonal block and factorise
+//! that for themselves; or, where too many rows are left for that, two: the diagonal block, then the strips. Within
+//! an outer block only the strips of the next block, its rows and columns, are brought up to date, beside what is
+//! sequential. What is left of W waits until the outer block is done, so that it passes through the memory once for many
+//! columns: first the strips of the next outer block, the rest slice by slice beside that one's blocks.
 
 use super::split::{self, Halves};
 use super::{Area, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
@@ -19,9 +20,11 @@ use std::ops::Range;
 /// Columns that `blocked-corner` factorises at a time.
 const STEP: u64 = 8;
 
-/// Rows that are left at most where a block is one dependent dispatch.
+/// Rows that are left at most where a block is one dependent dispatch: with more the strips are too many.
 const AT_ONCE: u64 = 2048;
-/// Rows that are left at most where its strips have 32 columns, not 64.
+/// What its groups of most rows and columns need: invocations, and bytes of shared memory.
+const AT_ONCE_NEEDS: (u32, u64) = (512, 48 << 10);
+/// Rows that are left at most where strips have 32 columns: with 64 fewer groups factorise the same block.
 const NARROW: u64 = 1024;
 
 /// Columns of a block, whose diagonal block one work-group factorises.
@@ -98,7 +101,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
 }
 
 impl Schedule<'_> {
-    /// Factorises an outer block, but for its first diagonal block, which is there.
+    /// Factorises an outer block in two stages a block, but for its first diagonal block, which is there.
     fn blocks(&mut self, kernels: Kernels, product: Product, outer: Outer) {
         let Outer { start, end, own, other } = outer;
         let stride = self.stride;
@@ -151,8 +154,8 @@ impl Schedule<'_> {
         self.block == BLOCK
             && in_time
             && self.device.kind != DeviceKind::Cpu
-            && limits.group_invocations >= 512
-            && limits.shared_memory.0 >= 48 << 10
+            && limits.group_invocations >= AT_ONCE_NEEDS.0
+            && limits.shared_memory.0 >= AT_ONCE_NEEDS.1
             && self.stride - start <= AT_ONCE
     }
 
