@@ -1,6 +1,7 @@
 // W -= P·Q on the rows and columns behind an outer block, the one large product of a factorisation: register tiles in warp
 // tiles, the next slab prefetched, as in matmul/tiled. Both operands are stored k by k, so that neither is transposed on
-// its way to shared memory. W is read behind the products, when there are registers for it.
+// its way to shared memory. W is read before a few products, while these are on their way, and behind many, when there are
+// registers for it.
 // Mapping: y is the block column; x within z the block row, in strips.
 #version 460
 #pragma dtypes f32
@@ -16,6 +17,7 @@ layout(constant_id = 6) const uint WM = 32;
 layout(constant_id = 7) const uint WN = 32;
 layout(constant_id = 8) const uint TM = 8;
 layout(constant_id = 9) const uint TN = 4;
+layout(constant_id = 10) const uint AHEAD = 0;  // whether W is read before the products
 
 layout(push_constant, scalar) uniform Arguments {
     Reals W;
@@ -75,8 +77,19 @@ void main() {
         next_q[i] = Quads(Q).at[((plane + (k) + at / LINE_Q) * stride + from) / 4];                         \
     }
 
-    vec4 sums[TM * TN / 4] = {};
+    vec4 sums[TM * TN / 4] = {};  // of products, less W where that was read before them
+    uint start[TM];               // of its rows in W
     FETCH(0)
+    [[unroll]] for (uint r = 0; r < TM; ++r) {
+        uint row = min(first_row + (r / 4 * DOWN + y) * 4 + r % 4, stride - 1);
+        start[r] = (PERMUTED != 0 ? rows.at[row] : row) * stride;
+    }
+#define QUAD_OF_W(r, c) Quads(W).at[(start[r] + min(first_column + ((c) * ACROSS + x) * 4, stride - 4)) / 4]
+    if (AHEAD != 0) {
+        [[unroll]] for (uint r = 0; r < TM; ++r) {
+            [[unroll]] for (uint c = 0; c < TN / 4; ++c) sums[r * (TN / 4) + c] = -QUAD_OF_W(r, c);
+        }
+    }
     for (uint k = 0; k < depth; k += BK) {
         barrier();
         [[unroll]] for (uint i = 0; i < QUADS_OF_P; ++i) tile_p[i * LANES + lane] = next_p[i];
@@ -107,24 +120,18 @@ void main() {
     }
     // Half of its rows at a time, whose loads are all on their way before the first is waited for.
     const uint ROWS = TM / 2;
-    [[unroll]] for (uint half_of = 0; half_of < TM; half_of += ROWS) {
-        uint start[ROWS];  // of rows in W
-        vec4 own[ROWS * TN / 4];
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            uint row = min(first_row + ((half_of + r) / 4 * DOWN + y) * 4 + (half_of + r) % 4, stride - 1);
-            start[r] = (PERMUTED != 0 ? rows.at[row] : row) * stride;
-        }
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
-                uint column = min(first_column + (c * ACROSS + x) * 4, stride - 4);
-                own[r * (TN / 4) + c] = Quads(W).at[(start[r] + column) / 4];
+    [[unroll]] for (uint upper = 0; upper < TM; upper += ROWS) {
+        vec4 own[ROWS * TN / 4] = {};
+        if (AHEAD == 0) {
+            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                [[unroll]] for (uint c = 0; c < TN / 4; ++c) own[r * (TN / 4) + c] = QUAD_OF_W(upper + r, c);
             }
         }
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+        [[unroll]] for (uint i = 0; i < ROWS; ++i) {
             [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
-                uint row = first_row + ((half_of + r) / 4 * DOWN + y) * 4 + (half_of + r) % 4;
+                uint r = upper + i, row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
                 uint column = first_column + (c * ACROSS + x) * 4;
-                vec4 rest = own[r * (TN / 4) + c] - sums[(half_of + r) * (TN / 4) + c];
+                vec4 rest = own[i * (TN / 4) + c] - sums[r * (TN / 4) + c];
                 if (row >= bottom || column >= right) continue;
                 if (TO_PANEL != 0) {
                     [[unroll]] for (uint j = 0; j < 4; ++j) NEXT.at[(next + column - left + j) * stride + row] = rest[j];

@@ -23,6 +23,8 @@ use crate::kernel::shaders::Shader;
 pub(super) const INNER: u64 = widths::INNER as u64;
 /// Invocations that solve for a strip of 32 columns or rows.
 const SOLVE: u32 = 128;
+/// Products of an element from which on an update reads W behind them: what it waits for then is little beside them.
+const MANY: u64 = 128;
 /// Block rows in a strip of the grid of an update: see `matmul/tiled`.
 const STRIP: u64 = 8;
 
@@ -240,6 +242,7 @@ impl<'a> Schedule<'a> {
             .constant("WN", tile.wn)
             .constant("TM", tile.tm)
             .constant("TN", tile.tn)
+            .constant("AHEAD", u32::from(depth < MANY))
             .loops(depth)
     }
 
@@ -308,12 +311,12 @@ pub(super) fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile:
     at(index)..at(index + 1)
 }
 
-/// The tile of an update of so many rows.
-pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
+/// The tile of an update of so many rows, by so many columns.
+pub(super) fn update_tile(rows: u64, depth: u64, device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
         return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 };
     }
-    if rows >= 2048 {
+    if rows >= 2048 && depth > INNER {
         Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 }
     } else {
         Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1, groups: 0 }

@@ -163,7 +163,7 @@ impl Plan<'_> {
             soon: if follow { outer.ahead } else { rest.max(begin) },
             end: stride,
             after_solve: self.followed == Some(Followed::Unsolved),
-            tile: u64::from(update_tile(stride - first, self.schedule.device).bn),
+            tile: u64::from(update_tile(stride - first, width, self.schedule.device).bn),
         };
         let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
         let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
@@ -210,7 +210,7 @@ impl Plan<'_> {
     fn slices(&mut self, outer: Outer, slices: &[Range<u64>]) {
         let Outer { last, first, .. } = outer;
         let (width, stride) = (self.schedule.width, self.schedule.stride);
-        let tile = update_tile(stride - first, self.schedule.device);
+        let tile = update_tile(stride - first, width, self.schedule.device);
         for slice in slices {
             let area = Area { top: first, bottom: stride, left: slice.start, right: slice.end, plane: 0, depth: width };
             let dispatch = self.schedule.update(self.kernels.update, last, tile, area, Target::Matrix { corner: 0 });

@@ -308,7 +308,7 @@ impl Schedule<'_> {
         let area = Area { top: rows.start, bottom: rows.end, left: columns.start, right: columns.end, plane, depth };
         let dispatch = match product {
             Product::Plain(shader) => {
-                let tile = update_tile(height.min(width), self.device);
+                let tile = update_tile(height.min(width), depth, self.device);
                 self.update(shader, panel, tile, area, Target::Matrix { corner })
             }
             Product::Split(halves) => self.split_update(halves, area, corner),
