@@ -1,6 +1,7 @@
 // W -= P·Q on the rows and columns behind an outer block, the one large product of a factorisation: register tiles in warp
 // tiles, the next slab prefetched, as in matmul/tiled. Both operands are stored k by k, so that neither is transposed on
-// its way to shared memory. What is left of W stays in registers from its load to its store.
+// its way to shared memory. W is read before a few products, while these are on their way, and behind many, when there are
+// registers for it.
 // Mapping: y is the block column; x within z the block row, in strips.
 #version 460
 #pragma dtypes f32
@@ -16,6 +17,7 @@ layout(constant_id = 6) const uint WM = 32;
 layout(constant_id = 7) const uint WN = 32;
 layout(constant_id = 8) const uint TM = 8;
 layout(constant_id = 9) const uint TN = 4;
+layout(constant_id = 10) const uint AHEAD = 0;  // whether W is read before the products
 
 layout(push_constant, scalar) uniform Arguments {
     Reals W;
@@ -75,17 +77,17 @@ void main() {
         next_q[i] = Quads(Q).at[((plane + (k) + at / LINE_Q) * stride + from) / 4];                         \
     }
 
-    vec4 sums[TM * TN / 4];
-    uint start[TM];  // of its rows in W
+    vec4 sums[TM * TN / 4] = {};  // of products, less W where that was read before them
+    uint start[TM];               // of its rows in W
     FETCH(0)
     [[unroll]] for (uint r = 0; r < TM; ++r) {
         uint row = min(first_row + (r / 4 * DOWN + y) * 4 + r % 4, stride - 1);
         start[r] = (PERMUTED != 0 ? rows.at[row] : row) * stride;
     }
-    [[unroll]] for (uint r = 0; r < TM; ++r) {
-        [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
-            uint column = min(first_column + (c * ACROSS + x) * 4, stride - 4);
-            sums[r * (TN / 4) + c] = Quads(W).at[(start[r] + column) / 4];
+#define QUAD_OF_W(r, c) Quads(W).at[(start[r] + min(first_column + ((c) * ACROSS + x) * 4, stride - 4)) / 4]
+    if (AHEAD != 0) {
+        [[unroll]] for (uint r = 0; r < TM; ++r) {
+            [[unroll]] for (uint c = 0; c < TN / 4; ++c) sums[r * (TN / 4) + c] = -QUAD_OF_W(r, c);
         }
     }
     for (uint k = 0; k < depth; k += BK) {
@@ -104,7 +106,7 @@ void main() {
             [[unroll]] for (uint r = 0; r < TM; ++r) {
                 [[unroll]] for (uint j = 0; j < TN; ++j) {
                     uint c = r % 2 == 0 ? j : TN - 1 - j;
-                    sums[r * (TN / 4) + c / 4][c % 4] -= p[r / 4][r % 4] * q[c / 4][c % 4];
+                    sums[r * (TN / 4) + c / 4][c % 4] += p[r / 4][r % 4] * q[c / 4][c % 4];
                 }
             }
         }
@@ -116,17 +118,26 @@ void main() {
             if (first_row + i < bottom) next_rows.at[first_row + i] = rows.at[first_row + i];
         }
     }
-    [[unroll]] for (uint r = 0; r < TM; ++r) {
-        [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
-            uint row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
-            uint column = first_column + (c * ACROSS + x) * 4;
-            if (row >= bottom || column >= right) continue;
-            if (TO_PANEL != 0) {
-                [[unroll]] for (uint j = 0; j < 4; ++j) {
-                    NEXT.at[(next + column - left + j) * stride + row] = sums[r * (TN / 4) + c][j];
+    // Half of its rows at a time, whose loads are all on their way before the first is waited for.
+    const uint ROWS = TM / 2;
+    [[unroll]] for (uint upper = 0; upper < TM; upper += ROWS) {
+        vec4 own[ROWS * TN / 4] = {};
+        if (AHEAD == 0) {
+            [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                [[unroll]] for (uint c = 0; c < TN / 4; ++c) own[r * (TN / 4) + c] = QUAD_OF_W(upper + r, c);
+            }
+        }
+        [[unroll]] for (uint i = 0; i < ROWS; ++i) {
+            [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
+                uint r = upper + i, row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
+                uint column = first_column + (c * ACROSS + x) * 4;
+                vec4 rest = own[i * (TN / 4) + c] - sums[r * (TN / 4) + c];
+                if (row >= bottom || column >= right) continue;
+                if (TO_PANEL != 0) {
+                    [[unroll]] for (uint j = 0; j < 4; ++j) NEXT.at[(next + column - left + j) * stride + row] = rest[j];
+                } else if (row >= top + corner || column >= left + corner) {
+                    Quads(W).at[(start[r] + column) / 4] = rest;
                 }
-            } else if (row >= top + corner || column >= left + corner) {
-                Quads(W).at[(start[r] + column) / 4] = sums[r * (TN / 4) + c];
             }
         }
     }

@@ -154,7 +154,7 @@ impl<'a> Setting<'a> {
             modules.len() - 1
         });
         let (push, addresses) = self.push(described, table, &scope)?;
-        let constants = if baked { vec![] } else { self.stated.iter().map(|(constant, _)| constant.clone()).collect() };
+        let constants = if baked { vec![] } else { self.stated.iter().map(|(constant, _)| *constant).collect() };
         Ok(Pass {
             module: place,
             constants,

@@ -73,13 +73,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         summary: "blocks of columns: one large product each, and the next diagonal block factorised beside it",
         source: "right-looking with look-ahead; docs/lu.md",
         measures: Measures::Problem,
-        kernels: &[
-            "lu/blocked-pad",
-            "lu/blocked-corner",
-            "lu/blocked-corner-shuffle",
-            "lu/blocked-solve",
-            "lu/blocked-update",
-        ],
+        kernels: &["lu/blocked-pad", "lu/blocked-corner", "lu/blocked-solve", "lu/blocked-update"],
         program: &blocked::without_pivoting,
     },
     Variant {
@@ -91,7 +85,6 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &[
             "lu/blocked-pad",
             "lu/blocked-corner",
-            "lu/blocked-corner-shuffle",
             "lu/blocked-solve",
             "lu/blocked-update",
             "lu/split-scales",

@@ -32,6 +32,7 @@ pub(super) static PLAIN: Widths = Widths {
     built_in: |n, device| match (device.kind, n) {
         (_, ..=32) => 32,
         (DeviceKind::Cpu, _) | (_, ..=2048) => 64,
+        (_, ..=4096) => 128,
         _ => 256,
     },
 };

@@ -72,8 +72,8 @@ impl Schedule<'_> {
         self.push(dispatch.beside());
     }
 
-    /// Splits what it has below and beside `start`; what comes next waits for it.
-    pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64) {
+    /// Splits what it has below and beside `start`: beside what comes before, else what comes next waits for it.
+    pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64, beside: bool) {
         for (side, operand, x) in [(0, halves.q, panel.q), (1, halves.p, panel.p)] {
             let buffers = [
                 ("X", x),
@@ -88,9 +88,9 @@ impl Schedule<'_> {
                 .groups([(self.stride - start).div_ceil(SPLIT_LINES), 1, 1])
                 .constant("SIDE", side)
                 .loops(self.width / 8);
-            self.push(if side == 0 { dispatch } else { dispatch.beside() });
+            self.push(if side == 0 && !beside { dispatch } else { dispatch.beside() });
         }
-        self.wait = true;
+        self.wait = !beside;
     }
 
     /// Updates an area but the first `corner` rows and columns.
