@@ -1,7 +1,7 @@
 //! What the [model](super::model) knows of devices: constants that were fitted to times which `gpukern bench matmul -V auto
 //! --explain` measured, by `scripts/fit-auto`. Vulkan tells none of them; `gpukern tune` measures where they do not hold.
 
-use super::tile::{BlockDivision, Tile};
+use super::tile::Tile;
 use super::variants::TILED;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 #[cfg(test)]
@@ -23,6 +23,8 @@ pub(super) struct Machine {
     pub(super) apart: f64,
     /// Bytes that stay in the last cache from one run to the next; twice as many do not.
     pub(super) cached: f64,
+    /// The exponent of the norm in which the time of the cores and that of the memory add up: neither waits for all of the other.
+    pub(super) together: f64,
     /// ns of a second pass beside its bytes, and times that a byte of the sums of parts comes or goes.
     pub(super) second_pass: f64,
     pub(super) passes: f64,
@@ -40,10 +42,14 @@ pub(super) struct Pace {
     pub(super) fetches: f64,
     /// ns that a work-group waits in each slab, beside its work.
     pub(super) wait: f64,
-    /// Bytes a ns of C that it stores.
+    /// Bytes a ns of C that it stores, and for how many it waits behind its last slab.
     pub(super) stores: f64,
-    /// What each access more costs that bytes take which do not start at multiples of 16.
+    pub(super) drain: f64,
+    /// What each access more costs that bytes take which do not start at multiples of 16: fetches, and stores.
     pub(super) unaligned: f64,
+    pub(super) unaligned_stores: f64,
+    /// What a byte costs more of rows that start at single elements of 16 bits and less, between which it is shifted into place.
+    pub(super) shifted: f64,
     /// ns before its first slab and behind its last.
     pub(super) ends: f64,
     /// The exponent of the norm in which what all groups of a core have to do, and the work and waits of one after another, add up: the
@@ -61,8 +67,9 @@ pub(super) struct Stream {
     pub(super) loads: f64,
     pub(super) products: f64,
     pub(super) singles: f64,
-    /// ns that a work-group waits for what it loads at once.
+    /// ns that a work-group waits for what it loads at once, and as many more if it comes from memory.
     pub(super) wait: f64,
+    pub(super) far: f64,
     /// ns before its first load and behind its last; for each element of C that it adds up; and for parts of K.
     pub(super) ends: f64,
     pub(super) sums: f64,
@@ -73,9 +80,10 @@ pub(super) struct Stream {
 #[cfg_attr(test, derive(Clone, Serialize, Deserialize))]
 pub(super) struct Constants {
     pub(super) machine: Machine,
-    /// Tiled kernels: in lanes, with warps and without, a column each; in matrices of sub-groups, and of work-groups.
+    /// Tiled kernels: in lanes, with warps, in quads without and in single elements, a column each; in matrices of sub-groups, and of work-groups.
     pub(super) warps: Pace,
     pub(super) quads: Pace,
+    pub(super) scalars: Pace,
     pub(super) columns: Pace,
     pub(super) matrices: Pace,
     pub(super) blocks: Pace,
@@ -86,7 +94,7 @@ pub(super) struct Constants {
     pub(super) local_2d: Pace,
     pub(super) texel: Pace,
     pub(super) gemv: Stream,
-    /// Times as long as by its pace that a slab takes in each tile of `tiled` for GPUs, in the order of their table.
+    /// Multiply-adds a ns in each tile of `tiled` for GPUs, in the order of their table.
     pub(super) tiled: [f64; 16],
 }
 
@@ -104,7 +112,10 @@ impl Pace {
         fetches: INSTANT,
         wait: 0.0,
         stores: INSTANT,
+        drain: INSTANT,
         unaligned: 0.0,
+        unaligned_stores: 0.0,
+        shifted: 0.0,
         ends: 0.0,
         overlap: HIDDEN,
     };
@@ -116,10 +127,11 @@ impl Constants {
         if device.kind == DeviceKind::Cpu { &SOFTWARE } else { &GPU }
     }
 
-    /// Times as long as by the pace of its kernel that a slab takes in a tile.
-    pub(super) fn slower(&self, division: BlockDivision, tile: &Tile) -> f64 {
+    /// The pace of `tiled` in a tile.
+    pub(super) fn in_warps(&self, tile: &Tile) -> Pace {
         let own = TILED.gpu.iter().position(|own| *own == tile.over(1).shared_by(0));
-        own.filter(|_| division == BlockDivision::Warps).map_or(1.0, |own| self.tiled[own])
+        let products = own.map_or(self.warps.products, |own| self.tiled[own]);
+        Pace { products, ..self.warps }
     }
 }
 
@@ -132,71 +144,100 @@ pub(super) static GPU: Constants = Constants {
     machine: Machine {
         cores: 132,
         most_held: 32,
-        launch: 1960.0,
-        memory: 2700.0,
-        cache: 4220.0,
-        apart: 1.1,
-        cached: 266.0e6,
-        second_pass: 3890.0,
-        passes: 2.01,
+        launch: 2410.0,
+        memory: 3040.0,
+        cache: 7900.0,
+        apart: 1.04,
+        cached: 16.7e6,
+        together: 1.59,
+        second_pass: 3340.0,
+        passes: 1.34,
     },
     warps: Pace {
-        products: 399.0,
+        products: 201.0,
         reads: INSTANT,
-        fetches: 46.1,
-        wait: 364.0,
-        stores: 12.1,
-        unaligned: 0.129,
-        ends: 765.0,
-        overlap: 1.16,
+        fetches: 187.0,
+        wait: 268.0,
+        stores: 64.6,
+        drain: 49.0,
+        unaligned: 0.409,
+        unaligned_stores: 0.823,
+        shifted: 0.0,
+        ends: 452.0,
+        overlap: 1.02,
     },
     quads: Pace {
-        products: 245.0,
-        reads: 452.0,
-        fetches: 20.8,
-        wait: 176.0,
-        stores: 64.8,
-        unaligned: 0.42,
-        ends: 1210.0,
+        products: 246.0,
+        reads: 122.0,
+        fetches: 64.7,
+        wait: 412.0,
+        stores: 30.2,
+        drain: INSTANT,
+        unaligned: 0.534,
+        unaligned_stores: 0.631,
+        shifted: 0.0,
+        ends: 9.96,
+        overlap: HIDDEN,
+    },
+    scalars: Pace {
+        products: 615.0,
+        reads: 1750.0,
+        fetches: 11.2,
+        wait: 341.0,
+        stores: 32.4,
+        drain: INSTANT,
+        unaligned: 0.0,
+        unaligned_stores: 0.0,
+        shifted: 0.0,
+        ends: 4.7,
         overlap: HIDDEN,
     },
     columns: Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0, ..Pace::OF_PRODUCTS },
     matrices: Pace {
-        products: 3700.0,
+        products: 2770.0,
         reads: INSTANT,
-        fetches: 47.7,
-        wait: 165.0,
-        stores: 26.6,
-        unaligned: 0.965,
-        ends: 670.0,
-        overlap: HIDDEN,
+        fetches: 55.9,
+        wait: 410.0,
+        stores: 35.0,
+        drain: INSTANT,
+        unaligned: 0.241,
+        unaligned_stores: 1.61,
+        shifted: 3.53,
+        ends: 162.0,
+        overlap: 7.0,
     },
     blocks: Pace {
-        products: 658.0,
+        products: 1070.0,
         reads: INSTANT,
-        fetches: INSTANT,
-        wait: 320.0,
-        stores: 3.92,
-        unaligned: 0.0,
-        ends: 232.0,
+        fetches: 183.0,
+        wait: 281.0,
+        stores: 3.77,
+        drain: INSTANT,
+        unaligned: 0.291,
+        unaligned_stores: 0.0102,
+        shifted: 0.0,
+        ends: 5.08,
         overlap: HIDDEN,
     },
-    naive: Pace { stores: 26.3, ..plain(14.9, 53.6, 234.0) },
-    local: Pace { stores: 223_000.0, ..plain(11.8, 331.0, 1240.0) },
-    subgroup: Pace { stores: 750_000.0, ..plain(17.4, 491.0, 1510.0) },
-    local_2d: Pace { stores: INSTANT, ..plain(18.4, 180.0, 0.0) },
-    texel: Pace { stores: INSTANT, ..plain(238.0, 307.0, 1760.0) },
+    naive: Pace { stores: 16.4, overlap: 1.6, ..plain(34.9, 47.0, 3.81) },
+    local: Pace { stores: 1.88, overlap: 4.47, ..plain(26.8, 353.0, 633.0) },
+    subgroup: Pace { stores: 72.7, overlap: 1.28, ..plain(22.1, 756.0, 95.1) },
+    local_2d: Pace { stores: 715.0, overlap: 1.12, ..plain(30.0, 159.0, 0.931) },
+    texel: Pace { stores: 15.5, overlap: HIDDEN, ..plain(470.0, 271.0, 549.0) },
     gemv: Stream {
-        share: 0.812,
+        share: 0.923,
         loads: INSTANT,
-        products: 82.4,
-        singles: 15.0,
-        wait: 385.0,
-        ends: 698.0,
-        sums: 1.63,
-        parts: 2050.0,
+        products: 39.4,
+        singles: 19.4,
+        wait: 97.2,
+        far: 546.0,
+        ends: 460.0,
+        sums: 2.49,
+        parts: 1840.0,
     },
-    tiled: [1.1, 1.25, 0.909, 0.829, 1.03, 0.655, 0.727, 1.04, 0.942, 1.05, 1.22, 1.06, 1.27, 1.45, 0.858, 1.33],
+    tiled: [
+        215.0, 201.0, 197.0, 277.0, 194.0, 254.0, 281.0, 199.0, 178.0, 209.0, 187.0, 201.0, 172.0, 119.0, 197.0, 179.0,
+    ],
 };
 
 /// Two cores of llvmpipe, for software devices, where all memory is alike and nothing waits.
@@ -209,11 +250,13 @@ pub(super) static SOFTWARE: Constants = Constants {
         cache: 20.0,
         apart: 1.0,
         cached: 30e6,
+        together: HIDDEN,
         second_pass: 30_000.0,
         passes: 2.3,
     },
     warps: plain(0.9, 0.0, 10_000.0),
     quads: plain(0.9, 0.0, 10_000.0),
+    scalars: plain(0.9, 0.0, 10_000.0),
     columns: plain(0.9, 0.0, 10_000.0),
     matrices: plain(0.9, 0.0, 10_000.0),
     blocks: plain(0.9, 0.0, 10_000.0),
@@ -228,9 +271,10 @@ pub(super) static SOFTWARE: Constants = Constants {
         products: 2.5,
         singles: 2.5,
         wait: 0.0,
+        far: 0.0,
         ends: 0.0,
         sums: 0.007,
         parts: 2000.0,
     },
-    tiled: [1.0; 16],
+    tiled: [0.9; 16],
 };
