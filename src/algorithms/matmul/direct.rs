@@ -3,7 +3,6 @@
 
 use super::Dims;
 use super::constants::Constants;
-use super::model::more_accesses;
 use super::tile::Tile;
 use super::units::step;
 use super::variants::{block_of, row_lengths, strips};
@@ -39,16 +38,21 @@ fn invocations(tile: Tile) -> u32 {
     LANES * warps(tile) * (tile.bk / DEPTH)
 }
 
-/// Bytes a ns that a core loads of rows along K. Of rows across it half as many, for what eight lanes load at a time is in four rows then,
-/// not in two, and a core looks up one a cycle.
-const LOADS: f64 = 95.0;
+/// Bytes a ns that a core loads of rows along K. Of rows across it about half as many, for what eight lanes load at a time is in four
+/// rows then, not in two, and a core looks up one a cycle.
+const LOADS: f64 = 84.9;
+const ACROSS: f64 = 1.81;
+/// Times as long that it takes where rows along K start at single words of four bytes or pairs of them, and where rows start at odd
+/// elements, between which words are shifted into place, along K and across it.
+const UNALIGNED: f64 = 3.07;
+const ODD: [f64; 2] = [5.86, 5.16];
 /// Bytes a ns that all cores together load.
-const ALL_LOADS: f64 = 9040.0;
+const ALL_LOADS: f64 = 7660.0;
 /// ns of a work-group before its first load and behind its last.
-const ENDS: f64 = 2200.0;
+const ENDS: f64 = 962.0;
 /// Bytes of operands that stay in the last cache; twice as many do not, and come from memory at so many a ns.
 const CACHED: f64 = 40e6;
-const MEMORY: f64 = 2090.0;
+const MEMORY: f64 = 2260.0;
 
 /// The time that a product takes if cut up like this, by times measured on an H100.
 fn time(tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
@@ -56,9 +60,9 @@ fn time(tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let dims = Dims::from(case.size);
     let groups = tile.blocks(dims).iter().product::<u64>();
     let k = dims.k.next_multiple_of(u64::from(tile.bk)) as f64;
-    let [a, b] = row_lengths(case).map(|length| accesses(length, case));
-    let (across_a, across_b) = (case.layout == Layout::Tn, case.layout != Layout::Nt);
-    let [a, b] = [(a, across_a), (b, across_b)].map(|(accesses, across)| accesses * f64::from(1 + u32::from(across)));
+    let [a, b] = row_lengths(case);
+    let [a, b] = [(a, case.layout == Layout::Tn), (b, case.layout != Layout::Nt)]
+        .map(|(length, across)| slower(length, across, case));
     let row = k * case.dtype.bytes() as f64;
     let work = f64::from(warps(tile)) * row * (f64::from(tile.wm) * a + f64::from(tile.wn) * b) / LOADS;
     // Sums and what is on its way, twice; three in ten registers more than these.
@@ -72,9 +76,14 @@ fn time(tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     Nanos(machine.launch + of_core.max(all).max(arrival))
 }
 
-/// Loads that 16 bytes take, of rows of so many elements.
-fn accesses(length: u64, case: &CaseSpec) -> f64 {
-    1.0 + more_accesses(length, case.dtype, true)
+/// Times as long that an operand's loads take as those of rows along K that start at multiples of 16 bytes.
+fn slower(length: u64, across: bool, case: &CaseSpec) -> f64 {
+    let unaligned = match step(length, case.dtype) {
+        1 => ODD[usize::from(across)],
+        2 | 4 if !across => UNALIGNED,
+        _ => 1.0,
+    };
+    if across { ACROSS * unaligned } else { unaligned }
 }
 
 /// How a case is cut up, as should be fastest, and the time that it should take.
