@@ -94,8 +94,15 @@ pub(super) struct Constants {
     pub(super) local_2d: Pace,
     pub(super) texel: Pace,
     pub(super) gemv: Stream,
-    /// Multiply-adds a ns in each tile of `tiled` for GPUs, in the order of their table.
-    pub(super) tiled: [f64; 16],
+    pub(super) tiled: Tiled,
+}
+
+/// What differs between the tiles of `tiled` for GPUs, in the order of their table: `products`, `wait` and `unaligned` of their pace.
+#[cfg_attr(test, derive(Clone, Serialize, Deserialize))]
+pub(super) struct Tiled {
+    pub(super) products: [f64; 16],
+    pub(super) wait: [f64; 16],
+    pub(super) unaligned: [f64; 16],
 }
 
 /// The exponent of what the longer hides altogether.
@@ -130,8 +137,10 @@ impl Constants {
     /// The pace of `tiled` in a tile.
     pub(super) fn in_warps(&self, tile: &Tile) -> Pace {
         let own = TILED.gpu.iter().position(|own| *own == tile.over(1).shared_by(0));
-        let products = own.map_or(self.warps.products, |own| self.tiled[own]);
-        Pace { products, ..self.warps }
+        let Tiled { products, wait, unaligned } = &self.tiled;
+        let paced =
+            |own: usize| Pace { products: products[own], wait: wait[own], unaligned: unaligned[own], ..self.warps };
+        own.map_or(self.warps, paced)
     }
 }
 
@@ -144,100 +153,110 @@ pub(super) static GPU: Constants = Constants {
     machine: Machine {
         cores: 132,
         most_held: 32,
-        launch: 2370.0,
+        launch: 2400.0,
         memory: 3040.0,
         cache: 7900.0,
-        apart: 1.03,
-        cached: 16.8e6,
+        apart: 1.09,
+        cached: 8.7e6,
         together: 1.59,
-        second_pass: 3370.0,
-        passes: 1.36,
+        second_pass: 3260.0,
+        passes: 1.12,
     },
     warps: Pace {
-        products: 198.0,
+        products: 209.0,
         reads: INSTANT,
-        fetches: 236.0,
+        fetches: 301.0,
         wait: 268.0,
-        stores: 66.3,
-        drain: 49.7,
-        unaligned: 0.513,
-        unaligned_stores: 0.834,
+        stores: 95.0,
+        drain: 70.8,
+        unaligned: 0.746,
+        unaligned_stores: 1.26,
         shifted: 0.0,
-        ends: 491.0,
-        overlap: 1.03,
+        ends: 546.0,
+        overlap: 1.01,
     },
     quads: Pace {
-        products: 243.0,
-        reads: 128.0,
-        fetches: 63.8,
-        wait: 420.0,
-        stores: 29.8,
+        products: 222.0,
+        reads: 130.0,
+        fetches: 67.4,
+        wait: 474.0,
+        stores: 32.2,
         drain: INSTANT,
-        unaligned: 0.541,
-        unaligned_stores: 0.629,
+        unaligned: 0.484,
+        unaligned_stores: 0.657,
         shifted: 0.0,
-        ends: 10.9,
+        ends: 11.2,
         overlap: HIDDEN,
     },
     scalars: Pace {
-        products: 918.0,
-        reads: 1940.0,
-        fetches: 10.5,
-        wait: 342.0,
-        stores: 32.3,
+        products: 1040.0,
+        reads: 2020.0,
+        fetches: 9.96,
+        wait: 334.0,
+        stores: 36.1,
         drain: INSTANT,
         unaligned: 0.0,
         unaligned_stores: 0.0,
         shifted: 0.0,
-        ends: 4.93,
+        ends: 5.02,
         overlap: HIDDEN,
     },
     columns: Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0, ..Pace::OF_PRODUCTS },
     matrices: Pace {
-        products: 3220.0,
+        products: 3280.0,
         reads: INSTANT,
-        fetches: 48.5,
-        wait: 403.0,
-        stores: 34.4,
+        fetches: 46.5,
+        wait: 405.0,
+        stores: 35.1,
         drain: INSTANT,
-        unaligned: 0.186,
-        unaligned_stores: 1.57,
-        shifted: 3.16,
-        ends: 179.0,
-        overlap: 7.44,
+        unaligned: 0.16,
+        unaligned_stores: 1.58,
+        shifted: 3.1,
+        ends: 176.0,
+        overlap: 7.09,
     },
     blocks: Pace {
         products: 1040.0,
         reads: INSTANT,
-        fetches: 193.0,
-        wait: 306.0,
-        stores: 3.73,
+        fetches: 197.0,
+        wait: 309.0,
+        stores: 3.74,
         drain: INSTANT,
-        unaligned: 0.255,
-        unaligned_stores: 0.0097,
+        unaligned: 0.242,
+        unaligned_stores: 0.00952,
         shifted: 0.0,
-        ends: 5.07,
+        ends: 5.08,
         overlap: HIDDEN,
     },
-    naive: Pace { stores: 16.5, overlap: 1.56, ..plain(37.5, 50.1, 3.79) },
-    local: Pace { stores: 1.84, overlap: 4.67, ..plain(26.4, 361.0, 659.0) },
-    subgroup: Pace { stores: 64.4, overlap: 1.22, ..plain(27.6, 539.0, 602.0) },
-    local_2d: Pace { stores: 733.0, overlap: 1.16, ..plain(30.1, 183.0, 0.884) },
-    texel: Pace { stores: 15.4, overlap: HIDDEN, ..plain(475.0, 272.0, 559.0) },
+    naive: Pace { stores: 17.3, overlap: 1.54, ..plain(38.6, 50.2, 3.8) },
+    local: Pace { stores: 1.9, overlap: 3.94, ..plain(24.6, 358.0, 664.0) },
+    subgroup: Pace { stores: 62.6, overlap: 1.24, ..plain(29.1, 527.0, 642.0) },
+    local_2d: Pace { stores: 735.0, overlap: 1.18, ..plain(30.9, 186.0, 0.873) },
+    texel: Pace { stores: 16.1, overlap: HIDDEN, ..plain(469.0, 295.0, 497.0) },
     gemv: Stream {
-        share: 0.916,
+        share: 0.94,
         loads: INSTANT,
-        products: 41.0,
-        singles: 18.8,
-        wait: 55.1,
-        far: 620.0,
-        ends: 569.0,
-        sums: 2.41,
-        parts: 1880.0,
+        products: 42.2,
+        singles: 19.0,
+        wait: 47.7,
+        far: 565.0,
+        ends: 605.0,
+        sums: 2.39,
+        parts: 1780.0,
     },
-    tiled: [
-        212.0, 198.0, 193.0, 267.0, 187.0, 236.0, 268.0, 193.0, 169.0, 204.0, 184.0, 194.0, 168.0, 115.0, 193.0, 176.0,
-    ],
+    tiled: Tiled {
+        products: [
+            221.0, 209.0, 195.0, 251.0, 149.0, 242.0, 280.0, 207.0, 172.0, 257.0, 194.0, 199.0, 183.0, 106.0, 280.0,
+            185.0,
+        ],
+        wait: [
+            544.0, 285.0, 22.2, 305.0, 36.3, 268.0, 297.0, 205.0, 178.0, 423.0, 248.0, 221.0, 260.0, 101.0, 546.0,
+            244.0,
+        ],
+        unaligned: [
+            0.895, 0.886, 1.22, 0.041, 0.969, 0.48, 0.716, 1.73, 1.15, 1.27, 0.793, 1.37, 2.19, 0.913, 1.58, 0.746,
+        ],
+    },
 };
 
 /// Two cores of llvmpipe, for software devices, where all memory is alike and nothing waits.
@@ -276,5 +295,5 @@ pub(super) static SOFTWARE: Constants = Constants {
         sums: 0.007,
         parts: 2000.0,
     },
-    tiled: [0.9; 16],
+    tiled: Tiled { products: [0.9; 16], wait: [0.0; 16], unaligned: [0.0; 16] },
 };
