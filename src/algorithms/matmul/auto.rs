@@ -142,7 +142,8 @@ fn pace(constants: &Constants, division: BlockDivision, tile: &Tile, case: &Case
         BlockDivision::Columns => constants.columns,
         // Bytes are multiplied twice as fast.
         BlockDivision::Matrices(_) | BlockDivision::Halves if case.dtype == DType::I8 => times(constants.matrices, 2.0),
-        BlockDivision::Matrices(Accumulator::Wide | Accumulator::Narrow) | BlockDivision::Halves => constants.matrices,
+        BlockDivision::Matrices(Accumulator::Wide) => constants.in_matrices(tile),
+        BlockDivision::Matrices(Accumulator::Narrow) | BlockDivision::Halves => constants.matrices,
         BlockDivision::Block(_) => constants.blocks,
     }
 }

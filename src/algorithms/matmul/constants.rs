@@ -2,6 +2,7 @@
 //! --explain` measured, by `scripts/fit-auto`. Vulkan tells none of them; `gpukern tune` measures where they do not hold.
 
 use super::tile::Tile;
+use super::units::STAGED_WIDE;
 use super::variants::TILED;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 #[cfg(test)]
@@ -48,7 +49,7 @@ pub(super) struct Pace {
     /// What each access more costs that bytes take which do not start at multiples of 16: fetches, and stores.
     pub(super) unaligned: f64,
     pub(super) unaligned_stores: f64,
-    /// What a byte costs more of rows that start at single elements of 16 bits and less, between which it is shifted into place.
+    /// Accesses beyond these that shifting takes as long as, where rows start at single elements of 16 bits and less.
     pub(super) shifted: f64,
     /// ns before its first slab and behind its last.
     pub(super) ends: f64,
@@ -95,6 +96,7 @@ pub(super) struct Constants {
     pub(super) texel: Pace,
     pub(super) gemv: Stream,
     pub(super) tiled: Tiled,
+    pub(super) coopmat: Coopmat,
 }
 
 /// What differs between the tiles of `tiled` for GPUs, in the order of their table: `products`, `wait` and `unaligned` of their pace.
@@ -103,6 +105,13 @@ pub(super) struct Tiled {
     pub(super) products: [f64; 16],
     pub(super) wait: [f64; 16],
     pub(super) unaligned: [f64; 16],
+}
+
+/// The same of the tiles of `coopmat`, which wait alike.
+#[cfg_attr(test, derive(Clone, Serialize, Deserialize))]
+pub(super) struct Coopmat {
+    pub(super) products: [f64; 19],
+    pub(super) unaligned: [f64; 19],
 }
 
 /// The exponent of what the longer hides altogether.
@@ -134,6 +143,15 @@ impl Constants {
         if device.kind == DeviceKind::Cpu { &SOFTWARE } else { &GPU }
     }
 
+    /// The pace of `coopmat` in a tile.
+    pub(super) fn in_matrices(&self, tile: &Tile) -> Pace {
+        let alike = |own: &Tile| *own == Tile { tm: own.tm, tn: own.tn, k_parts: 1, groups: 0, ..*tile };
+        let own = STAGED_WIDE.gpu.iter().position(alike);
+        let Coopmat { products, unaligned } = &self.coopmat;
+        let paced = |own: usize| Pace { products: products[own], unaligned: unaligned[own], ..self.matrices };
+        own.map_or(self.matrices, paced)
+    }
+
     /// The pace of `tiled` in a tile.
     pub(super) fn in_warps(&self, tile: &Tile) -> Pace {
         let own = TILED.gpu.iter().position(|own| *own == tile.over(1).shared_by(0));
@@ -153,108 +171,117 @@ pub(super) static GPU: Constants = Constants {
     machine: Machine {
         cores: 132,
         most_held: 32,
-        launch: 2400.0,
+        launch: 2370.0,
         memory: 3040.0,
         cache: 7900.0,
         apart: 1.09,
-        cached: 8.7e6,
+        cached: 9.4e6,
         together: 1.59,
-        second_pass: 3260.0,
-        passes: 1.12,
+        second_pass: 3180.0,
+        passes: 1.24,
     },
     warps: Pace {
-        products: 209.0,
+        products: 210.0,
         reads: INSTANT,
-        fetches: 301.0,
+        fetches: 310.0,
         wait: 268.0,
-        stores: 95.0,
-        drain: 70.8,
+        stores: 101.0,
+        drain: 77.2,
         unaligned: 0.746,
-        unaligned_stores: 1.26,
+        unaligned_stores: 1.35,
         shifted: 0.0,
-        ends: 546.0,
+        ends: 572.0,
         overlap: 1.01,
     },
     quads: Pace {
-        products: 222.0,
-        reads: 130.0,
-        fetches: 67.4,
-        wait: 474.0,
-        stores: 32.2,
+        products: 217.0,
+        reads: 141.0,
+        fetches: 67.8,
+        wait: 457.0,
+        stores: 34.0,
         drain: INSTANT,
-        unaligned: 0.484,
-        unaligned_stores: 0.657,
+        unaligned: 0.445,
+        unaligned_stores: 0.752,
         shifted: 0.0,
-        ends: 11.2,
+        ends: 11.6,
         overlap: HIDDEN,
     },
     scalars: Pace {
-        products: 1040.0,
-        reads: 2020.0,
+        products: 1280.0,
+        reads: 2140.0,
         fetches: 9.96,
-        wait: 334.0,
-        stores: 36.1,
+        wait: 343.0,
+        stores: 35.3,
         drain: INSTANT,
         unaligned: 0.0,
         unaligned_stores: 0.0,
         shifted: 0.0,
-        ends: 5.02,
+        ends: 5.22,
         overlap: HIDDEN,
     },
     columns: Pace { products: 62.0, reads: 274.0, fetches: 42.0, wait: 600.0, ends: 312.0, ..Pace::OF_PRODUCTS },
     matrices: Pace {
-        products: 3280.0,
+        products: 3690.0,
         reads: INSTANT,
-        fetches: 46.5,
-        wait: 405.0,
-        stores: 35.1,
+        fetches: 117.0,
+        wait: 164.0,
+        stores: 29.6,
         drain: INSTANT,
-        unaligned: 0.16,
-        unaligned_stores: 1.58,
-        shifted: 3.1,
-        ends: 176.0,
-        overlap: 7.09,
+        unaligned: 0.875,
+        unaligned_stores: 1.12,
+        shifted: 6.09,
+        ends: 516.0,
+        overlap: 1.04,
     },
     blocks: Pace {
-        products: 1040.0,
+        products: 1910.0,
         reads: INSTANT,
-        fetches: 197.0,
-        wait: 309.0,
-        stores: 3.74,
+        fetches: 79.3,
+        wait: 253.0,
+        stores: 3.94,
         drain: INSTANT,
-        unaligned: 0.242,
-        unaligned_stores: 0.00952,
+        unaligned: 0.365,
+        unaligned_stores: 0.009,
         shifted: 0.0,
-        ends: 5.08,
+        ends: 5.07,
         overlap: HIDDEN,
     },
-    naive: Pace { stores: 17.3, overlap: 1.54, ..plain(38.6, 50.2, 3.8) },
-    local: Pace { stores: 1.9, overlap: 3.94, ..plain(24.6, 358.0, 664.0) },
-    subgroup: Pace { stores: 62.6, overlap: 1.24, ..plain(29.1, 527.0, 642.0) },
-    local_2d: Pace { stores: 735.0, overlap: 1.18, ..plain(30.9, 186.0, 0.873) },
-    texel: Pace { stores: 16.1, overlap: HIDDEN, ..plain(469.0, 295.0, 497.0) },
+    naive: Pace { stores: 17.5, overlap: 1.51, ..plain(39.8, 50.6, 3.81) },
+    local: Pace { stores: 1.95, overlap: 2.85, ..plain(25.8, 369.0, 651.0) },
+    subgroup: Pace { stores: 59.3, overlap: 1.2, ..plain(29.6, 529.0, 639.0) },
+    local_2d: Pace { stores: 741.0, overlap: 1.17, ..plain(30.9, 189.0, 0.854) },
+    texel: Pace { stores: 16.0, overlap: HIDDEN, ..plain(464.0, 284.0, 521.0) },
     gemv: Stream {
-        share: 0.94,
+        share: 0.935,
         loads: INSTANT,
-        products: 42.2,
-        singles: 19.0,
-        wait: 47.7,
-        far: 565.0,
-        ends: 605.0,
-        sums: 2.39,
+        products: 43.5,
+        singles: 20.4,
+        wait: 40.1,
+        far: 598.0,
+        ends: 633.0,
+        sums: 2.36,
         parts: 1780.0,
     },
     tiled: Tiled {
         products: [
-            221.0, 209.0, 195.0, 251.0, 149.0, 242.0, 280.0, 207.0, 172.0, 257.0, 194.0, 199.0, 183.0, 106.0, 280.0,
-            185.0,
+            220.0, 210.0, 194.0, 250.0, 148.0, 241.0, 278.0, 205.0, 171.0, 258.0, 194.0, 198.0, 182.0, 106.0, 277.0,
+            184.0,
         ],
         wait: [
-            544.0, 285.0, 22.2, 305.0, 36.3, 268.0, 297.0, 205.0, 178.0, 423.0, 248.0, 221.0, 260.0, 101.0, 546.0,
-            244.0,
+            513.0, 299.0, 18.2, 308.0, 35.2, 272.0, 300.0, 206.0, 181.0, 432.0, 247.0, 223.0, 260.0, 95.9, 545.0, 242.0,
         ],
         unaligned: [
-            0.895, 0.886, 1.22, 0.041, 0.969, 0.48, 0.716, 1.73, 1.15, 1.27, 0.793, 1.37, 2.19, 0.913, 1.58, 0.746,
+            0.955, 0.929, 1.25, 0.0336, 0.999, 0.477, 0.712, 1.77, 1.19, 1.28, 0.847, 1.41, 2.33, 0.984, 1.62, 0.784,
+        ],
+    },
+    coopmat: Coopmat {
+        products: [
+            3280.0, 3510.0, 2430.0, 3350.0, 2130.0, 1730.0, 5140.0, 10_100.0, 5200.0, 8780.0, 6730.0, 2720.0, 2110.0,
+            1080.0, 4430.0, 10_600.0, 7540.0, 2500.0, 2610.0,
+        ],
+        unaligned: [
+            1.5, 0.933, 1.04, 1.3, 1.36, 0.663, 1.12, 0.787, 0.953, 1.21, 0.978, 1.68, 1.02, 1.33, 1.65, 2.59, 1.43,
+            1.03, 0.871,
         ],
     },
 };
@@ -296,4 +323,5 @@ pub(super) static SOFTWARE: Constants = Constants {
         parts: 2000.0,
     },
     tiled: Tiled { products: [0.9; 16], wait: [0.0; 16], unaligned: [0.0; 16] },
+    coopmat: Coopmat { products: [0.9; 19], unaligned: [0.0; 19] },
 };

@@ -112,7 +112,7 @@ impl Slab {
 
     /// ns that it takes a core.
     fn work(&self, pace: &Pace) -> f64 {
-        let fetches = self.fetches + pace.unaligned * self.unaligned + pace.shifted * self.shifted;
+        let fetches = self.fetches + pace.unaligned * (self.unaligned + pace.shifted * self.shifted);
         self.products / pace.products + self.reads / pace.reads + fetches / pace.fetches
     }
 }
@@ -242,7 +242,8 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 
-    const PACE: Pace = Pace { products: 100.0, wait: 500.0, stores: f64::INFINITY, ..Pace::OF_PRODUCTS };
+    const PACE: Pace =
+        Pace { products: 100.0, wait: 500.0, stores: f64::INFINITY, drain: f64::INFINITY, ..Pace::OF_PRODUCTS };
     const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
     /// The H100, if its cores and its memory hid each other's time altogether.
     const MACHINE: Machine = Machine { together: HIDDEN, ..GPU.machine };
