@@ -6,13 +6,7 @@
 layout(constant_id = 1) const uint CLAMP = gl_CooperativeMatrixClampModeConstantNV;
 layout(constant_id = 2) const uint ALIGNED = 0;  // all rows start at multiples of 16 bytes
 
-// Slabs of an iteration: an H100's driver (580.159.04) makes more of two, and takes more than ten seconds to compile all
-// slabs of a K that it knows.
-#if defined(NARROW_SUM)
-const uint SLABS_AT_ONCE = 2;
-#else
-const uint SLABS_AT_ONCE = 1;
-#endif
+layout(constant_id = 6) const uint SLABS_AT_ONCE = 1;  // slabs of an iteration: the driver makes more of several
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Components { IN at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Sums { OUT at[]; };

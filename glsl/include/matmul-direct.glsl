@@ -15,8 +15,12 @@
 // each 32 k the eight from 8q on, four for either of two matrices, and of a warp tile's rows, and columns, the neighbours from
 // g·LINES on, each for another half of a matrix: it loads pieces of up to 16 bytes, whichever way operands are stored, and its sums
 // are neighbours in C.
+//
+// Of what lies across K eight lanes so load from four rows. With EXCHANGE a lane loads it for another, lane 8q + g the neighbours from
+// g·LINES on in the eight k from 8q on: eight lanes then load from one row. Before they multiply they hand it to each other.
 #include "matmul-matrix.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 
 layout(constant_id = 1) const uint A_STEP = 1;  // rows of A, and of B, start at multiples of so many components, a power of two
 layout(constant_id = 2) const uint B_STEP = 1;
@@ -29,6 +33,8 @@ layout(constant_id = 13) const uint EVEN = 0;    // and of what a work-group mul
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Pieces { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer ResultPairs { uvec2 at[]; };
 #include "matmul-pieces.glsl"
+
+layout(constant_id = 14) const uint EXCHANGE = 0;  // lanes load for each other what lies across K
 
 const uint DEPTH = 32;  // k that a sub-group loads at a time
 const uint OWN = 8;     // of these, a lane's
@@ -58,13 +64,14 @@ uvec4 words_at(Operand x, uint from, uint count, uint step) {
 
 // Macros, for GLSL passes no arrays whose length is a specialization constant. They are of an operand x with `lines` lines of a
 // lane, of `extent` in all, the lane's first being `first`. FETCH reads the lane's part of the DEPTH k from `k` on into next,
-// zero beyond K; OF is its component of a line for the lane's k number `i`.
+// zero beyond K; HAND gives it to the lane that it is for; OF is its component of a line for the lane's k number `i`.
 #define FETCH_ALONG(next, lines, x, k, first, extent, step)                                                 \
     [[unroll]] for (uint i = 0; i < lines; ++i) {                                                           \
         uint from = min(first + i, extent - 1) * K + (k);                                                   \
         uvec4 piece = EVEN != 0 ? piece_at(x, from, step) : piece_along(x, from, k, step);                  \
         [[unroll]] for (uint j = 0; j < 4; ++j) next[4 * i + j] = piece[j];                                 \
     }
+#define HAND_ALONG(next, lines)
 #define OF_ALONG(next, lines, line, i) COMPONENT(next[4 * (line) + (i) / 2], i)
 #define FETCH_ACROSS(next, lines, x, k, first, extent, step)                                                \
     uint nearest = step >= lines ? min(first, extent - lines) : first;                                      \
@@ -74,34 +81,53 @@ uvec4 words_at(Operand x, uint from, uint count, uint step) {
         uvec4 piece = inside ? words_at(x, ((k) + i) * extent + nearest, lines / 2, step) : uvec4(0);       \
         [[unroll]] for (uint j = 0; j < lines / 2; ++j) next[lines / 2 * i + j] = piece[j];                 \
     }
+#define HAND_ACROSS(next, lines)                                                                         \
+    if (EXCHANGE != 0) {                                                                                    \
+        [[unroll]] for (uint i = 0; i < 4 * lines; ++i) next[i] = subgroupShuffle(next[i], q * 8 + g);      \
+    }
 #define OF_ACROSS(next, lines, line, i) COMPONENT(next[lines / 2 * (i) + (line) / 2], line)
 
 #if defined(LAYOUT_TN)
 #define FETCH_A FETCH_ACROSS
+#define HAND_A HAND_ACROSS
 #define OF_A OF_ACROSS
+#define LINE_A (EXCHANGE != 0 ? lane % 8 : g)
+#define DEEP_A (EXCHANGE != 0 ? lane / 8 : q)
 #else
 #define FETCH_A FETCH_ALONG
+#define HAND_A HAND_ALONG
 #define OF_A OF_ALONG
+#define LINE_A g
+#define DEEP_A q
 #endif
 #if defined(LAYOUT_NT)
 #define FETCH_B FETCH_ALONG
+#define HAND_B HAND_ALONG
 #define OF_B OF_ALONG
+#define LINE_B g
+#define DEEP_B q
 #else
 #define FETCH_B FETCH_ACROSS
+#define HAND_B HAND_ACROSS
 #define OF_B OF_ACROSS
+#define LINE_B (EXCHANGE != 0 ? lane % 8 : g)
+#define DEEP_B (EXCHANGE != 0 ? lane / 8 : q)
 #endif
 
 // Reads this lane's part of the DEPTH k from `k` on. Behind the `end` of the sub-group's part of K there is nothing to read, and if K is EVEN
 // nothing of it is multiplied.
 #define FETCH(next_a, next_b, k, end)                                                                       \
     {                                                                                                       \
-        uint own = EVEN != 0 ? min(k, K - DEPTH) + OWN * q : (k) < end ? (k) + OWN * q : K;                 \
-        { FETCH_A(next_a, LINES_A, A, own, row, M, A_STEP) }                                                \
-        { FETCH_B(next_b, LINES_B, B, own, column, N, B_STEP) }                                             \
+        uint own_a = EVEN != 0 ? min(k, K - DEPTH) + OWN * DEEP_A : (k) < end ? (k) + OWN * DEEP_A : K;     \
+        uint own_b = EVEN != 0 ? min(k, K - DEPTH) + OWN * DEEP_B : (k) < end ? (k) + OWN * DEEP_B : K;     \
+        { FETCH_A(next_a, LINES_A, A, own_a, row_a, M, A_STEP) }                                            \
+        { FETCH_B(next_b, LINES_B, B, own_b, column_b, N, B_STEP) }                                         \
     }
 
 // Adds the products of these to the sums.
 #define MULTIPLY(sums, own_a, own_b)                                                                        \
+    HAND_A(own_a, LINES_A)                                                                                  \
+    HAND_B(own_b, LINES_B)                                                                                  \
     [[unroll]] for (uint half_of = 0; half_of < OWN; half_of += 4) {                                        \
         coopmat<IN, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[ROWS];                                       \
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {                                                        \
@@ -137,7 +163,8 @@ void main() {
     uint first_row = (STRIP * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BM;
     if (first_row >= M) return;  // uniform in the group: the last strip may be narrower
     uint tile_row = first_row + tile / WARPS_ACROSS * WM, row = tile_row + g * LINES_A;
-    uint tile_column = gl_WorkGroupID.y * BN + tile % WARPS_ACROSS * WN, column = tile_column + g * LINES_B;
+    uint tile_column = gl_WorkGroupID.y * BN + tile % WARPS_ACROSS * WN;
+    uint row_a = tile_row + LINE_A * LINES_A, column_b = tile_column + LINE_B * LINES_B;
 
     coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sums[ROWS * LINES_B];
     [[unroll]] for (uint i = 0; i < ROWS * LINES_B; ++i) {

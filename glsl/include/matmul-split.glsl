@@ -45,7 +45,7 @@ layout(push_constant, scalar) uniform Arguments {
 const uint SLABS = 2 * (SLAB_A + SLAB_B);
 shared uvec4 tiles[SLABS > STAGED_C ? SLABS : STAGED_C];  // high and low halves of A, then those of B
 const uint HALVES_OF_B = 2 * SLAB_A;
-const uint COMPONENTS = TM * TN / LANES_PER_WARP;  // of a matrix of sums: an invocation has as many as any other
+const uint COMPONENTS = TM * TN / LANES_PER_WARP;  // of a matrix of sums, where each invocation has as many
 
 // Reads this invocation's pieces of slab `slab` into next_a and next_b, of each the high halves and then the low ones. The block
 // begins at (first_row, first_column) of C, and the invocation is number `lane` of the work-group. A macro, for GLSL passes no
@@ -131,9 +131,10 @@ void main() {
 
         // Matrix units may cut off what a sum cannot hold, so that long sums drift: those of a chunk are added to those of
         // the chunks before with rounding. These wait in memory, for registers have no room: of each component an
-        // invocation knows only that it is its own, and neighbours write neighbouring ones.
-        bool last = slab + 1 == end;
-        if ((slab + 1 - begin) % CHUNK == 0 || last) {
+        // invocation knows only that it is its own, and neighbours write neighbouring ones. How many it has is the device's affair:
+        // where not all have as many, the units sum up alone.
+        bool last = slab + 1 == end, alike = sums[0].length() == COMPONENTS;
+        if (alike && ((slab + 1 - begin) % CHUNK == 0 || last)) {
             bool first = slab - begin < CHUNK;
             uint block_row = gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x;  // of all parts
             uint own = (block_row * gl_NumWorkGroups.y + gl_WorkGroupID.y) * (BM * BN) + warp * (WM * WN) +

@@ -1,31 +1,13 @@
 // The blocks of C that several work-groups share, as the sums of what each left: see matmul-evenly.glsl.
-//
-// Mapping: a work-group has ACROSS quads of a block and DOWN invocations for each, of which the first adds up the sums of groups 0, DOWN,
-// 2·DOWN, … of those that share the block, the second 1, DOWN + 1, …, and so on; then halves of them are added to one another. So
-// the order of a sum depends on the constants and arguments alone, and many loads are on their way at once.
 #version 460
-#extension GL_EXT_control_flow_attributes : require
 #pragma dtypes f32 f64 i32
-#include "dtype.glsl"
-#include "fold.glsl"
+#include "matmul-sum.glsl"
 
-#if defined(DTYPE_F64)
-#define QUAD dvec4
-#elif defined(DTYPE_I32)
-#define QUAD ivec4
-#else
-#define QUAD vec4
-#endif
-
-layout(local_size_x_id = 0) in;  // ACROSS·DOWN
-layout(constant_id = 1) const uint DOWN = 1;  // a power of two
-layout(constant_id = 2) const uint C_ALIGNED = 0;
+layout(constant_id = 1) const uint C_ALIGNED = 0;
 layout(constant_id = 3) const uint BM = 64;
 layout(constant_id = 4) const uint BN = 64;
 layout(constant_id = 5) const uint BK = 16;
 
-layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Sums { QUAD at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Result { OUT at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultQuads { QUAD at[]; };
 layout(push_constant, scalar) uniform Arguments {
     Sums SUMS;
@@ -34,11 +16,6 @@ layout(push_constant, scalar) uniform Arguments {
     uint GROUPS;  // that share all blocks
 };
 #include "matmul-evenly.glsl"
-
-const uint ACROSS = gl_WorkGroupSize.x / DOWN;
-const uint AT_ONCE = 4;  // loads that are on their way together
-
-shared QUAD partial[gl_WorkGroupSize.x];
 
 void main() {
     uint block = folded_group_y();
@@ -66,15 +43,7 @@ void main() {
             [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) sum += next[i];
         }
     }
-
-    if (DOWN > 1) {
-        partial[lane] = sum;
-        for (uint half_of = DOWN / 2; half_of > 0; half_of /= 2) {
-            barrier();
-            if (own < half_of) partial[lane] += partial[lane + half_of * ACROSS];
-        }
-        sum = partial[lane];
-    }
+    sum = of_all(sum);
     if (own > 0 || !inside) return;
     uint to = row * N + column;
     if (C_ALIGNED != 0) {

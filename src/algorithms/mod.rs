@@ -372,7 +372,8 @@ pub trait Oracle {
 /// How far an answer is from the right one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// The largest error in the terms of the algorithm's error bound; infinite when an output is not finite.
+    /// The largest error in the terms of the algorithm's error bound; infinite when an output is not finite
+    /// or a promise is broken.
     pub residual: f64,
     /// The largest residual that a right implementation can have.
     pub tolerance: f64,

@@ -188,9 +188,8 @@ fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Measured(m) => m.verification.unverified(),
         Outcome::Rejected(v) => {
-            let residual = v.residual.map_or_else(|| "not finite".into(), |residual| format!("{residual:.2e}"));
             let worst = if v.worst.is_empty() { String::new() } else { format!(": {}", v.worst) };
-            Some(format!("residual {residual}, allowed {:.2e}{worst}", v.tolerance))
+            Some(format!("{}{worst}", v.figures()))
         }
         Outcome::Skipped { reason } => Some(reason.clone()),
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => outcome.failure(),

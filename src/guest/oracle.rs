@@ -229,7 +229,7 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::job::Role;
+    use crate::kernel::buffer::Role;
 
     fn data(element: Element, check: Tolerance) -> Buffer {
         Buffer { name: "D".into(), element, shape: vec![2, 2], role: Role::Output, fill: None, tolerance: check }

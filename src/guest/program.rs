@@ -2,12 +2,12 @@
 
 use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::binding::{Bindings, Descriptor, DescriptorKind, SizedConstant};
-use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
+use crate::kernel::binding::{Bindings, Descriptor, DescriptorKind};
+use crate::kernel::buffer::{BufferSpec, RED_ZONE};
 use crate::kernel::foreign::Foreign;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
-use crate::run::job::{self, BindingKind, Buffer, Job, Module, Pass, Point};
+use crate::run::job::{self, Buffer, Job, Module, Pass, Point};
 
 /// A compiled kernel as the device is given it.
 pub(super) struct Kernel {
@@ -46,13 +46,7 @@ fn asks_lengths(spirv: &[u32]) -> bool {
 
 /// A buffer as programs know it. Its elements are bytes here: what is in them is compared by their own type.
 pub(super) fn spec(buffer: &'static Buffer) -> BufferSpec {
-    let role = match buffer.role {
-        job::Role::Input => Role::Input,
-        job::Role::Output => Role::Output,
-        job::Role::InPlace => Role::InPlace,
-        job::Role::Scratch => Role::Scratch,
-    };
-    BufferSpec { name: &buffer.name, role, dtype: DType::U8, len: buffer.bytes() }
+    BufferSpec { name: &buffer.name, role: buffer.role, dtype: DType::U8, len: buffer.bytes() }
 }
 
 /// The program of a job at a point.
@@ -69,22 +63,19 @@ fn dispatch(kernel: &Kernel, pass: &Pass, buffers: &[&Buffer], device: &DeviceIn
         // accesses end with the descriptor. A kernel that asks for lengths is told the true ones.
         let guarded = bytes + RED_ZONE;
         let fits = guarded <= device.limits.storage_buffer_range.0;
-        let (kind, bytes) = match binding.kind {
-            BindingKind::Storage if fits && !kernel.asks_lengths => (DescriptorKind::Storage, guarded),
-            BindingKind::Storage => (DescriptorKind::Storage, bytes),
-            BindingKind::Uniform => (DescriptorKind::Uniform, bytes),
+        let bytes = match binding.kind {
+            DescriptorKind::Storage if fits && !kernel.asks_lengths => guarded,
+            DescriptorKind::Storage | DescriptorKind::Uniform => bytes,
         };
-        let (set, binding, buffer) = (binding.set, binding.binding, BufferId(binding.buffer));
-        Descriptor { set, binding, kind, buffer, offset: 0, bytes }
+        let &job::Binding { set, binding, kind, buffer } = binding;
+        Descriptor { set, binding, kind, buffer: BufferId(buffer), offset: 0, bytes }
     };
     let (words, others): (Vec<_>, Vec<_>) = pass.constants.iter().partition(|constant| constant.bytes == 4);
-    let sized =
-        |constant: &&job::SpecConstant| SizedConstant { id: constant.id, bits: constant.bits, bytes: constant.bytes };
     let bindings = Bindings {
         descriptors: pass.bindings.iter().map(descriptor).collect(),
         block: pass.push.clone(),
         addresses: pass.addresses.iter().map(|address| (address.offset, BufferId(address.buffer))).collect(),
-        constants: others.iter().map(sized).collect(),
+        constants: others,
     };
     let mut constants: Vec<_> = words.iter().map(|constant| (constant.id, constant.bits as u32)).collect();
     constants.sort_unstable();

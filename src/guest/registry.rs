@@ -200,7 +200,7 @@ impl Guest {
 
     /// The element type that cases are named by: that of the first output.
     pub(crate) fn dtype(&self) -> DType {
-        use crate::run::job::Role;
+        use crate::kernel::buffer::Role;
         let point = self.undertaking.points.first();
         let outputs = point.into_iter().flat_map(|point| &point.buffers);
         let of = |role| move |buffer: &&crate::run::job::Buffer| buffer.role == role;

@@ -5,6 +5,8 @@ use crate::algorithms::CaseSpec;
 use crate::basis::units::Work;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
+use crate::kernel::binding::{DescriptorKind, SizedConstant};
+use crate::kernel::buffer::Role;
 use crate::measure::runner::{Runner, Silent, Timing};
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
@@ -12,8 +14,7 @@ use crate::record::{Case, Outcome};
 use crate::run::array;
 use crate::run::element::Element;
 use crate::run::job::{
-    Address, Binding, BindingKind, Buffer, Builtin, Contender, Fill, Job, Module, Pass, Point, Reference, Role,
-    SpecConstant, Tolerance, Undertaking,
+    Address, Binding, Buffer, Builtin, Contender, Fill, Job, Module, Pass, Point, Reference, Tolerance, Undertaking,
 };
 use crate::vulkan::{Access, Device, Instance, Validation};
 use std::rc::Rc;
@@ -47,12 +48,12 @@ fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
     Buffer { name: name.into(), element: Element::F32, shape: vec![len], role, fill, tolerance }
 }
 
-fn bound(set: u32, binding: u32, kind: BindingKind, buffer: usize) -> Binding {
+fn bound(set: u32, binding: u32, kind: DescriptorKind, buffer: usize) -> Binding {
     Binding { set, binding, kind, buffer }
 }
 
-fn constant(id: u32, bits: u64, bytes: u32) -> SpecConstant {
-    SpecConstant { id, bits, bytes }
+fn constant(id: u32, bits: u64, bytes: u32) -> SizedConstant {
+    SizedConstant { id, bits, bytes }
 }
 
 fn contender(kernel: &str) -> Contender {
@@ -78,9 +79,9 @@ fn shift(negate: bool, scale: f64) -> Job {
         push,
         addresses: vec![],
         bindings: vec![
-            bound(0, 1, BindingKind::Storage, 0),
-            bound(2, 0, BindingKind::Uniform, 1),
-            bound(2, 3, BindingKind::Storage, 2),
+            bound(0, 1, DescriptorKind::Storage, 0),
+            bound(2, 0, DescriptorKind::Uniform, 1),
+            bound(2, 3, DescriptorKind::Storage, 2),
         ],
     };
     Job { passes: vec![pass], scratch: vec![] }
@@ -160,13 +161,61 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
         groups: [1; 3],
         push: vec![],
         addresses: vec![],
-        bindings: vec![bound(0, 0, BindingKind::Storage, 0)],
+        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
     };
     let job = Job { passes: vec![pass], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
     let cases = run(&guest("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![job]));
     let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
-    assert_eq!(wrong.worst, "the kernel wrote 12 bytes after buffer D");
+    assert_eq!(wrong.worst, "the kernel wrote outside of buffer D: byte 412 changed, and it has 400");
+}
+
+/// A run of two groups of 64 over `buffers`, which are bound in their order.
+fn over(module: usize, buffers: &[Buffer]) -> Job {
+    let bindings = (0u32..).zip(0..buffers.len());
+    let bindings = bindings.map(|(binding, at)| bound(0, binding, DescriptorKind::Storage, at)).collect();
+    let pass = Pass { module, constants: vec![], groups: [2, 1, 1], push: vec![], addresses: vec![], bindings };
+    Job { passes: vec![pass], scratch: vec![] }
+}
+
+#[test]
+fn what_is_copied_or_changed_beyond_the_end_of_a_buffer_is_seen_though_nan_stays_nan() {
+    let copy = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) buffer D { float d[]; };
+        void main() { d[gl_GlobalInvocationID.x] = 2.0 * a[gl_GlobalInvocationID.x]; }";
+    let double = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { d[gl_GlobalInvocationID.x] *= 2.0; }";
+    let numbers = Some(Fill::Uniform { low: 1.0, high: 2.0 });
+    let copied = vec![buffer("A", 100, Role::Input, numbers.clone()), buffer("D", 100, Role::Output, None)];
+    let doubled = vec![buffer("D", 100, Role::InPlace, numbers)];
+    for (source, buffers) in [(copy, copied), (double, doubled)] {
+        let job = over(0, &buffers);
+        let cases = run(&guest("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![job]));
+        let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+        assert!(wrong.worst.starts_with("the kernel wrote outside of buffer D: byte 40"), "{}", wrong.worst);
+    }
+}
+
+#[test]
+fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() {
+    let [nothing, poison] = ["", "d[gl_GlobalInvocationID.x] = -127;"].map(|body| {
+        let source = format!(
+            "#version 460
+            layout(local_size_x = 64) in;
+            layout(binding = 0) buffer D {{ int d[]; }};
+            void main() {{ if (gl_GlobalInvocationID.x < d.length()) {{ {body} }} }}"
+        );
+        compiled("writes", &source)
+    });
+    let buffers = vec![Buffer { element: Element::I32, ..buffer("D", 128, Role::Output, None) }];
+    let (reference, job) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
+    let cases = run(&guest("nothing", vec![nothing, poison], buffers, reference, vec![job]));
+    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+    assert!(wrong.worst.starts_with("the answer depends on what memory held before"), "{}", wrong.worst);
 }
 
 #[test]
@@ -181,7 +230,7 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
         groups: [groups, 1, 1],
         push: vec![],
         addresses: vec![],
-        bindings: vec![bound(0, 0, BindingKind::Storage, 0)],
+        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
     };
     let job = |groups| Job { passes: vec![pass(groups)], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
@@ -220,7 +269,7 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
         groups: [n.div_ceil(8), m.div_ceil(8), 1],
         push,
         addresses: vec![Address { offset: 0, buffer: 2 }, Address { offset: 8, buffer: 1 }],
-        bindings: vec![bound(0, 0, BindingKind::Storage, 0)],
+        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
     };
     let job = |push| Job { passes: vec![pass(push)], scratch: vec![] };
     let mut short = push.clone();

@@ -38,21 +38,22 @@ pub struct Descriptor {
 
 /// What a kernel takes a buffer for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DescriptorKind {
-    /// It reads and writes it.
+    /// It reads and writes it: `buffer` in GLSL, `var<storage>` in WGSL.
     Storage,
-    /// It reads it, uniformly as a rule.
+    /// It reads it, uniformly as a rule: `uniform`, `var<uniform>`.
     Uniform,
 }
 
-/// The value of a specialization constant of 1, 2 or 8 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The value of a specialization constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SizedConstant {
     /// Its `constant_id`.
     pub id: u32,
     /// Its value, in the low bytes.
     pub bits: u64,
-    /// Its bytes.
+    /// Its bytes: 1, 2, 4 or 8; a bool has 4, as `VkBool32` has.
     pub bytes: u32,
 }
 

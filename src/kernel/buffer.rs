@@ -2,6 +2,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of the red zones before and after the data of each buffer on a device. They hold poison, and a kernel that
 /// writes to them is rejected: kernels address memory directly, so nothing else would notice.
@@ -42,7 +43,8 @@ impl BufferSpec {
 }
 
 /// The role of a buffer: who fills, writes and checks it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Filled by the host, read by the program.
     Input,

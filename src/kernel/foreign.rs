@@ -1,6 +1,7 @@
 //! The interface of a kernel that is none of ours: beside what [`Interface`] has, the buffers that descriptors bind, the
 //! push-constant block whatever its members are, and specialization constants of every type.
 
+use crate::kernel::binding::DescriptorKind;
 use crate::kernel::reflection::{DEEPEST, Declarations, Interface, Reflector, SizeOp, Word, entry_point, ids, literal};
 use rspirv::dr::{Instruction, Operand};
 use rspirv::spirv::{Decoration, Op, StorageClass};
@@ -102,17 +103,8 @@ impl Scalar {
 /// A set and binding, with all blocks that are declared for it: they see the same buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    pub kind: SlotKind,
+    pub kind: DescriptorKind,
     pub blocks: Vec<Block>,
-}
-
-/// What is bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SlotKind {
-    /// A storage buffer.
-    Storage,
-    /// A uniform buffer.
-    Uniform,
 }
 
 /// A block: how a kernel sees a buffer.
@@ -155,7 +147,7 @@ impl Slot {
     /// Whether a kernel may write to it.
     #[must_use]
     pub(crate) fn is_writable(&self) -> bool {
-        self.kind == SlotKind::Storage && self.blocks.iter().any(|block| block.writable)
+        self.kind == DescriptorKind::Storage && self.blocks.iter().any(|block| block.writable)
     }
 
     /// Whether a kernel may read it.
@@ -396,7 +388,11 @@ fn slots(reflector: &Reflector<'_>) -> Result<BTreeMap<(u32, u32), Slot>, String
                 ));
             };
             let old = reflector.decoration(block_id, None, Decoration::BufferBlock).is_some();
-            let kind = if class == StorageClass::StorageBuffer || old { SlotKind::Storage } else { SlotKind::Uniform };
+            let kind = if class == StorageClass::StorageBuffer || old {
+                DescriptorKind::Storage
+            } else {
+                DescriptorKind::Uniform
+            };
             let slot = slots.entry((set, binding)).or_insert_with(|| Slot { kind, blocks: vec![] });
             if slot.kind != kind {
                 return Err(format!("set {set}, binding {binding} is a storage buffer and a uniform buffer"));

@@ -19,12 +19,36 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The word that outputs and red zones are filled with: NaN in every floating-point type.
-const POISON: u32 = 0xffff_ffff;
 /// Bytes that are read to empty the caches: four times the largest last-level cache of a GPU of today (256 MiB).
 const EVICTED: u64 = 1 << 30;
 /// Bytes copied between host and device at a time, so that a transfer needs little host memory.
 const CHUNK: u64 = 16 << 20;
+
+/// The word of a program's own buffers before its first run: what its counters start from.
+const ALL_BITS: u32 = u32::MAX;
+
+/// What lies in outputs and red zones before a run. An answer counts if it is right over both kinds, and if both
+/// leave the red zones as they were.
+#[derive(Clone, Copy)]
+enum Poison {
+    /// NaN in every floating-point type: who computes with what it should not read gives NaN.
+    NaN,
+    /// An ordinary number in every type. Who changes what is outside changes it, where NaN would stay NaN; and an answer
+    /// that is NaN's bits by right is no longer what was there before.
+    Number,
+}
+
+impl Poison {
+    /// The word of the buffer of this number, another for each: what was copied from one to the next shows.
+    fn word(self, number: usize) -> u32 {
+        match self {
+            // As f16 and bf16 each half is NaN too, as f64 any two words.
+            Self::NaN => 0xffff_ff81 + (number % 0x7f) as u32,
+            // The same byte four times: 0.25 or so to 10^35 in floating-point types.
+            Self::Number => 0x0101_0101 * (0x3a + (number % 0x3c) as u32),
+        }
+    }
+}
 
 /// A device, its pipelines and its staging buffers.
 pub struct Workbench {
@@ -168,6 +192,64 @@ fn region<'a>(buffer: &'a Buffer, spec: &BufferSpec) -> Region<'a> {
     Region { buffer, offset: RED_ZONE, bytes: spec.bytes().0.next_multiple_of(4) }
 }
 
+/// Bytes of a buffer that no kernel may write.
+struct Zone<'a> {
+    buffer: &'a Buffer,
+    spec: BufferSpec,
+    /// Its place in the buffer.
+    from: u64,
+    to: u64,
+    /// The word that fills it, from multiples of four bytes on.
+    word: u32,
+}
+
+/// The zones around the data of buffer `number`.
+fn zones(number: usize, spec: BufferSpec, buffer: &Buffer, poison: Poison) -> impl Iterator<Item = Zone<'_>> {
+    let end = RED_ZONE + spec.bytes().0;
+    // Data are copied in whole words. What fills the last one stays what it was when the data came.
+    let whole = end.next_multiple_of(4);
+    let [first, poison] = [Poison::NaN, poison].map(|poison| poison.word(number));
+    let [data, around] = match spec.role {
+        Role::Input => [first; 2],
+        Role::InPlace => [first, poison],
+        Role::Output => [poison; 2],
+        Role::Scratch => [ALL_BITS, poison],
+    };
+    let parts = [(0, RED_ZONE, around), (end, whole, data), (whole, buffer.size.0, around)];
+    let parts = parts.into_iter().filter(|(from, to, _)| from < to);
+    parts.map(move |(from, to, word)| Zone { buffer, spec, from, to, word })
+}
+
+impl Zone<'_> {
+    /// Where a kernel wrote into the zone, if it did: `found` are its bytes.
+    fn trespass(&self, found: &[u8]) -> Option<String> {
+        let word = self.word.to_le_bytes();
+        let changed = (self.from..).zip(found).find(|(at, byte)| **byte != word[(at % 4) as usize]);
+        let (at, _) = changed?;
+        let place = at as i64 - RED_ZONE as i64;
+        let (name, bytes) = (self.spec.name, self.spec.bytes().0);
+        Some(format!("the kernel wrote outside of buffer {name}: byte {place} changed, and it has {bytes}"))
+    }
+}
+
+/// What the oracle says of `outputs`, with what the program promises and is allowed.
+fn judged(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<Check, String> {
+    let mut check = loaded.oracle.check(outputs)?;
+    check.tolerance += program.allowance;
+    program.promise.into_iter().for_each(|promise| check.hold(promise));
+    Ok(check)
+}
+
+/// What is wrong with the answer of a second run, if anything.
+fn fault(check: Result<Check, String>) -> Option<String> {
+    let wrong = match check {
+        Ok(check) if check.passes() => return None,
+        Ok(check) => check.worst,
+        Err(reason) => reason,
+    };
+    Some(format!("the answer depends on what memory held before; in the second of two runs: {wrong}"))
+}
+
 impl Workbench {
     /// Prepares `device`; compiled kernels are kept in `cache`.
     ///
@@ -217,8 +299,10 @@ impl Workbench {
         phases.inputs = start.elapsed().into();
 
         let mut recorder = Recorder::new(&self.device)?;
-        for buffer in buffers.iter().chain(pristine.iter().flatten()) {
-            recorder.fill(buffer, POISON);
+        for (number, (buffer, pristine)) in buffers.iter().zip(&pristine).enumerate() {
+            for buffer in std::iter::once(buffer).chain(pristine) {
+                recorder.fill(buffer, Poison::NaN.word(number));
+            }
         }
         recorder.finish()?.run()?;
         let start = Instant::now();
@@ -240,24 +324,22 @@ impl Workbench {
             drop(inputs);
             let refused = |reason| VulkanError::Problem(format!("the reference {reason}"));
             let program = program.and_then(|program| program.feasible(&loaded.specs, &self.device.info));
-            let (_, outputs, trespass) = self.run(&loaded, &program.map_err(refused)?)?;
+            let (_, outputs, trespass) = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
             if let Some(trespass) = trespass {
                 return Err(VulkanError::Problem(format!("the reference does not count: {trespass}")));
             }
             loaded.oracle = judge(outputs).map_err(VulkanError::Problem)?;
-            // What runs next finds its inputs as they were, and nothing of the answer.
-            self.poison(&loaded)?;
         }
         loaded.phases.oracle = start.elapsed().into();
         Ok(loaded)
     }
 
     /// Fills all with poison that programs write but for what they change in place, which each run restores.
-    fn poison(&self, loaded: &LoadedProblem) -> Result<(), VulkanError> {
+    fn poison(&self, loaded: &LoadedProblem, poison: Poison) -> Result<(), VulkanError> {
         let mut recorder = Recorder::new(&self.device)?;
-        for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
+        for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
             if spec.role != Role::Input {
-                recorder.fill(buffer, POISON);
+                recorder.fill(buffer, poison.word(number));
             }
         }
         recorder.finish()?.run().map(drop)
@@ -268,9 +350,10 @@ impl Workbench {
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
+        poison: Poison,
     ) -> Result<(Run, Vec<HostArray>, Option<String>), VulkanError> {
-        self.poison(loaded)?;
-        let sampler = self.record(loaded, program, 1, Clock::DeviceTimestamps, None)?;
+        self.poison(loaded, poison)?;
+        let sampler = self.record(loaded, program, 1, (Clock::DeviceTimestamps, poison), None)?;
         let (_, time) = sampler.sample()?;
         let start = Instant::now();
         let mut outputs = vec![];
@@ -282,55 +365,59 @@ impl Workbench {
             }
         }
         let download = start.elapsed().into();
-        Ok((Run { time, download }, outputs, self.trespass(loaded, &sampler)?))
+        Ok((Run { time, download }, outputs, self.trespass(loaded, &sampler, poison)?))
     }
 
-    /// Poisons what the program writes, runs it once and compares the outputs with the oracle.
+    /// Runs the program over poison and compares the outputs with the oracle; if they are right, once more over another
+    /// poison, of which the answer must not depend.
     ///
     /// # Errors
     /// When the device fails.
     pub fn verify(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Verified, VulkanError> {
         let start = Instant::now();
         let mut phases = loaded.phases;
-        let (Run { time, download }, outputs, trespass) = self.run(loaded, program)?;
+        let (Run { time, download }, outputs, trespass) = self.run(loaded, program, Poison::NaN)?;
         phases.download = download;
-        let mut check = loaded.oracle.check(&outputs);
+        let mut check = judged(loaded, program, &outputs);
         let unverified = loaded.oracle.doubt(&outputs);
-        if let Ok(check) = &mut check {
-            check.tolerance += program.allowance;
-            program.promise.into_iter().for_each(|promise| check.hold(promise));
+        if let Some(trespass) = trespass {
+            check = Err(trespass);
         }
-        if let (Ok(check), Some(trespass)) = (&mut check, trespass) {
-            check.residual = f64::INFINITY;
-            check.worst = trespass;
+        if check.as_ref().is_ok_and(Check::passes) {
+            let (_, again, trespass) = self.run(loaded, program, Poison::Number)?;
+            let same = || outputs.iter().zip(&again).all(|(first, second)| first.as_bytes() == second.as_bytes());
+            if let Some(reason) =
+                trespass.or_else(|| if same() { None } else { fault(judged(loaded, program, &again)) })
+            {
+                check = Err(reason);
+            }
         }
         phases.verification = start.elapsed().into();
         Ok(Verified { check, unverified, time, phases })
     }
 
     /// The place where a kernel wrote outside its buffers, if it did.
-    fn trespass(&mut self, loaded: &LoadedProblem, sampler: &Sampler) -> Result<Option<String>, VulkanError> {
+    fn trespass(
+        &mut self,
+        loaded: &LoadedProblem,
+        sampler: &Sampler,
+        poison: Poison,
+    ) -> Result<Option<String>, VulkanError> {
         let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
-        let around = |(spec, buffer): (&'_ BufferSpec, &'_ Buffer)| {
-            let end = RED_ZONE + spec.bytes().0;
-            [("before", 0, RED_ZONE), ("after", end, buffer.size.0)]
-                .map(|(place, from, to)| (spec.name, place, from, to))
-        };
-        let buffers = || loaded.specs.iter().zip(&loaded.buffers).chain(own.clone());
-        let zones: Vec<_> = buffers().flat_map(|pair| around(pair).map(|zone| (pair.1, zone))).collect();
+        let buffers = loaded.specs.iter().zip(&loaded.buffers).chain(own).enumerate();
+        let zones: Vec<_> = buffers.flat_map(|(number, (spec, buffer))| zones(number, *spec, buffer, poison)).collect();
         // As many together as there is room for: each wait for the device costs more than what is read.
         for zones in zones.chunks((CHUNK / (2 * RED_ZONE)) as usize) {
             let mut recorder = Recorder::new(&self.device)?;
             recorder.barrier();
-            for ((buffer, (_, _, from, to)), at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
+            for (Zone { buffer, from, to, .. }, at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
                 recorder.copy((buffer, *from), (&self.landing, at), to - from);
             }
             recorder.finish()?.run()?;
-            for ((_, (name, place, from, to)), at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
-                let zone = &self.landing.mapped()[at..][..(to - from) as usize];
-                if let Some(at) = zone.iter().position(|byte| *byte != 0xff) {
-                    let distance = if *place == "before" { zone.len() - at } else { at };
-                    return Ok(Some(format!("the kernel wrote {distance} bytes {place} buffer {name}")));
+            for (zone, at) in zones.iter().zip((0..).step_by(2 * RED_ZONE as usize)) {
+                let found = &self.landing.mapped()[at..][..(zone.to - zone.from) as usize];
+                if let Some(trespass) = zone.trespass(found) {
+                    return Ok(Some(trespass));
                 }
             }
         }
@@ -359,7 +446,7 @@ impl Workbench {
             CacheState::Hot => None,
             CacheState::Cold => Some(self.evictor()?),
         };
-        let mut sampler = self.record(loaded, program, repeats, how.clock, evictor)?;
+        let mut sampler = self.record(loaded, program, repeats, (how.clock, Poison::NaN), evictor)?;
         // A run was short enough before: another that is a little longer is no failure.
         if let Some(rounds) = &mut sampler.rounds {
             rounds.patience.longest = Duration::MAX;
@@ -372,7 +459,7 @@ impl Workbench {
     /// # Errors
     /// When a pipeline or buffer cannot be made.
     pub fn sampler_of_one(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Sampler, VulkanError> {
-        self.record(loaded, program, 1, Clock::default(), None)
+        self.record(loaded, program, 1, (Clock::default(), Poison::NaN), None)
     }
 
     /// The evictor, made when first asked for.
@@ -402,7 +489,7 @@ impl Workbench {
         loaded: &LoadedProblem,
         program: &Program,
         repeats: u32,
-        clock: Clock,
+        (clock, poison): (Clock, Poison),
         evictor: Option<Rc<Evictor>>,
     ) -> Result<Sampler, VulkanError> {
         let make =
@@ -410,8 +497,12 @@ impl Workbench {
         let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
         if !scratch.is_empty() {
             let mut recorder = Recorder::new(&self.device)?;
-            for (_, buffer) in &scratch {
-                recorder.fill(buffer, POISON);
+            for (number, (_, buffer)) in (loaded.specs.len()..).zip(&scratch) {
+                recorder.fill(buffer, poison.word(number));
+            }
+            recorder.barrier();
+            for (spec, buffer) in &scratch {
+                recorder.fill_data(&region(buffer, spec), ALL_BITS);
             }
             recorder.finish()?.run()?;
         }
@@ -561,5 +652,33 @@ impl Sampler {
             Clock::Host => host,
         };
         Ok((Sample { device: Nanos(timed.0 / f64::from(self.repeats)), host, outlier: false }, total))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poison_is_nan_in_every_type_or_a_number_in_every_type_and_another_word_for_each_buffer() {
+        for number in [0, 1, 59, 60, 126, 127, 1000] {
+            for (poison, is_nan) in [(Poison::NaN, true), (Poison::Number, false)] {
+                let word = poison.word(number);
+                let half = |bits: u32| half::f16::from_bits(bits as u16);
+                let brain = |bits: u32| half::bf16::from_bits(bits as u16);
+                let twice = u64::from(word) << 32 | u64::from(word);
+                let found = [
+                    half(word).is_nan(),
+                    half(word >> 16).is_nan(),
+                    brain(word).is_nan(),
+                    brain(word >> 16).is_nan(),
+                    f32::from_bits(word).is_nan(),
+                    f64::from_bits(twice).is_nan(),
+                ];
+                assert_eq!(found, [is_nan; 6], "{word:x}");
+                assert!(is_nan || half(word).is_finite() && f32::from_bits(word).is_finite());
+                assert_ne!(word, poison.word(number + 1));
+            }
+        }
     }
 }

@@ -427,7 +427,8 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verification {
-    /// The largest error in the terms of the algorithm's error bound; `null` when the output is not finite.
+    /// The largest error in the terms of the algorithm's error bound; `null` where there is none: an output is
+    /// not finite, or the kernel wrote beside its buffers.
     pub residual: Option<f64>,
     /// The largest residual that a right implementation can have.
     pub tolerance: f64,
@@ -456,6 +457,14 @@ impl From<Check> for Verification {
 }
 
 impl Verification {
+    /// The residual beside what is allowed.
+    #[must_use]
+    pub fn figures(&self) -> String {
+        let residual =
+            self.residual.map_or_else(|| "no residual".into(), |residual| format!("residual {residual:.2e}"));
+        format!("{residual}, allowed {:.2e}", self.tolerance)
+    }
+
     /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice.
     #[must_use]
     pub fn without_answer(reason: String) -> Self {

@@ -261,7 +261,7 @@ fn percent(fraction: f64) -> String {
 
 fn residual(value: Option<f64>) -> String {
     match value {
-        None => "not finite".into(),
+        None => "none".into(),
         Some(0.0) => "0".into(),
         Some(value) => format!("{value:.1e}"),
     }

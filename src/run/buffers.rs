@@ -5,12 +5,13 @@ use super::element::Element;
 use super::expression::Expression;
 use super::fault::{Described, Fault};
 use super::fill;
-use super::job::{Buffer, Fill, Role, Tolerance};
+use super::job::{Buffer, Fill, Tolerance};
 use super::loaded::{LoadedPass, Program, means};
 use super::scope::Values;
 use super::{array, init};
 use crate::basis::error;
 use crate::basis::units::Bytes;
+use crate::kernel::buffer::Role;
 use crate::kernel::foreign::{MemberKind, Scalar, Slot};
 
 /// The buffers of a description, in its order.
@@ -282,7 +283,7 @@ impl Entry {
 
     /// What it holds before a run; files must be there and fit.
     fn fill(&self, described: &Described, scope: &Values, shape: &[u64], bytes: u64) -> Result<Option<Fill>, Fault> {
-        if !matches!(self.role, Role::Input | Role::InPlace) {
+        if !self.role.is_input() {
             return Ok(None);
         }
         let stated = described.description.buffer.get(&self.name).and_then(|buffer| buffer.fill.as_ref());

@@ -124,8 +124,9 @@ impl Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::buffer::Role;
     use crate::run::element::Element;
-    use crate::run::job::{Role, Tolerance};
+    use crate::run::job::Tolerance;
 
     fn values(element: Element, fill: &str, len: u64) -> Vec<f64> {
         let nothing = |name: &str| Err(format!("no {name}"));

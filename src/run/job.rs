@@ -3,6 +3,8 @@
 
 use super::element::Element;
 use crate::basis::units::Work;
+use crate::kernel::binding::{DescriptorKind, SizedConstant};
+use crate::kernel::buffer::Role;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -74,7 +76,7 @@ pub(crate) struct Pass {
     /// The module, by its place in [`Undertaking::modules`].
     pub module: usize,
     /// The specialization constants that differ from their defaults or are stated.
-    pub constants: Vec<SpecConstant>,
+    pub constants: Vec<SizedConstant>,
     /// Work-groups along x, y, z: one at least.
     pub groups: [u64; 3],
     /// The push-constant block, with zeros where addresses go.
@@ -83,17 +85,6 @@ pub(crate) struct Pass {
     pub addresses: Vec<Address>,
     /// What is bound to the descriptors, each set and binding once.
     pub bindings: Vec<Binding>,
-}
-
-/// The value of a specialization constant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SpecConstant {
-    /// Its `constant_id`.
-    pub id: u32,
-    /// Its value, in the low bytes.
-    pub bits: u64,
-    /// Its bytes: 1, 2, 4 or 8; a bool has 4, as `VkBool32` has.
-    pub bytes: u32,
 }
 
 /// Bytes of the push constants at which the address of a buffer goes.
@@ -111,19 +102,9 @@ pub(crate) struct Address {
 pub(crate) struct Binding {
     pub set: u32,
     pub binding: u32,
-    pub kind: BindingKind,
+    pub kind: DescriptorKind,
     /// The buffer, by its place among those of the point and the scratch behind them.
     pub buffer: usize,
-}
-
-/// What a kernel takes a buffer for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum BindingKind {
-    /// `buffer`, `var<storage>`.
-    Storage,
-    /// `uniform`, `var<uniform>`.
-    Uniform,
 }
 
 /// A buffer.
@@ -153,20 +134,6 @@ impl Buffer {
     pub(crate) fn bytes(&self) -> u64 {
         self.len() * self.element.bytes()
     }
-}
-
-/// Who fills a buffer and who looks at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Role {
-    /// Filled before the first run, read by kernels.
-    Input,
-    /// Written by kernels, checked.
-    Output,
-    /// Filled before every run, changed by kernels, checked.
-    InPlace,
-    /// Written and read by kernels alone.
-    Scratch,
 }
 
 /// What a buffer holds before a run.

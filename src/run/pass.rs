@@ -3,10 +3,12 @@
 use super::buffers::{Table, addressed, bound, buffers, fits_blocks};
 use super::description::{Formula, Named, OTHERS};
 use super::fault::{Described, Fault};
-use super::job::{Address, Binding, BindingKind, Buffer, Job, Module, Pass, Role, SpecConstant};
+use super::job::{Address, Binding, Buffer, Job, Module, Pass};
 use super::loaded::{LoadedPass, Program, bytes};
 use super::scope::Values;
-use crate::kernel::foreign::{Foreign, MemberKind, Scalar, SlotKind};
+use crate::kernel::binding::SizedConstant;
+use crate::kernel::buffer::Role;
+use crate::kernel::foreign::{Foreign, MemberKind, Scalar};
 use half::{bf16, f16};
 
 /// A choice of specialization constants.
@@ -73,7 +75,7 @@ pub(crate) fn settle(
 struct Setting<'a> {
     pass: &'a LoadedPass,
     /// The constants that are stated, by id and name.
-    stated: Vec<(SpecConstant, String)>,
+    stated: Vec<(SizedConstant, String)>,
     /// Integer values of all constants, by id, and their names.
     integers: Vec<(u32, i64, String)>,
     /// Values for naga.
@@ -100,7 +102,7 @@ impl<'a> Setting<'a> {
             // Booleans are `VkBool32`.
             setting
                 .stated
-                .push((SpecConstant { id: constant.id, bits, bytes: constant.scalar.bytes() }, name.to_string()));
+                .push((SizedConstant { id: constant.id, bits, bytes: constant.scalar.bytes() }, name.to_string()));
             let key = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.clone() };
             setting.overrides.push((key, number.value));
         }
@@ -207,11 +209,7 @@ impl<'a> Setting<'a> {
             if let Some(described) = all.get(buffer) {
                 fits_blocks(&described.name, described.bytes(), &self.pass.source, slot)?;
             }
-            let kind = match slot.kind {
-                SlotKind::Storage => BindingKind::Storage,
-                SlotKind::Uniform => BindingKind::Uniform,
-            };
-            bindings.push(Binding { set, binding, kind, buffer });
+            bindings.push(Binding { set, binding, kind: slot.kind, buffer });
         }
         Ok(bindings)
     }

@@ -3,7 +3,7 @@
 use super::array;
 use super::description::{Description, OutputFiles};
 use super::fault::{Described, Fault};
-use super::job::{Buffer, Builtin, Command, Fill, Reference, Role};
+use super::job::{Buffer, Builtin, Command, Fill, Reference};
 use super::scope::Values;
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
@@ -65,7 +65,7 @@ pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Value
 }
 
 fn is_output(buffer: &Buffer) -> bool {
-    matches!(buffer.role, Role::Output | Role::InPlace)
+    buffer.role.is_output()
 }
 
 /// The file of each output.

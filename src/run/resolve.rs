@@ -5,7 +5,7 @@ use super::buffers::{Table, buffers};
 use super::description::{Description, Formula, Listed, OTHERS};
 use super::fault::{Described, Fault};
 use super::init::missing;
-use super::job::{Command, Contender, Job, Module, Point, Reference, Role, Undertaking};
+use super::job::{Command, Contender, Job, Module, Point, Reference, Undertaking};
 use super::loaded::{self, Program};
 use super::pass::{Choice, settle};
 use super::reference;
@@ -13,6 +13,7 @@ use super::scope::Values;
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
+use crate::kernel::buffer::Role;
 
 /// Choices of specialization constants of one kernel at most.
 const MOST_CHOICES: usize = 10_000;
@@ -176,7 +177,7 @@ fn point(
 ) -> Result<Point, Fault> {
     let description = &described.description;
     let buffers = buffers(described, table, scope, |role| role != Role::Scratch)?;
-    if !buffers.iter().any(|buffer| matches!(buffer.role, Role::Output | Role::InPlace)) {
+    if !buffers.iter().any(|buffer| buffer.role.is_output()) {
         return Err(Fault::new(
             "buffer",
             "has no output: every one is filled; add `check` to that which kernels write",

@@ -2,10 +2,12 @@
 
 use super::description::Description;
 use super::fault::Described;
-use super::job::{BindingKind, Fill, Reference, Role, Tolerance, Undertaking};
+use super::job::{Fill, Reference, Tolerance, Undertaking};
 use super::options::{Fields, describe};
 use super::resolve::resolve;
 use crate::basis::error::Error;
+use crate::kernel::binding::DescriptorKind;
+use crate::kernel::buffer::Role;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
@@ -189,7 +191,7 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
     .concat();
     assert_eq!(pass.push, push);
     let bindings: Vec<_> = pass.bindings.iter().map(|b| (b.set, b.binding, b.kind, b.buffer)).collect();
-    let (storage, uniform) = (BindingKind::Storage, BindingKind::Uniform);
+    let (storage, uniform) = (DescriptorKind::Storage, DescriptorKind::Uniform);
     assert_eq!(bindings, [(0, 0, storage, 0), (0, 2, uniform, 2), (1, 3, storage, 1)]);
 }
 

@@ -52,7 +52,10 @@ const ANY_STAGE: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
 const WRITES: vk::AccessFlags =
     vk::AccessFlags::from_raw(vk::AccessFlags::SHADER_WRITE.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw());
 const ACCESSES: vk::AccessFlags = vk::AccessFlags::from_raw(
-    WRITES.as_raw() | vk::AccessFlags::SHADER_READ.as_raw() | vk::AccessFlags::TRANSFER_READ.as_raw(),
+    WRITES.as_raw()
+        | vk::AccessFlags::SHADER_READ.as_raw()
+        | vk::AccessFlags::UNIFORM_READ.as_raw()
+        | vk::AccessFlags::TRANSFER_READ.as_raw(),
 );
 
 impl Recorder {
@@ -142,7 +145,8 @@ impl Recorder {
         unsafe { self.0.device.handle.cmd_fill_buffer(self.0.handle, buffer.handle, 0, vk::WHOLE_SIZE, word) };
     }
 
-    fn fill_data(&mut self, target: &Region<'_>, word: u32) {
+    /// Fills the data of a buffer.
+    pub(crate) fn fill_data(&mut self, target: &Region<'_>, word: u32) {
         // SAFETY: the buffer outlives the submission (it is waited for) and allows transfers; the region is its own.
         unsafe {
             let Region { buffer, offset, bytes } = *target;

@@ -311,13 +311,9 @@ pub(super) fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile:
 /// The tile of an update of so many rows.
 pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
-        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 };
+        return Tile::new([32, 32, 8], [16, 32], [8, 8]);
     }
-    if rows >= 2048 {
-        Tile { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 }
-    } else {
-        Tile { bm: 64, bn: 64, bk: 16, wm: 32, wn: 32, tm: 8, tn: 4, k_parts: 1, groups: 0 }
-    }
+    if rows >= 2048 { Tile::new([128, 64, 16], [64, 32], [8, 8]) } else { Tile::new([64, 64, 16], [32, 32], [8, 4]) }
 }
 
 #[cfg(test)]

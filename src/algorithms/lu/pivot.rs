@@ -585,9 +585,9 @@ fn most_values(lanes: u32) -> u32 {
 /// The tile of an update of 32 columns.
 fn panel_tile(device: &DeviceInfo) -> Tile {
     if device.kind == DeviceKind::Cpu {
-        return Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 };
+        return Tile::new([32, 32, 8], [16, 32], [8, 8]);
     }
-    Tile { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, tm: 4, tn: 4, k_parts: 1, groups: 0 }
+    Tile::new([64, 32, 16], [32, 16], [4, 4])
 }
 
 #[cfg(test)]

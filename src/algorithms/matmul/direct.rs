@@ -19,14 +19,29 @@ const NVIDIA: u32 = 0x10de;
 const LANES: u32 = 32;
 /// k that a sub-group loads at a time.
 const DEPTH: u32 = 32;
+/// Elements of a line of memory.
+const WHOLE_LINE: u32 = 64;
 
-/// Blocks in warp tiles, each of which so many sub-groups compute together that they fill a core's registers.
-const CUTS: &[Tile] =
-    &[cut([16, 32], [16, 32], 8), cut([32, 32], [32, 32], 8), cut([64, 32], [64, 32], 8), cut([64, 64], [64, 32], 4)];
+/// A block in warp tiles, each of which so many sub-groups compute together that they fill a core's registers.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    tile: Tile,
+    /// Whether lanes load for each other what lies across K.
+    exchanges: bool,
+}
+
+/// An exchange pays where a warp tile has whole lines of B, or a group two of them: elsewhere a core does not look up lines all the time.
+const CUTS: &[Cut] = &[
+    cut([16, 32], [16, 32], 8, false),
+    cut([32, 32], [32, 32], 8, false),
+    cut([64, 32], [64, 32], 8, false),
+    cut([32, 64], [32, 64], 8, true),
+    cut([64, 64], [64, 32], 4, true),
+];
 
 /// A block in warp tiles, each of which so many sub-groups compute together: K is theirs to share.
-const fn cut([bm, bn]: [u32; 2], [wm, wn]: [u32; 2], sharing: u32) -> Tile {
-    Tile { bm, bn, bk: sharing * DEPTH, wm, wn, tm: 16, tn: 8, k_parts: 1, groups: 0 }
+const fn cut([bm, bn]: [u32; 2], warp: [u32; 2], sharing: u32, exchanges: bool) -> Cut {
+    Cut { tile: Tile::new([bm, bn, sharing * DEPTH], warp, [16, 8]), exchanges }
 }
 
 /// Warp tiles of a block.
@@ -38,16 +53,19 @@ fn invocations(tile: Tile) -> u32 {
     LANES * warps(tile) * (tile.bk / DEPTH)
 }
 
-/// Bytes a ns that a core loads of rows along K. Of rows across it about half as many, for what eight lanes load at a time is in four
-/// rows then, not in two, and a core looks up one a cycle.
+/// Bytes a ns that a core loads of rows along K.
 const LOADS: f64 = 88.3;
+/// Times as long that rows across K take, for what eight lanes load at a time is in four rows then, not in two, and a core looks up one a
+/// cycle; and if lanes load for each other.
 const ACROSS: f64 = 1.7;
+const EXCHANGED: f64 = 1.23;
 /// Times as long that it takes where rows along K start at single words of four bytes or pairs of them, and where rows start at odd
 /// elements, between which words are shifted into place, along K and across it.
 const UNALIGNED: f64 = 3.28;
 const ODD: [f64; 2] = [7.08, 5.26];
-/// Bytes a ns that all cores together load.
+/// Bytes a ns that all cores together load; and of whole lines, which come with exchanges, so many times.
 const ALL_LOADS: f64 = 7590.0;
+const WHOLE_LINES: f64 = 1.25;
 /// ns of a work-group before its first load and behind its last.
 const ENDS: f64 = 996.0;
 /// Bytes of operands that stay in the last cache; twice as many do not, and come from memory at so many a ns.
@@ -55,40 +73,48 @@ const CACHED: f64 = 40e6;
 const MEMORY: f64 = 2260.0;
 
 /// The time that a product takes if cut up like this, by times measured on an H100.
-fn time(tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+fn time(Cut { tile, exchanges }: Cut, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let machine = &Constants::of(device).machine;
     let dims = Dims::from(case.size);
     let groups = tile.blocks(dims).iter().product::<u64>();
     let k = dims.k.next_multiple_of(u64::from(tile.bk)) as f64;
-    let [a, b] = row_lengths(case);
-    let [a, b] = [(a, case.layout == Layout::Tn), (b, case.layout != Layout::Nt)]
-        .map(|(length, across)| slower(length, across, case));
     let row = k * case.dtype.bytes() as f64;
-    let work = f64::from(warps(tile)) * row * (f64::from(tile.wm) * a + f64::from(tile.wn) * b) / LOADS;
+    let across = [case.layout == Layout::Tn, case.layout != Layout::Nt];
+    let [a, b] = row_lengths(case);
+    let slower = [(a, across[0]), (b, across[1])].map(|(length, across)| slower(length, across, exchanges, case));
+    let of_warp = |edge: u32, i: usize| f64::from(edge) * slower[i];
+    let work = f64::from(warps(tile)) * row * (of_warp(tile.wm, 0) + of_warp(tile.wn, 1)) / LOADS;
     // Sums and what is on its way, twice; three in ten registers more than these.
     let registers = tile.wm * tile.wn / LANES + tile.wm + tile.wn;
     let held = u64::from((1 << 16) / (invocations(tile) * (registers + registers / 3)).max(1)).max(1);
     let busiest = groups.div_ceil(machine.cores);
     let of_core = busiest as f64 * work + busiest.div_ceil(held) as f64 * ENDS;
-    let all = groups as f64 * f64::from(tile.bm + tile.bn) * row / ALL_LOADS + ENDS;
+    let whole = |edge: u32, i: usize| exchanges && across[i] && edge == WHOLE_LINE;
+    let of_block = |block: u32, edge, i| f64::from(block) / if whole(edge, i) { WHOLE_LINES } else { 1.0 };
+    let lines = of_block(tile.bm, tile.wm, 0) + of_block(tile.bn, tile.wn, 1);
+    let all = groups as f64 * lines * row / ALL_LOADS + ENDS;
     let operands = (dims.m * dims.k + dims.k * dims.n) as f64 * case.dtype.bytes() as f64;
     let arrival = operands * (operands / CACHED - 1.0).clamp(0.0, 1.0) / MEMORY + ENDS;
     Nanos(machine.launch + of_core.max(all).max(arrival))
 }
 
 /// Times as long that an operand's loads take as those of rows along K that start at multiples of 16 bytes.
-fn slower(length: u64, across: bool, case: &CaseSpec) -> f64 {
+fn slower(length: u64, across: bool, exchanges: bool, case: &CaseSpec) -> f64 {
     let unaligned = match step(length, case.dtype) {
         1 => ODD[usize::from(across)],
         2 | 4 if !across => UNALIGNED,
         _ => 1.0,
     };
-    if across { ACROSS * unaligned } else { unaligned }
+    match (across, exchanges) {
+        (false, _) => unaligned,
+        (true, false) => ACROSS * unaligned,
+        (true, true) => EXCHANGED * unaligned,
+    }
 }
 
 /// How a case is cut up, as should be fastest, and the time that it should take.
-fn fastest(case: &CaseSpec, device: &DeviceInfo) -> (Tile, Nanos) {
-    let cuts = CUTS.iter().map(|tile| (*tile, time(*tile, case, device)));
+fn fastest(case: &CaseSpec, device: &DeviceInfo) -> (Cut, Nanos) {
+    let cuts = CUTS.iter().map(|cut| (*cut, time(*cut, case, device)));
     cuts.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)).expect("there are some")
 }
 
@@ -113,7 +139,7 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
         );
     }
     let dims = Dims::from(case.size);
-    let (tile, _) = fastest(case, device);
+    let (Cut { tile, exchanges }, _) = fastest(case, device);
     let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
     let shape = MatrixShape {
         m: 16,
@@ -130,6 +156,7 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
         .constant("B_STEP", b)
         .constant("C_STEP", step(dims.n, case.dtype))
         .constant("K_STEP", step(dims.k, case.dtype))
+        .constant("EXCHANGE", u32::from(exchanges))
         .constant("EVEN", u32::from(is_even(tile, dims)))
         .constant("WM", tile.wm)
         .constant("WN", tile.wn)
@@ -191,7 +218,7 @@ mod tests {
             for (m, n, k) in [(1, 1, 1), (17, 33, 5), (32, 4096, 4096), (128, 4096, 4096), (1000, 70, 300)] {
                 let program = program_of(&case(m, n, k, layout), &of_nvidia()).expect("it runs");
                 let dispatch = program.dispatches().next().expect("one dispatch");
-                let (tile, _) = fastest(&case(m, n, k, layout), &of_nvidia());
+                let (Cut { tile, .. }, _) = fastest(&case(m, n, k, layout), &of_nvidia());
                 let [down, across, strips] = dispatch.groups;
                 assert!(down * strips * u64::from(tile.bm) >= m && across * u64::from(tile.bn) >= n, "{m}×{n}×{k}");
                 let shared = dispatch.shader.shared_bytes(&dispatch.constants);
@@ -202,7 +229,7 @@ mod tests {
 
     #[test]
     fn cuts_are_of_whole_matrices_and_lanes_have_registers_for_them() {
-        for tile in CUTS {
+        for Cut { tile, .. } in CUTS {
             assert!(
                 tile.wm.is_multiple_of(16) && tile.wn.is_multiple_of(32) && tile.bk.is_multiple_of(DEPTH),
                 "{tile:?}"
@@ -238,8 +265,9 @@ mod tests {
             ((32, 4096, 4096, Layout::Nn), 12.4),
             ((32, 4096, 4096, Layout::Nt), 11.7),
             ((32, 4096, 4096, Layout::Tn), 16.1),
-            ((64, 4096, 4096, Layout::Nn), 15.0),
-            ((128, 4096, 4096, Layout::Nn), 25.1),
+            ((64, 4096, 4096, Layout::Nn), 14.3),
+            ((128, 4096, 4096, Layout::Nn), 22.3),
+            ((128, 4096, 4096, Layout::Tn), 27.3),
             ((128, 4096, 4096, Layout::Nt), 20.0),
             ((512, 512, 512, Layout::Nn), 5.76),
             ((1024, 1024, 1024, Layout::Nt), 14.8),

@@ -154,7 +154,7 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
 
-    const TILE: Tile = Tile { bm: 32, bn: 32, bk: 8, wm: 16, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 };
+    const TILE: Tile = Tile::new([32, 32, 8], [16, 32], [8, 8]);
 
     fn program(size: Size, groups: u32) -> Program {
         let case = CaseSpec { tile: Some(TILE.shared_by(groups).into()), ..CaseSpec::new(&MATMUL, size, DType::F32) };

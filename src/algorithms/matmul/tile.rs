@@ -47,10 +47,16 @@ pub struct Tile {
 }
 
 impl Tile {
+    /// A tile of these blocks, warps and parts: K in one piece, each block of one group.
+    #[must_use]
+    pub const fn new([bm, bn, bk]: [u32; 3], [wm, wn]: [u32; 2], [tm, tn]: [u32; 2]) -> Self {
+        Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups: 0 }
+    }
+
     /// A tile without warp tiles.
     #[must_use]
-    pub const fn flat([bm, bn, bk]: [u32; 3], [tm, tn]: [u32; 2]) -> Self {
-        Self { bm, bn, bk, wm: bm, wn: bn, tm, tn, k_parts: 1, groups: 0 }
+    pub const fn flat([bm, bn, bk]: [u32; 3], part: [u32; 2]) -> Self {
+        Self::new([bm, bn, bk], [bm, bn], part)
     }
 
     /// The same tile over `k_parts` of K.
@@ -154,9 +160,9 @@ impl FromStr for Tile {
         let (own, groups) = text.split_once("/g").map_or((text, Ok(0)), |(own, groups)| (own, groups.parse()));
         let extents: Result<Vec<u32>, _> = own.split(['x', '/']).map(str::parse).collect();
         let tile = match (extents.as_deref(), groups) {
-            (Ok(&[bm, bn, bk, wm, wn, tm, tn]), Ok(groups)) => Self { bm, bn, bk, wm, wn, tm, tn, k_parts: 1, groups },
-            (Ok(&[bm, bn, bk, wm, wn, tm, tn, k_parts]), Ok(groups)) => {
-                Self { bm, bn, bk, wm, wn, tm, tn, k_parts, groups }
+            (Ok(&[bm, bn, bk, wm, wn, tm, tn, ref k_parts @ ..]), Ok(groups)) if k_parts.len() <= 1 => {
+                let k_parts = k_parts.first().copied().unwrap_or(1);
+                Self { k_parts, groups, ..Self::new([bm, bn, bk], [wm, wn], [tm, tn]) }
             }
             _ => {
                 return Err(format!(
@@ -489,7 +495,7 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
 
-    const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, tm: 8, tn: 8, k_parts: 1, groups: 0 };
+    const LARGE: Tile = Tile::new([128, 128, 16], [64, 32], [8, 8]);
     // Of a division that the model does not know.
     const CHOICE: Choice = Choice {
         division: BlockDivision::Quads,

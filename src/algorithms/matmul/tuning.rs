@@ -75,17 +75,7 @@ impl Choice {
                 };
                 let lanes = pairs(&LANES).filter(affordable);
                 let tiles = lanes.flat_map(|[tm, tn]| {
-                    warps([tm, tn]).into_iter().filter(fits).map(move |[wm, wn]| Tile {
-                        bm,
-                        bn,
-                        bk,
-                        wm,
-                        wn,
-                        tm,
-                        tn,
-                        k_parts: 1,
-                        groups: 0,
-                    })
+                    warps([tm, tn]).into_iter().filter(fits).map(move |warp| Tile::new([bm, bn, bk], warp, [tm, tn]))
                 });
                 tiles.collect()
             }
@@ -95,17 +85,12 @@ impl Choice {
                 let narrow = self.division == BlockDivision::Matrices(Accumulator::Narrow);
                 let most = if narrow { 128 * 128 } else { 64 * 128 };
                 let warps = pairs(&WARPS).filter(fits).filter(|[wm, wn]| wm * wn <= most);
-                warps
-                    .map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: part.m, tn: part.n, k_parts: 1, groups: 0 })
-                    .collect()
+                warps.map(|[wm, wn]| Tile::new([bm, bn, bk], [wm, wn], [part.m, part.n])).collect()
             }
             // Of this division we choose only the number of invocations: as many warps as these.
             BlockDivision::Block(_) => {
                 let warps = [[bm / 2, bn / 2], [bm / 2, bn / 4], [bm / 4, bn / 4]].into_iter();
-                warps
-                    .filter(fits)
-                    .map(|[wm, wn]| Tile { bm, bn, bk, wm, wn, tm: 16, tn: 16, k_parts: 1, groups: 0 })
-                    .collect()
+                warps.filter(fits).map(|[wm, wn]| Tile::new([bm, bn, bk], [wm, wn], [16, 16])).collect()
             }
         }
     }
@@ -283,11 +268,8 @@ mod tests {
         for tunable in TUNABLE {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
             let matrices = choice(tunable).division.needs_matrices();
-            let tile = if matrices {
-                Tile { bm: 32, bn: 64, bk: 32, wm: 32, wn: 32, tm: 16, tn: 16, k_parts: 1, groups: 0 }
-            } else {
-                Tile::flat([32, 64, 8], [4, 8])
-            };
+            let tile =
+                if matrices { Tile::new([32, 64, 32], [32, 32], [16, 16]) } else { Tile::flat([32, 64, 8], [4, 8]) };
             for dtype in dtypes_of(tunable) {
                 let case = CaseSpec { tile: Some(tile.into()), dtype, ..case(1024) };
                 let program = variant.program(&case, &device).expect("it runs");

@@ -39,8 +39,7 @@ fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
         let (median, count) = (case.shown(m.summary.median), m.summary.count);
         let _ = writeln!(facts, "median {median} of {count} samples");
         if let Some(v) = m.verification.verified() {
-            let residual = v.residual.map_or_else(|| "not finite".into(), |residual| format!("{residual:.2e}"));
-            let _ = writeln!(facts, "residual {residual}, allowed {:.2e}", v.tolerance);
+            let _ = writeln!(facts, "{}", v.figures());
         }
         for caution in m.cautions() {
             let _ = writeln!(facts, "warning: {caution}");

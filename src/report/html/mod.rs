@@ -658,8 +658,7 @@ fn facts(case: &Case) -> Vec<String> {
         _ => None,
     };
     if let Some(v) = verification {
-        let residual = v.residual.map_or_else(|| "not finite".into(), |residual| format!("{residual:.2e}"));
-        facts.push(format!("residual {residual}, allowed {:.2e}", v.tolerance));
+        facts.push(v.figures());
         for metric in &v.metrics {
             let value = metric.value.map_or_else(|| "not finite".into(), |value| format!("{value}"));
             facts.push(format!("{} {value}", metric.name));

@@ -136,8 +136,7 @@ impl Schedule<'_> {
 
     /// The tile of a split update of so many elements.
     fn split_tile(&self, elements: u64) -> Tile {
-        let tile =
-            |[bm, bn, bk]: [u32; 3], w: u32| Tile { bm, bn, bk, wm: w, wn: w, tm: 16, tn: 16, k_parts: 1, groups: 0 };
+        let tile = |block: [u32; 3], w: u32| Tile::new(block, [w, w], [16, 16]);
         if self.device.kind == DeviceKind::Cpu {
             // A sub-group of 8 moves no rows of more than 32 elements.
             tile([64, 64, 16], 32)
