@@ -317,6 +317,10 @@ pub trait Problem {
     fn chain(&self) -> Option<u64> {
         None
     }
+    /// Its buffers and what fills them, `A f32[64,64] uniform(-1,1)`, where input and seed of a case do not say it.
+    fn data(&self) -> Vec<String> {
+        vec![]
+    }
     /// The contents of the buffers that the host fills, in their order.
     fn inputs(&self) -> Vec<HostArray>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.

@@ -125,6 +125,12 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// A decimal without the zeros at its end that say nothing: `2`, `0.5`, `1000`.
+#[must_use]
+pub(crate) fn trimmed(decimal: &str) -> &str {
+    if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.') } else { decimal }
+}
+
 /// A ratio of times with as many digits as a 95 % interval of it can use: `1.0498`.
 #[must_use]
 pub(crate) fn ratio(value: f64) -> String {

@@ -195,11 +195,11 @@ pub enum Command {
         Examples:\n  \
         gpukern run k.comp                                   what is missing to run it\n  \
         gpukern run k.comp --init > k.toml                   a description to be completed\n  \
-        gpukern run --config k.toml                          verified and timed\n  \
-        gpukern run --config k.toml --against tiled,auto     beside built-in variants\n  \
-        gpukern run --config k.toml --tune                   the best of the lists in [spec]\n  \
-        gpukern run old.comp new.comp --config k.toml --ab   which of two is faster\n  \
-        gpukern run --config k.toml --watch                  a line each time that it is saved")]
+        gpukern run k.toml                                   verified and timed\n  \
+        gpukern run k.toml --against tiled,auto              beside built-in variants\n  \
+        gpukern run k.toml --tune                            the best of the lists in [spec]\n  \
+        gpukern run k.toml old.comp new.comp --ab            which of two is faster\n  \
+        gpukern run k.toml --watch                           a line each time that it is saved")]
     Run(Box<RunArgs>),
     /// Write a record in a format that dashboards and tools read.
     Export(ExportArgs),
@@ -419,7 +419,7 @@ pub struct Comparing {
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct RunArgs {
-    /// Kernels that solve the same problem: .comp or .glsl, .spv, .wgsl, .slang, .hlsl [default: those of --config].
+    /// Descriptions (.toml) and kernels that solve the same problem: .comp or .glsl, .spv, .wgsl, .slang, .hlsl.
     pub kernel: Vec<PathBuf>,
 
     /// What they take and compute: a TOML file; options given here win over its fields. See docs/run.md.
@@ -682,7 +682,7 @@ pub struct PeakArgs {
 /// Options of `tune`.
 #[derive(Debug, clap::Args)]
 pub struct TuneArgs {
-    /// The algorithm: matmul.
+    /// The algorithm: matmul or lu.
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: String,
 

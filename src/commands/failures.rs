@@ -4,7 +4,7 @@
 use crate::algorithms::{Problem, WrongElements};
 use crate::basis::error::Error;
 use crate::basis::printable::shell_word;
-use crate::basis::units::Bytes;
+use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::binding::Bindings;
 use crate::kernel::program::{BufferId, Program};
@@ -83,7 +83,7 @@ impl Failures {
     }
 
     fn told(&self, kept: usize) -> String {
-        if kept > 0 { format!("{kept} failures kept in {}\n", self.0.display()) } else { String::new() }
+        if kept > 0 { format!("{} kept in {}\n", counted(kept, "failure"), self.0.display()) } else { String::new() }
     }
 }
 

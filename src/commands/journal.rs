@@ -175,7 +175,10 @@ impl Watch {
 impl Observer for Watch {
     fn process(&mut self, record: &Record) {
         let Some(path) = &self.path else { return };
-        match Journal::begin(path, record) {
+        // Another may have begun one since this run was allowed to.
+        let free = if self.journal.is_some() { Ok(()) } else { check_free(&path_of(path)) };
+        let begun = free.map_err(|busy| format!("no journal is kept: {busy}"));
+        match begun.and_then(|()| Journal::begin(path, record)) {
             Ok(journal) => self.journal = Some(journal),
             // Without the entry of this process nothing of it could be read.
             Err(reason) => {

@@ -35,12 +35,19 @@ impl Difference {
 type Fact = fn(&Record) -> Vec<(String, String)>;
 
 /// What is looked at, and whether a difference is refused.
-const FACTS: [(&str, bool, Fact); 6] = [
+const FACTS: [(&str, bool, Fact); 7] = [
     ("device", true, |record| per_device(record, |device| device.name.clone())),
     (DRIVER, true, |record| {
         per_device(record, |device| {
             format!("{} {} ({})", device.driver.name, device.driver.info, device.driver.version)
         })
+    }),
+    // Not refused: it is what differs between two builds of a branch, and a package that was only built anew.
+    ("build of the driver", false, |record| {
+        per_device(record, |device| device.driver.build.clone().unwrap_or_default())
+            .into_iter()
+            .filter(|(_, build)| !build.is_empty())
+            .collect()
     }),
     ("validation layers", true, |record| whole(if record.method.validation { "on" } else { "off" })),
     ("clock", true, |record| {
@@ -79,6 +86,10 @@ pub(super) fn find(baseline: &[Record], candidate: &[Record]) -> Vec<Difference>
         // Different values on one side are as bad: which of its files is the baseline?
         let ambiguous = |facts: &Facts| facts.values().any(|values| values.len() > 1);
         let moved = before.iter().any(|(of, values)| after.get(of).is_some_and(|others| others != values));
+        // What one side's tool did not yet note is no difference.
+        if !refused && (before.is_empty() || after.is_empty()) {
+            continue;
+        }
         if values(&before) != values(&after) || moved || ambiguous(&before) || ambiguous(&after) {
             let text = |facts: Facts| values(&facts).into_iter().collect::<Vec<_>>().join(" and ");
             found.push(Difference { what, baseline: text(before), candidate: text(after), refused });
@@ -106,9 +117,18 @@ fn cases(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
     for record in baseline.iter().chain(candidate) {
         for case in &record.cases {
             let known = *first.entry(&case.id).or_insert(case);
-            let facts = [("seed", known.seed.to_string(), case.seed.to_string()), ("work", work(known), work(case))];
+            let facts = [
+                ("seed", known.seed.to_string(), case.seed.to_string()),
+                ("work", work(known), work(case)),
+                ("buffers", known.buffers.join(", "), case.buffers.join(", ")),
+            ];
             for (what, before, after) in facts {
-                if before != after && !found.iter().any(|difference| difference.what == what) {
+                // Older records do not have all of them.
+                if before != after
+                    && !before.is_empty()
+                    && !after.is_empty()
+                    && !found.iter().any(|difference| difference.what == what)
+                {
                     let of = |value| format!("{value} in {}", case.id);
                     found.push(Difference { what, baseline: of(before), candidate: of(after), refused: true });
                 }

@@ -314,8 +314,21 @@ fn commands(candidate: &[Record], driver_changed: bool) -> String {
     let mut words: Vec<&str> = vec![];
     let mut skip = false;
     for word in candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default()) {
-        let own = ["--json", "--resume", "--keep-failures", "--compare", "--baseline-run", "--rounds", "--processes"];
-        if !skip && !own.iter().any(|option| word == option || word.starts_with(&format!("{option}="))) {
+        // Where results go, and what needs the record that it was compared with.
+        let own = [
+            "--json",
+            "--resume",
+            "--keep-failures",
+            "--compare",
+            "--baseline-run",
+            "--budget",
+            "--min-effect",
+            "--process-noise",
+            "--rounds",
+            "--processes",
+        ];
+        let is_own = own.iter().any(|option| word == option || word.starts_with(&format!("{option}=")));
+        if !skip && !is_own && word != "--force" {
             words.push(word);
         }
         skip = own.contains(&word.as_str());

@@ -2,7 +2,7 @@
 
 use super::side::{FAILED, INTERRUPTED, MEASURED, REJECTED, Seen, state};
 use super::{Compared, FEW_PROCESSES, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, judge, why};
-use crate::basis::units::Nanos;
+use crate::basis::units::{self, Nanos};
 use crate::record::{Measured, SLOW};
 use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
 use crate::stats::noise;
@@ -205,9 +205,7 @@ impl Pair<'_> {
         let half = (high / low).ln() / 2.0;
         let assumed = !self.shared() && self.baseline.len().min(self.candidate.len()) < TELLING_RUNS;
         (assumed && apart.ln_1p() > half / 2.0).then(|| {
-            let percent = crate::basis::units::significant(100.0 * apart);
-            let percent = percent.trim_end_matches('0').trim_end_matches('.');
-            format!("{FEW_PROCESSES}, ±{percent} % assumed between them")
+            format!("{FEW_PROCESSES}, ±{} % assumed between them", units::trimmed(&units::significant(100.0 * apart)))
         })
     }
 }

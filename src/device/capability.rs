@@ -131,6 +131,9 @@ pub struct Subgroup {
     pub size_control: bool,
     /// Whether a pipeline can ask for full sub-groups.
     pub full_subgroups: bool,
+    /// Most sub-groups of a work-group whose sub-group size is required; absent where none can be, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_in_group: Option<u32>,
     /// Operations available in compute shaders, in Vulkan's terms: `basic`, `vote`, `ballot`, ….
     pub operations: Vec<String>,
 }
@@ -529,6 +532,7 @@ pub(crate) mod tests {
                 max_size: 8,
                 size_control: true,
                 full_subgroups: true,
+                most_in_group: None,
                 operations: ["basic", "vote", "arithmetic", "ballot", "shuffle", "shuffle-relative"]
                     .map(String::from)
                     .to_vec(),

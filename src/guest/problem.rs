@@ -112,6 +112,10 @@ impl Problem for Posed {
         self.point().work
     }
 
+    fn data(&self) -> Vec<String> {
+        self.point().buffers.iter().map(ToString::to_string).collect()
+    }
+
     fn inputs(&self) -> Vec<HostArray> {
         self.fetch().unwrap_or_default()
     }

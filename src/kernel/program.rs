@@ -376,12 +376,26 @@ impl Dispatch {
         }
         let size = self.shader.interface.local_size.map(|word| word.value(&self.constants));
         let invocations = size.iter().map(|extent| u64::from(*extent)).product::<u64>();
-        if invocations > u64::from(limits.group_invocations) || size.iter().zip(limits.group_size).any(|(s, l)| *s > l)
-        {
-            let [x, y, z] = size;
+        let [x, y, z] = size;
+        if invocations > u64::from(limits.group_invocations) {
             return Some(format!(
                 "needs work-groups of {x}×{y}×{z} invocations; the device has at most {} in a group",
                 limits.group_invocations
+            ));
+        }
+        if let Some(axis) = (0..3).find(|&axis| size[axis] > limits.group_size[axis]) {
+            return Some(format!(
+                "needs work-groups of {x}×{y}×{z} invocations; the device has at most {} along {}",
+                limits.group_size[axis],
+                ["x", "y", "z"][axis]
+            ));
+        }
+        if let (Some(lanes), Some(most)) = (self.subgroup_size, device.subgroup.most_in_group)
+            && invocations > u64::from(lanes) * u64::from(most)
+        {
+            return Some(format!(
+                "needs work-groups of {invocations} invocations; where sub-groups of {lanes} are required, the device has at \
+                 most {most} of them in a group"
             ));
         }
         if let Some(axis) = (0..3).find(|&i| self.groups[i] > u64::from(limits.group_count[i])) {
@@ -428,14 +442,20 @@ impl Dispatch {
 }
 
 impl Dispatch {
-    /// A hash of `spirv`, which is this kernel's or stands for it, and of the specialization: another hash is another
-    /// program.
+    /// A hash of `spirv`, which is this kernel's or stands for it, of the specialization, and of a user's kernel of grid and
+    /// push constants too: another hash is another program.
     #[must_use]
     pub fn hash(&self, spirv: &[u8]) -> String {
         let words = self.constants.iter().flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()]);
         let others = self.bindings.constants.iter();
         let others = others.flat_map(|constant| [constant.id.to_le_bytes().to_vec(), constant.data()].concat());
-        fingerprint(&[spirv, &words.flatten().chain(others).collect::<Vec<u8>>()])
+        let specialization: Vec<u8> = words.flatten().chain(others).collect();
+        // Grid and arguments of ours follow from the variant and the size of the case.
+        if self.bindings == Bindings::default() {
+            return fingerprint(&[spirv, &specialization]);
+        }
+        let grid = self.groups.map(u64::to_le_bytes).concat();
+        fingerprint(&[spirv, &specialization, &grid, &self.bindings.block])
     }
 }
 

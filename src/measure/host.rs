@@ -46,6 +46,7 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
             max_size: 1,
             size_control: false,
             full_subgroups: false,
+            most_in_group: None,
             operations: vec![],
         },
         limits: DeviceLimits {

@@ -147,6 +147,10 @@ pub struct Case {
     /// Index of the process that measured it.
     #[serde(default, skip_serializing_if = "is_first")]
     pub process: usize,
+    /// The buffers of a user's kernel and what fills them: `A f32[64,64] uniform(-1,1)`. Absent for the algorithms that are
+    /// built in, whose input and seed say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buffers: Vec<String>,
     /// Nominal work.
     pub work: Work,
     /// Bytes of the outputs, all of which are written.
@@ -569,7 +573,8 @@ impl std::fmt::Display for Caveat {
             Self::OneProcess { device, apart } => write!(
                 f,
                 "device {device} shares the host's cores: ± holds within this process, and others may lie {:.0} % apart; \
-                 `bench --processes 5` measures it, and `compare` takes all of them",
+                 `bench --processes 5` measures it (users' kernels by [[run]] in its configuration), and `compare` takes all \
+                 of them",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(
@@ -753,6 +758,7 @@ impl Case {
             stop: group.algorithm.iterative.then_some(group.spec.stop),
             device,
             process: 0,
+            buffers: problem.data(),
             work: problem.work(),
             written: Bytes(outputs.iter().map(|buffer| buffer.bytes().0).sum()),
             chain: problem.chain(),

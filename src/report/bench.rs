@@ -159,6 +159,7 @@ pub(crate) mod tests {
             process: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },
             written: Bytes(16_384),
+            buffers: vec![],
             chain: None,
             launches: 1,
             computes: None,

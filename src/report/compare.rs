@@ -124,6 +124,5 @@ pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let parts = counts.into_iter().chain(more).filter(|(count, _)| *count > 0);
     let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
     let percent = units::significant(100.0 * comparison.min_effect);
-    let percent = if percent.contains('.') { percent.trim_end_matches('0').trim_end_matches('.') } else { &percent };
-    format!("{} (changes below {percent} % do not matter)", parts.join(", "))
+    format!("{} (changes below {} % do not matter)", parts.join(", "), units::trimmed(&percent))
 }

@@ -55,6 +55,21 @@ struct Wgsl {
 /// Endings of files that are understood.
 pub(crate) const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "hlsl"];
 
+/// Refuses GLSL of a version that Vulkan has never had: given such, the compiler prints all that is built into it.
+fn told_version(source: &str) -> Result<(), String> {
+    let directive = |line: &str| {
+        let version = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("version")?;
+        Some(version.split_whitespace().next().unwrap_or_default().to_owned())
+    };
+    match source.lines().find_map(directive) {
+        None => Err("it has no `#version`; its first line is to be `#version 460`".into()),
+        Some(version) if version.parse().is_ok_and(|version: u32| version < 140) => {
+            Err(format!("its `#version {}` is older than Vulkan; write `#version 460`", brief(&version)))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
 impl Source {
     /// Compiles it.
     ///
@@ -105,6 +120,7 @@ impl Source {
 
     fn glsl(&self) -> Result<Compiled, String> {
         let source = self.text()?;
+        told_version(&source).map_err(|reason| format!("{}: {reason}", self.path.display()))?;
         let failed = |e: shaderc::Error| format!("shaderc does not start: {e}");
         let compiler = shaderc::Compiler::new().map_err(failed)?;
         let files = RefCell::new(vec![self.path.clone()]);

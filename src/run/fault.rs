@@ -35,12 +35,20 @@ pub(crate) struct Described {
     pub folder: PathBuf,
     /// The file and its text, where it is from one.
     pub file: Option<(PathBuf, String)>,
+    /// The fields that options of the command line stated, with these: `spec.BM`, `--spec BM=64`.
+    pub options: Vec<(String, String)>,
 }
 
 impl Described {
-    /// The error that ends the command, with file and line.
+    /// The error that ends the command, with the option that stated the field, or file and line.
     #[must_use]
     pub(crate) fn error(&self, fault: &Fault) -> Error {
+        let behind = |field: &str| fault.field.strip_prefix(field);
+        let stated =
+            |(field, _): &&(String, String)| behind(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if let Some((_, option)) = self.options.iter().rfind(stated) {
+            return Error::Usage(format!("{option}: {fault}"));
+        }
         let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };
         let line = Description::line(text, &fault.field).map_or_else(String::new, |line| format!(":{line}"));
         Error::Usage(format!("{}{line}: {fault}", path.display()))

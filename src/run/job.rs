@@ -6,6 +6,7 @@ use crate::basis::units::Work;
 use crate::kernel::binding::{DescriptorKind, SizedConstant};
 use crate::kernel::buffer::Role;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::PathBuf;
 
 /// All that one `run` may measure: kernels and choices of specialization constants at the points that axes span.
@@ -133,6 +134,30 @@ impl Buffer {
     #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
         self.len() * self.element.bytes()
+    }
+}
+
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape: Vec<_> = self.shape.iter().map(ToString::to_string).collect();
+        write!(f, "{} {}[{}]", self.name, self.element.name(), shape.join(","))?;
+        self.fill.iter().try_for_each(|fill| write!(f, " {fill}"))
+    }
+}
+
+impl fmt::Display for Fill {
+    /// As descriptions have it, files without their folders.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zero => f.write_str("zero"),
+            Self::Iota => f.write_str("iota"),
+            Self::Normal { mean, deviation } => write!(f, "normal({mean},{deviation})"),
+            Self::Uniform { low, high } => write!(f, "uniform({low},{high})"),
+            Self::Npy(path) | Self::Raw(path) => {
+                write!(f, "@{}", path.file_name().unwrap_or_default().to_string_lossy())
+            }
+            Self::Made => f.write_str("inputs.command"),
+        }
     }
 }
 

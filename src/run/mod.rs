@@ -29,7 +29,7 @@ use std::path::Path;
 /// What is wrong with it.
 pub fn check_description(text: &str, folder: &Path) -> Result<(), String> {
     let description = description::Description::parse(text)?;
-    let described = fault::Described { description, folder: folder.to_path_buf(), file: None };
+    let described = fault::Described { description, folder: folder.to_path_buf(), ..fault::Described::default() };
     resolve::resolve(&[described]).map(drop).map_err(|e| e.to_string())
 }
 

@@ -125,6 +125,7 @@ pub(crate) fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &Fiel
     for described in &mut described {
         let relative = described.file.is_none();
         fields.apply(&mut described.description, relative).map_err(Error::Usage)?;
+        described.options = fields.stated();
     }
     Ok(described)
 }
@@ -135,7 +136,7 @@ fn read(path: &Path) -> Result<Described, Error> {
     let text = input_file::read_text(path).map_err(|e| usage(e.to_string()))?;
     let description = Description::parse(&text).map_err(usage)?;
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    Ok(Described { description, folder, file: Some((path.to_path_buf(), text)) })
+    Ok(Described { description, folder, file: Some((path.to_path_buf(), text)), options: vec![] })
 }
 
 /// A path from the folder of this process, where those of the description are from another.
@@ -167,6 +168,40 @@ fn list(value: &str) -> Listed {
 }
 
 impl Fields {
+    /// The fields of a description that they state, each with the option that does.
+    fn stated(&self) -> Vec<(String, String)> {
+        let named = [
+            ("size", "axes", &self.size),
+            ("spec", "spec", &self.spec),
+            ("push", "push", &self.push),
+            ("buffer", "buffer", &self.buffer),
+            ("bind", "kernel.bind", &self.bind),
+            ("define", "kernel.define", &self.define),
+            ("check", "buffer", &self.check),
+            ("role", "reference.roles", &self.role),
+        ];
+        let named = named.into_iter().flat_map(|(option, table, given)| {
+            given.iter().map(move |text| {
+                let name = text.split('=').next().unwrap_or_default().trim();
+                (format!("{table}.{name}"), format!("--{option} {text}"))
+            })
+        });
+        let alone = [
+            ("entry", "kernel.entry", &self.entry),
+            ("vulkan", "kernel.vulkan", &self.vulkan),
+            ("groups", "dispatch.groups", &self.groups),
+            ("right", "reference", &self.right),
+            ("right-by", "reference", &self.right_by),
+            ("inputs-by", "inputs", &self.inputs_by),
+            ("flops", "work.flops", &self.flops),
+            ("bytes", "work.bytes", &self.bytes),
+        ];
+        let alone = alone.into_iter().filter_map(|(option, field, text)| {
+            text.as_ref().map(|text| (field.to_owned(), format!("--{option} {text}")))
+        });
+        named.chain(alone).map(|(field, option)| (field, brief(&option).into_owned())).collect()
+    }
+
     /// Writes them into a description, whose paths are relative to the folder of this process or not.
     fn apply(&self, description: &mut Description, relative: bool) -> Result<(), String> {
         let known: Vec<String> = description.axes.names().into_iter().map(String::from).collect();

@@ -9,6 +9,7 @@ use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::layout::Layout;
+use crate::basis::printable::brief;
 use crate::basis::size::Size;
 use crate::kernel::buffer::BufferSpec;
 
@@ -55,7 +56,11 @@ pub(crate) fn reference(described: &Described, buffers: &[Buffer], scope: &Value
         ["command"] => {
             let line = scope.replace(reference.command.as_deref().unwrap_or_default());
             if !line.contains("{out}") {
-                let message = "has no {out}, the folder into which it writes <output>.npy: python3 ref.py {in} {out}";
+                let message = format!(
+                    "'{}' has no {{out}}, the folder into which it writes <output>.npy; an example is 'python3 ref.py {{in}} \
+                     {{out}}'",
+                    brief(&line)
+                );
                 return Err(Fault::new("reference.command", message));
             }
             Ok(Reference::Command(Command { line, folder: described.folder.clone() }))

@@ -130,7 +130,7 @@ fn folder() -> tempfile::TempDir {
 fn described(folder: &Path, text: &str) -> Result<Described, Error> {
     let description = Description::parse(text).map_err(Error::Usage)?;
     let file = Some((folder.join("k.toml"), text.to_string()));
-    Ok(Described { description, folder: folder.to_path_buf(), file })
+    Ok(Described { description, folder: folder.to_path_buf(), file, options: vec![] })
 }
 
 fn resolved(folder: &Path, text: &str) -> Result<Undertaking, String> {

@@ -348,6 +348,7 @@ impl Properties {
             max_size: if size_control { self.sizes.max_subgroup_size } else { size },
             size_control,
             full_subgroups: chain.size_control.compute_full_subgroups == vk::TRUE,
+            most_in_group: size_control.then_some(self.sizes.max_compute_workgroup_subgroups),
             operations: operations(&self.subgroup),
         }
     }

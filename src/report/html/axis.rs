@@ -1,6 +1,6 @@
 //! Logarithmic axes: their range, their ticks and how these read.
 
-use crate::basis::units::{Nanos, TimeUnit, significant};
+use crate::basis::units::{Nanos, TimeUnit, significant, trimmed};
 
 /// An axis of positive values.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +75,7 @@ pub(super) fn time(nanos: f64) -> String {
 
 /// `0.5`, `2000`, `1e6`.
 pub(super) fn number(value: f64) -> String {
-    if (1e-3..1e6).contains(&value) { trimmed(&significant(value)) } else { format!("{value:.0e}") }
+    if (1e-3..1e6).contains(&value) { trimmed(&significant(value)).to_owned() } else { format!("{value:.0e}") }
 }
 
 /// A number as a thousandth of it: `2` for 2000.
@@ -87,11 +87,6 @@ pub(super) fn thousands(value: f64) -> String {
 pub(super) fn size(value: f64) -> String {
     let exponent = value.log2();
     if value > 65536.0 && exponent.fract() == 0.0 { format!("2^{exponent}") } else { number(value) }
-}
-
-/// A decimal without the zeros at its end, which say nothing on an axis.
-fn trimmed(decimal: &str) -> String {
-    if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.').into() } else { decimal.into() }
 }
 
 #[cfg(test)]
