@@ -520,3 +520,32 @@ fn mistakes_of_options_are_said_too() {
         assert!(said.contains(expected), "{option} {value}: {said}");
     }
 }
+
+#[test]
+fn what_an_option_states_is_not_blamed_on_the_file() {
+    let folder = folder();
+    let file = folder.path().join("plain.toml");
+    std::fs::write(&file, PLAIN).expect("written");
+    let file = file.display().to_string();
+    for (option, value, expected) in [
+        ("--groups", "0", "--groups 0: dispatch.groups: is 0 along x"),
+        ("--spec", "BM=1", "--spec BM=1: spec.BM: no kernel has specialization constants"),
+        ("--entry", "other", "--entry other: kernel.entry: "),
+    ] {
+        let said = typed(&[&file, option, value]).expect_err(value);
+        assert!(said.starts_with(expected), "{option} {value}: {said}");
+    }
+}
+
+#[test]
+fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_built_into_it() {
+    let folder = folder();
+    for (first, expected) in [
+        ("", "copy.comp: it has no `#version`; its first line is to be `#version 460`"),
+        ("# version 110 core", "copy.comp: its `#version 110` is older than Vulkan; write `#version 460`"),
+    ] {
+        std::fs::write(folder.path().join("copy.comp"), format!("{first}\nvoid main() {{}}\n")).expect("written");
+        let said = typed(&[&folder.path().join("copy.comp").display().to_string()]).expect_err(first);
+        assert!(said.ends_with(expected), "{said}");
+    }
+}
