@@ -105,10 +105,10 @@ pub(super) fn predict(
     let machine = &constants.machine;
     if let Some(tile) = tile {
         let (_, choice) = choices().find(|(own, _)| *own == variant)?;
-        let pace = pace(constants, choice.division, case);
         // Its invocations have single elements, so it is all the same to it where rows start.
-        let pace = if variant == "tile-2d" { Pace { unaligned: 0.0, ..pace } } else { pace };
-        let slab = slab(constants, choice.division, &tile, case, device);
+        let in_scalars = variant == "tile-2d";
+        let pace = if in_scalars { constants.scalars } else { pace(constants, choice.division, &tile, case) };
+        let slab = Slab::of(choice.division, &tile, case, device, machine);
         return Some(predicted(&tile, slab, &pace, case, machine));
     }
     if let Some(plain) = PLAIN.iter().find(|plain| plain.variant == variant) {
@@ -128,26 +128,22 @@ pub(super) fn predict(
 /// The predicted time of a tiled kernel.
 pub(super) fn time(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
     let constants = Constants::of(device);
-    let slab = slab(constants, division, tile, case, device);
-    predicted(tile, slab, &pace(constants, division, case), case, &constants.machine)
+    let slab = Slab::of(division, tile, case, device, &constants.machine);
+    predicted(tile, slab, &pace(constants, division, tile, case), case, &constants.machine)
 }
 
-fn slab(constants: &Constants, division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Slab {
-    let slower = constants.slower(division, tile);
-    Slab::of(division, tile, case, device, &constants.machine).slower(slower)
-}
-
-fn pace(constants: &Constants, division: BlockDivision, case: &CaseSpec) -> Pace {
+fn pace(constants: &Constants, division: BlockDivision, tile: &Tile, case: &CaseSpec) -> Pace {
     let times = |pace: Pace, faster: f64| Pace { products: faster * pace.products, ..pace };
     match division {
         // A GPU multiplies half as many of these at best.
-        BlockDivision::Warps if matches!(case.dtype, DType::F64 | DType::I32) => times(constants.warps, 0.5),
-        BlockDivision::Warps => constants.warps,
+        BlockDivision::Warps if matches!(case.dtype, DType::F64 | DType::I32) => times(constants.in_warps(tile), 0.5),
+        BlockDivision::Warps => constants.in_warps(tile),
         BlockDivision::Quads => constants.quads,
         BlockDivision::Columns => constants.columns,
         // Bytes are multiplied twice as fast.
         BlockDivision::Matrices(_) | BlockDivision::Halves if case.dtype == DType::I8 => times(constants.matrices, 2.0),
-        BlockDivision::Matrices(Accumulator::Wide | Accumulator::Narrow) | BlockDivision::Halves => constants.matrices,
+        BlockDivision::Matrices(Accumulator::Wide) => constants.in_matrices(tile),
+        BlockDivision::Matrices(Accumulator::Narrow) | BlockDivision::Halves => constants.matrices,
         BlockDivision::Block(_) => constants.blocks,
     }
 }

@@ -26,16 +26,16 @@ pub(super) struct Slab {
     /// Bytes read from shared memory, and fetched to it.
     reads: f64,
     fetches: f64,
-    /// Bytes of those, as often as 16 of them take more than one access because rows do not start at multiples of 16 bytes.
+    /// Bytes of those, as often as 16 of them take more than one access because rows do not start at multiples of 16 bytes, and bytes
+    /// that are shifted into place besides.
     unaligned: f64,
+    shifted: f64,
     /// Bytes of C in a block, and the same of them.
     stores: f64,
     unaligned_stores: f64,
     /// Work-groups that a core has registers and shared memory for.
     held: u64,
     invocations: f64,
-    /// Times as long as by the pace of its kernel that the slab takes.
-    slower: f64,
 }
 
 /// Invocations of a work-group whose sub-groups hide nothing from each other.
@@ -54,6 +54,7 @@ impl Slab {
         let invocations = u64::from(division.invocations(tile, case.subgroup_size(device)));
         let [rows, columns, depth] = [bm, bn, bk].map(f64::from);
         let matrices = matches!(division, BlockDivision::Matrices(_) | BlockDivision::Halves);
+        let lanes = matches!(division, BlockDivision::Columns | BlockDivision::Quads | BlockDivision::Warps);
         let element = if matrices { case.dtype.bytes() } else { case.dtype.bytes().max(4) };
         // Lanes read their rows and columns of each k, four at a time; sub-groups their matrices.
         let (readers, edges, registers) = if matrices {
@@ -65,21 +66,22 @@ impl Slab {
         let in_registers = (1 << 16) / (invocations * u64::from(registers.min(255))).max(1);
         let in_shared = (200 << 10) / division.shared_bytes(tile, case).0.max(1);
         let Dims { m, n, .. } = Dims::from(case.size);
-        let more = |length, dtype| more_accesses(length, dtype, matrices);
-        let [a, b] = row_lengths(case).map(|length| more(length, case.dtype));
+        let [a, b] = row_lengths(case).map(|length| more_accesses(length, case.dtype, matrices));
+        let odd = |length: u64| matrices && !(length * case.dtype.bytes()).is_multiple_of(4);
+        let [a_odd, b_odd] = row_lengths(case).map(|length| f64::from(u8::from(odd(length))));
         let of_c = stored(case.dtype, tile);
-        let stores = rows.min(m as f64) * columns.min(n as f64) * of_c.bytes() as f64;
-        let bytes = depth * case.dtype.bytes() as f64;
+        let stores = rows.min(m as f64) * columns.min(n as f64) * moved(of_c, lanes);
+        let bytes = depth * moved(case.dtype, lanes);
         Self {
             products: rows * columns * depth,
             reads: f64::from(readers * edges) * depth * element as f64,
             fetches: (rows + columns) * bytes,
             unaligned: (a * rows + b * columns) * bytes,
+            shifted: (a_odd * rows + b_odd * columns) * bytes,
             stores,
-            unaligned_stores: more(n, of_c) * stores,
+            unaligned_stores: more_stores(n, of_c, matrices) * stores,
             held: in_registers.min(in_shared).min(2048 / invocations.max(1)).clamp(1, machine.most_held),
             invocations: invocations as f64,
-            slower: 1.0,
         }
     }
 
@@ -88,24 +90,19 @@ impl Slab {
         let products = block.map(f64::from).into_iter().product();
         let Dims { m, n, .. } = Dims::from(case.size);
         let [rows, columns] = [(block[0], m), (block[1], n)].map(|(edge, extent)| f64::from(edge).min(extent as f64));
-        let stores = rows * columns * case.dtype.of_product().bytes() as f64;
+        let stores = rows * columns * moved(case.dtype.of_product(), true);
         let held = u64::from(1024 / invocations.max(1)).clamp(1, machine.most_held);
         Self {
             products,
             reads: 0.0,
             fetches: 0.0,
             unaligned: 0.0,
+            shifted: 0.0,
             stores,
             unaligned_stores: 0.0,
             held,
             invocations: 0.0,
-            slower: 1.0,
         }
-    }
-
-    /// The same at so many times the time.
-    pub(super) fn slower(self, slower: f64) -> Self {
-        Self { slower, ..self }
     }
 
     /// ns of a wait that nothing hides: sub-groups of a group work while others wait.
@@ -115,14 +112,14 @@ impl Slab {
 
     /// ns that it takes a core.
     fn work(&self, pace: &Pace) -> f64 {
-        let fetches = self.fetches + pace.unaligned * self.unaligned;
-        self.slower * (self.products / pace.products + self.reads / pace.reads + fetches / pace.fetches)
+        let fetches = self.fetches + pace.unaligned * (self.unaligned + pace.shifted * self.shifted);
+        self.products / pace.products + self.reads / pace.reads + fetches / pace.fetches
     }
 }
 
 /// Accesses that 16 bytes take beyond the first, in rows of so many elements: lanes move quads or single elements, matrices
 /// come in pieces as wide as their rows allow, and those of odd rows in one more, to be shifted into place.
-pub(super) fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
+fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
     let piece = if matrices { piece(dtype) } else { 4 };
     match 1 << length.trailing_zeros().min(piece.ilog2()) {
         whole if whole == piece => 0.0,
@@ -130,6 +127,21 @@ pub(super) fn more_accesses(length: u64, dtype: DType, matrices: bool) -> f64 {
         _ if !matrices => 3.0,
         step => (piece / step) as f64 - 1.0,
     }
+}
+
+/// The same of stores, which cannot be shifted: pieces that are neither whole nor halves are stored one element at a time.
+fn more_stores(length: u64, dtype: DType, matrices: bool) -> f64 {
+    let piece = if matrices { piece(dtype) } else { 4 };
+    match 1 << length.trailing_zeros().min(piece.ilog2()) {
+        whole if whole == piece => 0.0,
+        half if matrices && half == piece / 2 => 1.0,
+        _ => piece as f64 - 1.0,
+    }
+}
+
+/// Bytes that an element counts which is moved: lanes move one as slowly as one of 32 bits.
+fn moved(dtype: DType, in_lanes: bool) -> f64 {
+    if in_lanes { dtype.bytes().max(4) as f64 } else { dtype.bytes() as f64 }
 }
 
 /// The time in which a core runs `groups` work-groups, `held` of them at once: the work of as many as run one after another, and while
@@ -141,23 +153,40 @@ fn of_core(groups: u64, held: u64, [work, waits, ends]: [f64; 3], overlap: f64) 
         return (groups as f64 * work + ends).max(one_after_another * (work + waits + ends));
     }
     let [others, waits] = [(groups as f64 - one_after_another) * work, one_after_another * (waits + ends)];
-    let [less, more] = [others.min(waits), others.max(waits)];
-    let both = if more > 0.0 { more * (1.0 + (less / more).powf(overlap)).powf(1.0 / overlap) } else { 0.0 };
-    one_after_another * work + both
+    one_after_another * work + norm(others, waits, overlap)
+}
+
+/// The norm of two times: their sum with an exponent of 1, the longer alone where that hides the shorter.
+fn norm(a: f64, b: f64, exponent: f64) -> f64 {
+    let [less, more] = [a.min(b), a.max(b)];
+    if exponent >= HIDDEN || more <= 0.0 {
+        return more;
+    }
+    more * (1.0 + (less / more).powf(exponent)).powf(1.0 / exponent)
 }
 
 /// ns in which so many bytes come from where they were left, or go there: those beyond what the last cache keeps drive out
 /// others.
 fn arrival(bytes: f64, machine: &Machine) -> f64 {
-    let driven_out = (bytes / machine.cached - 1.0).clamp(0.0, 1.0);
+    let driven_out = driven_out(bytes, machine);
     bytes * (driven_out / machine.memory + (1.0 - driven_out) / machine.cache)
+}
+
+/// The share of so many bytes that the last cache does not keep.
+fn driven_out(bytes: f64, machine: &Machine) -> f64 {
+    (bytes / machine.cached - 1.0).clamp(0.0, 1.0)
 }
 
 /// ns in which every operand, and C, comes or goes once.
 fn once(dims: Dims, dtype: DType, machine: &Machine) -> f64 {
+    arrival(all_bytes(dims, dtype), machine)
+}
+
+/// Bytes of the operands and C.
+fn all_bytes(dims: Dims, dtype: DType) -> f64 {
     let Dims { m, n, k } = dims;
     let operands = (m * k + k * n) as f64 * dtype.bytes() as f64;
-    arrival(operands + (m * n) as f64 * dtype.of_product().bytes() as f64, machine)
+    operands + (m * n) as f64 * dtype.of_product().bytes() as f64
 }
 
 /// The predicted time of a product in blocks of `tile`, each of a work-group that goes through its slabs at this pace, or shared by some.
@@ -175,11 +204,12 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
     };
     let (slabs, blocks) = (slabs as f64, blocks as f64);
     let work = slab.work(pace) * if tile.groups > 0 { machine.apart } else { 1.0 };
-    let stores = (slab.stores + pace.unaligned * slab.unaligned_stores) / pace.stores;
-    let of_group = [slabs * work + blocks * stores, slabs * slab.wait(pace), blocks * pace.ends];
+    let stores = slab.stores + pace.unaligned_stores * slab.unaligned_stores;
+    let ends = pace.ends + stores / pace.drain;
+    let of_group = [slabs * work + blocks * stores / pace.stores, slabs * slab.wait(pace), blocks * ends];
     let rounds = of_core(groups.div_ceil(machine.cores), slab.held, of_group, pace.overlap);
     let often = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
-    let product = machine.launch + rounds.max(once(dims, case.dtype, machine)).max(often);
+    let product = machine.launch + norm(rounds, once(dims, case.dtype, machine).max(often), machine.together);
     if !tile.takes_two_passes() {
         return Nanos(product);
     }
@@ -196,7 +226,8 @@ pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, ma
     let ends = stream.ends + schedule.sums() as f64 / stream.sums;
     let rounds = schedule.rounds() as f64;
     let groups = schedule.groups().div_ceil(machine.cores);
-    let of_group = [rounds * work, rounds * stream.wait, ends];
+    let far = stream.far * driven_out(all_bytes(Dims::from(case.size), case.dtype), machine);
+    let of_group = [rounds * work, rounds * (stream.wait + far), ends];
     let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group, HIDDEN);
     let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
     let parts = if schedule.parts() > 1 { stream.parts } else { 0.0 };
@@ -211,14 +242,17 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 
-    const PACE: Pace = Pace { products: 100.0, wait: 500.0, stores: f64::INFINITY, ..Pace::OF_PRODUCTS };
+    const PACE: Pace =
+        Pace { products: 100.0, wait: 500.0, stores: f64::INFINITY, drain: f64::INFINITY, ..Pace::OF_PRODUCTS };
     const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
+    /// The H100, if its cores and its memory hid each other's time altogether.
+    const MACHINE: Machine = Machine { together: HIDDEN, ..GPU.machine };
 
     /// ns that a product of blocks of 100×100 in slabs of 10 takes beside its launches.
     fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
         let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
-        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &GPU.machine) };
-        predicted(&TILE.over(k_parts), slab, &PACE, &case, &GPU.machine).0 - GPU.machine.launch
+        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &MACHINE) };
+        predicted(&TILE.over(k_parts), slab, &PACE, &case, &MACHINE).0 - MACHINE.launch
     }
 
     #[test]
@@ -240,7 +274,7 @@ mod tests {
     #[test]
     fn parts_of_k_divide_the_slabs_and_add_a_second_pass() {
         let [whole, cut] = [1, 4].map(|parts| time(100, 100, 1000, parts, 1));
-        let Machine { second_pass, passes, cache, .. } = GPU.machine;
+        let Machine { second_pass, passes, cache, .. } = MACHINE;
         let second = second_pass + passes * 4.0 * 4.0 * 1e4 / cache;
         assert!((cut - (whole / 4.0 + second)).abs() < 1e-6, "{whole} {cut}");
     }
@@ -269,7 +303,7 @@ mod tests {
         let least = (1u64 << 32) as f64 / GPU.machine.memory;
         assert!(predicted(&TILE, slab, &fast, &case, &GPU.machine).0 > least);
         let (loads, products, singles, sums) = (1e9, 1e9, 1e9, 1e9);
-        let stream = Stream { share: 1.0, loads, products, singles, wait: 0.0, sums, ends: 0.0, parts: 0.0 };
+        let stream = Stream { share: 1.0, loads, products, singles, wait: 0.0, far: 0.0, sums, ends: 0.0, parts: 0.0 };
         let schedule = Schedule::of(&case, false, &gpu()).expect("one column");
         assert!(streamed(&stream, &schedule, &case, &GPU.machine).0 > least);
     }
