@@ -530,7 +530,6 @@ fn what_an_option_states_is_not_blamed_on_the_file() {
     for (option, value, expected) in [
         ("--groups", "0", "--groups 0: dispatch.groups: is 0 along x"),
         ("--spec", "BM=1", "--spec BM=1: spec.BM: no kernel has specialization constants"),
-        ("--entry", "other", "--entry other: kernel.entry: "),
     ] {
         let said = typed(&[&file, option, value]).expect_err(value);
         assert!(said.starts_with(expected), "{option} {value}: {said}");
