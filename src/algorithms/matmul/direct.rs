@@ -55,19 +55,17 @@ fn invocations(tile: Tile) -> u32 {
 
 /// Bytes a ns that a core loads of rows along K.
 const LOADS: f64 = 88.3;
-/// Times as long that rows across K take, for what eight lanes load at a time is in four rows then, not in two, and a core looks up one a
-/// cycle; and if lanes load for each other.
-const ACROSS: f64 = 1.7;
-const EXCHANGED: f64 = 1.45;
-/// Times as long that it takes where rows along K start at single words of four bytes or pairs of them, and where rows start at odd
-/// elements, between which words are shifted into place, along K and across it.
-const UNALIGNED: f64 = 3.28;
-const ODD: [f64; 2] = [7.08, 5.26];
+/// Times as long that rows take: along K; across it, for what eight lanes load at a time is in four rows then, not in two, and a core
+/// looks up one a cycle; and across it if lanes load for each other. Of each, rows that start at multiples of 16 bytes, at others of
+/// 4, and at odd elements, between which words are shifted into place.
+const SLOWER: [[f64; 3]; 3] = [[1.0, 3.44, 7.08], [2.04, 2.04, 7.87], [1.32, 2.11, 9.93]];
+/// ns that a core takes to store an element of C, where its rows start at multiples of 8 bytes and elsewhere.
+const STORE: [f64; 2] = [0.462, 1.134];
 /// Bytes a ns that all cores together load; and of whole lines, which come with exchanges, so many times.
 const ALL_LOADS: f64 = 7590.0;
 const WHOLE_LINES: f64 = 1.25;
 /// ns of a work-group before its first load and behind its last.
-const ENDS: f64 = 996.0;
+const ENDS: f64 = 333.0;
 /// Bytes of operands that stay in the last cache; twice as many do not, and come from memory at so many a ns.
 const CACHED: f64 = 40e6;
 const MEMORY: f64 = 2260.0;
@@ -83,13 +81,15 @@ fn time(Cut { tile, exchanges }: Cut, case: &CaseSpec, device: &DeviceInfo) -> N
     let [a, b] = row_lengths(case);
     let slower = [(a, across[0]), (b, across[1])].map(|(length, across)| slower(length, across, exchanges, case));
     let of_warp = |edge: u32, i: usize| f64::from(edge) * slower[i];
-    let work = f64::from(warps(tile)) * row * (of_warp(tile.wm, 0) + of_warp(tile.wn, 1)) / LOADS;
+    let loads = f64::from(warps(tile)) * row * (of_warp(tile.wm, 0) + of_warp(tile.wn, 1)) / LOADS;
+    let work = loads + f64::from(tile.bm * tile.bn) * STORE[usize::from(step(dims.n, case.dtype) < 4)];
     // Sums and what is on its way, twice; three in ten registers more than these.
     let registers = tile.wm * tile.wn / LANES + tile.wm + tile.wn;
     let held = u64::from((1 << 16) / (invocations(tile) * (registers + registers / 3)).max(1)).max(1);
     let busiest = groups.div_ceil(machine.cores);
     let of_core = busiest as f64 * work + busiest.div_ceil(held) as f64 * ENDS;
-    let whole = |edge: u32, i: usize| exchanges && across[i] && edge == WHOLE_LINE;
+    let starts_lines = [a, b].map(|length| length.is_multiple_of(u64::from(WHOLE_LINE)));
+    let whole = |edge: u32, i: usize| exchanges && across[i] && edge == WHOLE_LINE && starts_lines[i];
     let of_block = |block: u32, edge, i| f64::from(block) / if whole(edge, i) { WHOLE_LINES } else { 1.0 };
     let lines = of_block(tile.bm, tile.wm, 0) + of_block(tile.bn, tile.wn, 1);
     let all = groups as f64 * lines * row / ALL_LOADS + ENDS;
@@ -100,16 +100,12 @@ fn time(Cut { tile, exchanges }: Cut, case: &CaseSpec, device: &DeviceInfo) -> N
 
 /// Times as long that an operand's loads take as those of rows along K that start at multiples of 16 bytes.
 fn slower(length: u64, across: bool, exchanges: bool, case: &CaseSpec) -> f64 {
-    let unaligned = match step(length, case.dtype) {
-        1 => ODD[usize::from(across)],
-        2 | 4 if !across => UNALIGNED,
-        _ => 1.0,
+    let start = match step(length, case.dtype) {
+        1 => 2,
+        2 | 4 => 1,
+        _ => 0,
     };
-    match (across, exchanges) {
-        (false, _) => unaligned,
-        (true, false) => ACROSS * unaligned,
-        (true, true) => EXCHANGED * unaligned,
-    }
+    SLOWER[if across { 1 + usize::from(exchanges) } else { 0 }][start]
 }
 
 /// How a case is cut up, as should be fastest, and the time that it should take.
@@ -264,13 +260,16 @@ mod tests {
             ((16, 4096, 4096, Layout::Nn), 10.2),
             ((32, 4096, 4096, Layout::Nn), 12.4),
             ((32, 4096, 4096, Layout::Nt), 11.7),
-            ((32, 4096, 4096, Layout::Tn), 16.1),
+            ((32, 4096, 4096, Layout::Tn), 18.1),
             ((64, 4096, 4096, Layout::Nn), 14.3),
             ((128, 4096, 4096, Layout::Nn), 22.3),
             ((128, 4096, 4096, Layout::Tn), 27.3),
             ((128, 4096, 4096, Layout::Nt), 20.0),
             ((512, 512, 512, Layout::Nn), 5.76),
             ((1024, 1024, 1024, Layout::Nt), 14.8),
+            // Rows that start at multiples of 8 bytes, and at odd elements.
+            ((5000, 300, 7000, Layout::Nn), 130.8),
+            ((8862, 681, 80, Layout::Nn), 80.5),
             ((512, 4096, 1024, Layout::Nn), 31.7),
             ((32, 11_008, 4096, Layout::Nt), 47.4),
         ];
