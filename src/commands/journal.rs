@@ -101,7 +101,9 @@ impl Journal {
             Destination::open(&path)?.write(&text)?;
             let file = File::options().append(true).open(&path)?;
             // Where files cannot be locked, nobody is told that this one is in use.
-            let _ = file.try_lock();
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                return Err(io::Error::other("another process is writing it"));
+            }
             Ok((file, text.len() as u64))
         };
         let (file, length) = begin().map_err(|e| {

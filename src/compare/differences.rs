@@ -112,23 +112,20 @@ fn facts(records: &[Record], fact: Fact) -> Facts {
 
 /// Cases of the same id that are not the same problem. The first of each kind is named.
 fn cases(baseline: &[Record], candidate: &[Record]) -> Vec<Difference> {
-    let mut first = HashMap::new();
+    let [mut first, mut with_buffers] = [HashMap::new(), HashMap::new()];
     let mut found: Vec<Difference> = vec![];
     for record in baseline.iter().chain(candidate) {
         for case in &record.cases {
             let known = *first.entry(&case.id).or_insert(case);
+            // Older records do not have them.
+            let buffers = (!case.buffers.is_empty()).then(|| *with_buffers.entry(&case.id).or_insert(case));
             let facts = [
                 ("seed", known.seed.to_string(), case.seed.to_string()),
                 ("work", work(known), work(case)),
-                ("buffers", known.buffers.join(", "), case.buffers.join(", ")),
+                ("buffers", buffers.unwrap_or(case).buffers.join(", "), case.buffers.join(", ")),
             ];
             for (what, before, after) in facts {
-                // Older records do not have all of them.
-                if before != after
-                    && !before.is_empty()
-                    && !after.is_empty()
-                    && !found.iter().any(|difference| difference.what == what)
-                {
+                if before != after && !found.iter().any(|difference| difference.what == what) {
                     let of = |value| format!("{value} in {}", case.id);
                     found.push(Difference { what, baseline: of(before), candidate: of(after), refused: true });
                 }

@@ -15,7 +15,7 @@ pub(crate) use document::ComparisonDocument;
 
 use crate::algorithms::input::generator;
 use crate::basis::printable::{printable, shell_word};
-use crate::basis::units::{Nanos, Work};
+use crate::basis::units::{Nanos, Work, significant, trimmed};
 use crate::record::{Case, Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
@@ -304,13 +304,13 @@ pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record]
         min_effect: settings.min_effect,
         differences,
         cases,
-        decide: obstacles.then(|| commands(candidate, driver_changed)),
+        decide: obstacles.then(|| commands(candidate, driver_changed, settings)),
         unmatched,
     }
 }
 
 /// The commands that measure both sides so that they can be told apart: the candidate's own, in turn with the baseline's.
-fn commands(candidate: &[Record], driver_changed: bool) -> String {
+fn commands(candidate: &[Record], driver_changed: bool, settings: &Settings) -> String {
     let mut words: Vec<&str> = vec![];
     let mut skip = false;
     for word in candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default()) {
@@ -342,11 +342,16 @@ fn commands(candidate: &[Record], driver_changed: bool) -> String {
     };
     let processes = bootstrap::TELLING_RUNS;
     let turns = (1..=processes).map(|turn| turn.to_string()).collect::<Vec<_>>().join(" ");
+    let percent = |option: &str, fraction: f64| format!(" {option} {}%", trimmed(&significant(100.0 * fraction)));
+    let effect = (settings.min_effect != Settings::default().min_effect).then_some(settings.min_effect);
+    let effect = effect.map(|effect| percent("--min-effect", effect));
+    let noise = settings.noise.map(|noise| percent("--process-noise", noise));
+    let bounds: String = effect.into_iter().chain(noise).collect();
     let drivers =
         if driver_changed { "\n# or, for two drivers: gpukern ab ... --a-driver A.json --b-driver B.json" } else { "" };
     format!(
         "for i in {turns}; do\n  OLD-gpukern {bench} --json old-$i.json; NEW-gpukern {bench} --json new-$i.json\ndone\n\
-         gpukern compare --baseline old-*.json --candidate new-*.json{drivers}"
+         gpukern compare --baseline old-*.json --candidate new-*.json{bounds}{drivers}"
     )
 }
 

@@ -188,8 +188,9 @@ fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Measured(m) => m.verification.unverified(),
         Outcome::Rejected(v) => {
-            let worst = if v.worst.is_empty() { String::new() } else { format!(": {}", v.worst) };
-            Some(format!("{}{worst}", v.figures()))
+            let said =
+                v.residual.map(|_| v.figures()).into_iter().chain((!v.worst.is_empty()).then(|| v.worst.clone()));
+            Some(said.collect::<Vec<_>>().join(": "))
         }
         Outcome::Skipped { reason } => Some(reason.clone()),
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => outcome.failure(),

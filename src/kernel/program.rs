@@ -365,15 +365,9 @@ impl Dispatch {
         block
     }
 
-    /// Why `device` cannot run this dispatch, if so.
-    fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
+    /// Why the work-groups are too large for `device`, if they are.
+    fn too_large_groups(&self, device: &DeviceInfo) -> Option<String> {
         let limits = &device.limits;
-        if let Some(reason) = device.lacks(&self.shader.interface.capabilities) {
-            return Some(reason);
-        }
-        if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {
-            return Some(format!("needs cooperative matrices of {shape}; `gpukern devices` names those of the device"));
-        }
         let size = self.shader.interface.local_size.map(|word| word.value(&self.constants));
         let invocations = size.iter().map(|extent| u64::from(*extent)).product::<u64>();
         let [x, y, z] = size;
@@ -390,13 +384,26 @@ impl Dispatch {
                 ["x", "y", "z"][axis]
             ));
         }
-        if let (Some(lanes), Some(most)) = (self.subgroup_size, device.subgroup.most_in_group)
-            && invocations > u64::from(lanes) * u64::from(most)
-        {
-            return Some(format!(
+        let (lanes, most) = self.subgroup_size.zip(device.subgroup.most_in_group)?;
+        (invocations > u64::from(lanes) * u64::from(most)).then(|| {
+            format!(
                 "needs work-groups of {invocations} invocations; where sub-groups of {lanes} are required, the device has at \
                  most {most} of them in a group"
-            ));
+            )
+        })
+    }
+
+    /// Why `device` cannot run this dispatch, if so.
+    fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
+        let limits = &device.limits;
+        if let Some(reason) = device.lacks(&self.shader.interface.capabilities) {
+            return Some(reason);
+        }
+        if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {
+            return Some(format!("needs cooperative matrices of {shape}; `gpukern devices` names those of the device"));
+        }
+        if let Some(reason) = self.too_large_groups(device) {
+            return Some(reason);
         }
         if let Some(axis) = (0..3).find(|&i| self.groups[i] > u64::from(limits.group_count[i])) {
             return Some(format!(

@@ -469,7 +469,7 @@ impl Verification {
         format!("{residual}, allowed {:.2e}", self.tolerance)
     }
 
-    /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice.
+    /// Outputs that are no answer at all: a pivot is zero, the rounds did not suffice, the kernel wrote beside its buffers.
     #[must_use]
     pub fn without_answer(reason: String) -> Self {
         let (method, metrics, wrong) = (CheckMethod::Elementwise, vec![], WrongElements::default());

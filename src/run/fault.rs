@@ -43,10 +43,7 @@ impl Described {
     /// The error that ends the command, with the option that stated the field, or file and line.
     #[must_use]
     pub(crate) fn error(&self, fault: &Fault) -> Error {
-        let behind = |field: &str| fault.field.strip_prefix(field);
-        let stated =
-            |(field, _): &&(String, String)| behind(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        if let Some((_, option)) = self.options.iter().rfind(stated) {
+        if let Some((_, option)) = self.options.iter().find(|(field, _)| *field == fault.field) {
             return Error::Usage(format!("{option}: {fault}"));
         }
         let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };

@@ -156,6 +156,11 @@ fn assigned<'a>(option: &str, text: &'a str, example: &str) -> Result<(&'a str, 
     Ok((name.trim(), value.trim()))
 }
 
+/// The name of a condition of the command line.
+fn condition(number: usize) -> String {
+    format!("option_{number}")
+}
+
 fn text(value: &str) -> Formula {
     Formula::Text(value.to_string())
 }
@@ -170,36 +175,45 @@ fn list(value: &str) -> Listed {
 impl Fields {
     /// The fields of a description that they state, each with the option that does.
     fn stated(&self) -> Vec<(String, String)> {
-        let named = [
-            ("size", "axes", &self.size),
-            ("spec", "spec", &self.spec),
-            ("push", "push", &self.push),
-            ("buffer", "buffer", &self.buffer),
-            ("bind", "kernel.bind", &self.bind),
-            ("define", "kernel.define", &self.define),
-            ("check", "buffer", &self.check),
-            ("role", "reference.roles", &self.role),
+        let tables: [(&str, &str, &[&str], &[String]); 8] = [
+            ("size", "axes", &[""], &self.size),
+            ("spec", "spec", &[""], &self.spec),
+            ("push", "push", &[""], &self.push),
+            ("buffer", "buffer", &["", ".type", ".shape", ".fill", ".scratch"], &self.buffer),
+            ("check", "buffer", &[".check"], &self.check),
+            ("bind", "kernel.bind", &[""], &self.bind),
+            ("define", "kernel.define", &[""], &self.define),
+            ("role", "reference.roles", &[""], &self.role),
         ];
-        let named = named.into_iter().flat_map(|(option, table, given)| {
-            given.iter().map(move |text| {
+        let of_tables = tables.into_iter().flat_map(|(option, table, fields, given)| {
+            given.iter().flat_map(move |text| {
                 let name = text.split('=').next().unwrap_or_default().trim();
-                (format!("{table}.{name}"), format!("--{option} {text}"))
+                fields.iter().map(move |field| (format!("{table}.{name}{field}"), format!("--{option} {text}")))
             })
         });
-        let alone = [
-            ("entry", "kernel.entry", &self.entry),
-            ("vulkan", "kernel.vulkan", &self.vulkan),
-            ("groups", "dispatch.groups", &self.groups),
-            ("right", "reference", &self.right),
-            ("right-by", "reference", &self.right_by),
-            ("inputs-by", "inputs", &self.inputs_by),
-            ("flops", "work.flops", &self.flops),
-            ("bytes", "work.bytes", &self.bytes),
+        let single: [(&str, &[&str], &Option<String>); 8] = [
+            ("entry", &["kernel.entry"], &self.entry),
+            ("vulkan", &["kernel.vulkan"], &self.vulkan),
+            ("groups", &["dispatch.groups"], &self.groups),
+            (
+                "right",
+                &["reference", "reference.file", "reference.kernel", "reference.builtin", "reference.size"],
+                &self.right,
+            ),
+            ("right-by", &["reference", "reference.command"], &self.right_by),
+            ("inputs-by", &["inputs.command"], &self.inputs_by),
+            ("flops", &["work.flops"], &self.flops),
+            ("bytes", &["work.bytes"], &self.bytes),
         ];
-        let alone = alone.into_iter().filter_map(|(option, field, text)| {
-            text.as_ref().map(|text| (field.to_owned(), format!("--{option} {text}")))
+        let of_single = single.into_iter().flat_map(|(option, fields, text)| {
+            let said = text.iter().map(move |text| format!("--{option} {text}"));
+            said.flat_map(|said| fields.iter().map(move |field| (String::from(*field), said.clone())))
         });
-        named.chain(alone).map(|(field, option)| (field, brief(&option).into_owned())).collect()
+        let conditions = self.conditions.iter().zip(1..);
+        let conditions =
+            conditions.map(|(text, number)| (format!("where.{}", condition(number)), format!("--where {text}")));
+        let all = of_tables.chain(of_single).chain(conditions);
+        all.map(|(field, option)| (field, brief(&option).into_owned())).collect()
     }
 
     /// Writes them into a description, whose paths are relative to the folder of this process or not.
@@ -218,8 +232,8 @@ impl Fields {
             let (name, values) = assigned("--spec", constant, "BM=64,128")?;
             description.spec.set(name, list(values));
         }
-        for (index, condition) in self.conditions.iter().enumerate() {
-            description.conditions.set(&format!("option_{}", index + 1), text(condition));
+        for (number, stated) in (1..).zip(&self.conditions) {
+            description.conditions.set(&condition(number), text(stated));
         }
         for member in &self.push {
             let (name, value) = assigned("--push", member, "stride=K")?;

@@ -32,7 +32,8 @@ pub(crate) static LU: Algorithm = Algorithm {
     summary: "LU factorisation P·A = L·U, n×n, row major; P is the identity in variants without pivoting",
     work: "2/3·n³ operations; A read once, L and U written once",
     default_size: Sweeps { gpu: "128..1024", cpu: "64..256" },
-    verify_size: Sweeps::same("1,2,3,31,33,127,257,1000"),
+    // The last two for a GPU: blocks that are one launch and such that are two, with outer blocks, and strips of both widths.
+    verify_size: Sweeps { gpu: "1,2,3,31,33,127,257,1000,1500,2500", cpu: "1,2,3,31,33,127,257,1000" },
     iterative: false,
     inputs: &[
         Input::Uniform,

@@ -26,11 +26,15 @@ pub(crate) struct Widths {
     built_in: fn(u64, &DeviceInfo) -> u32,
 }
 
+/// Bytes of shared memory that a diagonal block of 64 columns takes with its strip.
+const CORNER_OF_64: u64 = 21 << 10;
+
 /// Those of variants without pivoting.
 pub(super) static PLAIN: Widths = Widths {
     all: &[32, 64, 128, 256, 512],
     built_in: |n, device| match (device.kind, n) {
         (_, ..=32) => 32,
+        _ if device.limits.shared_memory.0 < CORNER_OF_64 => 32,
         (DeviceKind::Cpu, _) | (_, ..=2048) => 64,
         (_, ..=4096) => 128,
         _ => 256,
@@ -38,8 +42,13 @@ pub(super) static PLAIN: Widths = Widths {
 };
 
 /// Those of `blocked-split`: what comes before a split product does not pay for few columns.
-pub(super) static SPLIT: Widths =
-    Widths { all: PLAIN.all, built_in: |n, _| n.next_power_of_two().clamp(32, 256) as u32 };
+pub(super) static SPLIT: Widths = Widths {
+    all: PLAIN.all,
+    built_in: |n, device| match device.limits.shared_memory.0 {
+        ..CORNER_OF_64 => 32,
+        _ => n.next_power_of_two().clamp(32, 256) as u32,
+    },
+};
 
 /// Those of variants with pivoting.
 pub(super) static PIVOTING: Widths = Widths {

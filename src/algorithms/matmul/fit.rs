@@ -156,6 +156,25 @@ fn told(name: &str, problems: &[Problem], constants: &Constants, device: &Device
     )
 }
 
+/// What `auto` chooses, on the problems of the committed records, among the ways that were timed there.
+#[test]
+fn the_choice_costs_little_on_recorded_problems_of_an_h100() {
+    for (dtype, at_least) in [("f32", 0.89), ("f16", 0.85)] {
+        let path = format!("results/h100-auto-shapes-{dtype}.json");
+        let text = std::fs::read_to_string(&path).expect("it is committed");
+        let read: Vec<Explained> = serde_json::from_str(&text).expect("what --explain wrote");
+        let problems: Vec<_> = read.into_iter().filter_map(Problem::of).collect();
+        let device = gpu();
+        let losses: Vec<_> = problems.iter().map(|problem| problem.loss(Constants::of(&device), &device).0).collect();
+        let within = losses.iter().filter(|loss| **loss <= 1.1).count() as f64 / losses.len() as f64;
+        let most = losses.iter().copied().fold(1.0, f64::max);
+        assert!(
+            losses.len() > 100 && within >= at_least && most < 1.7,
+            "{dtype}: {within:.3} within 1.10, {most:.2} at most"
+        );
+    }
+}
+
 #[test]
 #[ignore = "a tool: scripts/fit-auto"]
 fn fit() {

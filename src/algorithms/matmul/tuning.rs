@@ -221,6 +221,9 @@ mod tests {
                 };
                 let seen = sizes.iter().any(|size| tile(*size) == large && cut(*size));
                 assert!(seen, "{} {dtype}: {large}", tunable.variant);
+                // What loads and stores single elements in a tile of many.
+                let odd = |size: &Size| Dims::from(*size).n % 2 == 1 && tile(*size).bm * tile(*size).bn >= 64 * 64;
+                assert!(sizes.iter().any(odd), "{} {dtype}: rows that start at odd elements", tunable.variant);
             }
         }
     }

@@ -382,7 +382,7 @@ impl Runner {
         let mut phases = verified.phases;
         phases.device = verified.time;
         let verification = match verified.check {
-            // The device did as it was told: there is no answer in the data.
+            // There is no answer in the data, or the kernel wrote beside them.
             Err(reason) => return Ok(State::Ended(Outcome::Rejected(Verification::without_answer(reason)))),
             Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
             Ok(check) => match verified.unverified {

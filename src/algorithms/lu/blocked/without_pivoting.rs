@@ -154,7 +154,7 @@ impl Schedule<'_> {
         self.block == BLOCK
             && in_time
             && self.device.kind != DeviceKind::Cpu
-            && limits.group_invocations >= AT_ONCE_NEEDS.0
+            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_NEEDS.0
             && limits.shared_memory.0 >= AT_ONCE_NEEDS.1
             && self.stride - start <= AT_ONCE
     }
