@@ -292,7 +292,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
     std::fs::write(&kernel, &wrong).expect("written");
     let mut command = gpukern(&["ab", "matmul", "-V", "naive", "-s", "40", "--max-time=50ms"]);
     let output = expect_exit(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1);
-    assert!(stderr(&output).contains("1 failures kept in "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 failure kept in "), "{}", stderr(&output));
     let side = kept.join("B_matmul_naive_f32_40x40x40_device-0");
     assert_eq!(std::fs::read(side.join("matmul-naive.f32.spv")).expect("kept"), wrong);
     let failure = json(&side.join("failure.json"));
