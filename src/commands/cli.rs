@@ -1,5 +1,7 @@
 //! The command line. The comments below are its help.
 
+#![allow(rustdoc::broken_intra_doc_links, reason = "clap shows these texts, whose brackets are brackets")]
+
 use crate::basis::printable::{brief, shell_word};
 use crate::plan::options::Selection;
 use crate::run::options::Fields;

@@ -1,5 +1,7 @@
 //! The fields of a description as options of the command line, and where descriptions come from.
 
+#![allow(rustdoc::broken_intra_doc_links, reason = "clap shows these texts, whose brackets are brackets")]
+
 use super::compile::ENDINGS;
 use super::description::{
     Check, CheckFigures, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles, Reference, Work,

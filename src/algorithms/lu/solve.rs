@@ -18,7 +18,7 @@ pub(super) const B: BufferId = BufferId(BUFFERS);
 /// The solution.
 pub(super) const X: BufferId = BufferId(BUFFERS + 1);
 
-/// The kernels of a substitution, in the order of [`Kernels::of`].
+/// The kernels of a substitution, in the order of its steps.
 pub(super) const KERNELS: &[&str] = &["lu/solve-begin", "lu/solve-inverses", "lu/solve-block", "lu/solve-rest"];
 
 pub(super) static SOLUTION: Solution = Solution {
