@@ -106,33 +106,50 @@ fn kernels_elsewhere(words: &[String]) -> Option<String> {
     ))
 }
 
-/// How Vulkan is loaded, watched and waited for.
+/// How Vulkan is loaded, watched and waited for. The last of several counts: a process that starts another repeats what
+/// was typed and adds what it is itself.
 #[derive(Debug, Parser)]
 pub struct VulkanOptions {
     /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, hide = true, env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub validation: bool,
 
     /// Load Vulkan from this library in place of the system's loader.
-    #[arg(long, global = true, hide = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        overrides_with = "loader",
+        value_name = "FILE",
+        env = "GPUKERN_LOADER",
+        hide_env_values = true
+    )]
     pub loader: Option<PathBuf>,
 
     /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
-    #[arg(long, global = true, hide = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        overrides_with = "cache_dir",
+        value_name = "DIR",
+        env = "GPUKERN_CACHE",
+        hide_env_values = true
+    )]
     pub cache_dir: Option<PathBuf>,
 
     /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
     /// then ten times that.
-    #[arg(long, global = true, hide = true, value_name = "TIME", default_value = "30s")]
+    #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
     /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
-    #[arg(long, global = true, hide = true, value_name = "TIME", default_value = "60s")]
+    #[arg(long, global = true, hide = true, overrides_with = "max_run", value_name = "TIME", default_value = "60s")]
     pub max_run: String,
 
     /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
     /// waited for.
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, overrides_with = "in_process")]
     pub in_process: bool,
 }
 
@@ -507,7 +524,7 @@ pub struct RunArgs {
     pub resume: Option<PathBuf>,
 
     /// Do not hold cases against the limits of the device.
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_peak")]
     pub no_peak: bool,
 
     /// The table: sizes by kernels, a line for each case, or both [default: long].
