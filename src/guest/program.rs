@@ -5,9 +5,11 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::binding::{Bindings, Descriptor, DescriptorKind};
 use crate::kernel::buffer::{BufferSpec, RED_ZONE};
 use crate::kernel::foreign::Foreign;
+use crate::kernel::instructions::instructions;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use crate::run::job::{self, Buffer, Job, Module, Pass, Point};
+use rspirv::spirv::Op;
 
 /// A compiled kernel as the device is given it.
 pub(super) struct Kernel {
@@ -32,16 +34,7 @@ impl Kernel {
 
 /// Whether a module has an `OpArrayLength`.
 fn asks_lengths(spirv: &[u32]) -> bool {
-    const HEADER: usize = 5;
-    const ARRAY_LENGTH: u32 = 68;
-    let mut at = HEADER;
-    while let Some(word) = spirv.get(at) {
-        if word & 0xffff == ARRAY_LENGTH {
-            return true;
-        }
-        at += (word >> 16).max(1) as usize;
-    }
-    false
+    instructions(spirv).flatten().any(|own| own.op() == Some(Op::ArrayLength))
 }
 
 /// A buffer as programs know it. Its elements are bytes here: what is in them is compared by their own type.

@@ -5,7 +5,7 @@ use super::entry::{chosen, isolate, resize};
 use crate::basis::input_file;
 use crate::basis::printable::brief;
 use crate::kernel::foreign::{Constant, Scalar};
-use crate::kernel::reflection::{HEADER, MAGIC};
+use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::spirv::MOST_BYTES;
 use std::cell::RefCell;
 use std::fmt::Write;
