@@ -322,6 +322,8 @@ fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     let folder = folder(&[("all.toml", config)]);
     let mut bench = gpukern(&["bench", "--config=all.toml", "--max-time=20ms", "--no-peak", "--json=-"]);
     let output = expect_exit(bench.current_dir(folder.path()), 0);
+    let record: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!(record["method"]["robust_access"], true, "{record}");
     let ids: Vec<_> = cases(&output).iter().map(|case| case["id"].as_str().expect("text").to_string()).collect();
     assert_eq!(ids, ["matmul/naive/f32/8x8x8", "double/double/f32/N=1000"]);
 }
