@@ -531,6 +531,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
 
+    /// Measure each case in so many fresh processes, as `bench` does.
+    #[arg(long, value_name = "N", conflicts_with_all = ["ab", "watch"])]
+    pub processes: Option<u32>,
+
     /// What the record is compared with.
     #[command(flatten)]
     pub comparing: Comparing,
@@ -566,7 +570,7 @@ impl RunArgs {
             table: self.table.or(Some(TableForm::Long)),
             columns: self.columns.clone(),
             noise: None,
-            processes: None,
+            processes: self.processes,
             label: None,
             shard: None,
             parallel: false,

@@ -125,6 +125,17 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
 }
 
 #[test]
+fn several_processes_measure_each_case_once() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    let output = expect_exit(&mut command(path, &["double.toml", "--processes=3", "--json=-"]), 0);
+    let measured: Vec<_> = cases(&output).iter().map(|case| case["process"].as_u64().unwrap_or(0)).collect();
+    assert_eq!(measured, [0, 1, 2]);
+    let refused = stderr(&expect_exit(&mut command(path, &["double.toml", "--processes=3", "--in-process"]), 2));
+    assert!(refused.contains("--processes=3 takes other processes"), "{refused}");
+}
+
+#[test]
 fn further_rounds_take_the_options_of_the_first_but_those_about_the_comparison() {
     let folder = folder(&[]);
     let path = folder.path();
