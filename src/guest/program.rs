@@ -46,7 +46,8 @@ pub(super) fn spec(buffer: &'static Buffer) -> BufferSpec {
 pub(super) fn program(kernels: &[Kernel], point: &'static Point, job: &'static Job, device: &DeviceInfo) -> Program {
     let buffers: Vec<&Buffer> = point.buffers.iter().chain(&job.scratch).collect();
     let steps = job.passes.iter().map(|pass| Step::Dispatch(dispatch(&kernels[pass.module], pass, &buffers, device)));
-    Program { steps: steps.collect(), scratch: job.scratch.iter().map(spec).collect(), ..Program::default() }
+    let scratch = job.scratch.iter().map(spec).collect();
+    Program { steps: steps.collect(), scratch, poisoned: true, ..Program::default() }
 }
 
 fn dispatch(kernel: &Kernel, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
