@@ -372,7 +372,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub no_tuned: bool,
 
-    /// The table: sizes by variants as in the posts, a line for each case, or both [default: compact].
+    /// The table: sizes by variants, a line for each case, or both [default: compact].
     #[arg(long, value_name = "FORM")]
     pub table: Option<TableForm>,
 

@@ -199,12 +199,12 @@ mod tests {
             runs.iter_mut().for_each(|run| run.record.cases.truncate(cases));
             text(&History::new(runs, vec![], &settings()), 200)
         };
-        let told = "too few runs for a step: one of all cases is found from 13 runs on (8 more), of one alone from 14 runs \
-                    on (9 more)\n";
+        let told = "too few runs for a step: one of all cases is found from 13 runs on (8 more), of one alone from 15 runs \
+                    on (10 more)\n";
         assert!(shown(5, 2).contains(told), "{}", shown(5, 2));
-        assert!(shown(13, 2).contains("a step of one case alone is found from 14 runs on (1 more)\n"));
+        assert!(shown(13, 2).contains("a step of one case alone is found from 15 runs on (2 more)\n"));
         assert!(shown(12, 1).contains("too few runs for a step, which is found from 13 runs on (1 more)\n"));
-        assert!(!shown(14, 2).contains("runs on") && !shown(13, 1).contains("runs on"));
+        assert!(!shown(15, 2).contains("runs on") && !shown(13, 1).contains("runs on"));
     }
 
     #[test]
