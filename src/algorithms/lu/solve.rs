@@ -1,71 +1,51 @@
-//! `--solve`: a program that leaves factors P·A = L·U goes on to A·x = b. P·b, then L·y = P·b and U·x = y by substitution, in
-//! place.
+//! `--solve`: a program goes on from factors P·A = L·U to A·x = b: L·y = P·b, then U·x = y by substitution.
 //!
-//! A block of positions is solved for by one work-group, by the inverses of its small diagonal blocks, which were made before.
-//! What it contributes to all behind the next block is taken from them beside the next block, whose own work-group does its part
-//! itself: one dispatch after the other for each block.
+//! A block of positions is solved for by one work-group, by the inverses of its small diagonal blocks. What it needs of a
+//! factor is brought in order before, for all blocks at once. What it contributes to all behind the next block is taken from them
+//! beside the next block, whose own work-group does its part itself: one dispatch after the other for each block.
+//!
+//! The variants' programs end with y. Blocked factorisations find it beside their own stages ([`Forward`]), as HPL does.
 
-use super::{BUFFERS, L, ROWS, STATUS, U, order};
+use super::{BUFFERS, L, STATUS, U, order};
 use crate::algorithms::{CaseSpec, Solution};
 use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
+use std::ops::Range;
 
 /// The right-hand side, behind the buffers of the factorisation.
 pub(super) const B: BufferId = BufferId(BUFFERS);
 /// The solution.
 pub(super) const X: BufferId = BufferId(BUFFERS + 1);
+/// The number of buffers with these.
+pub(super) const SYSTEM: usize = BUFFERS + 2;
 
-/// The kernels of a substitution, in the order of its steps.
-pub(super) const KERNELS: &[&str] = &["lu/solve-begin", "lu/solve-inverses", "lu/solve-block", "lu/solve-rest"];
+/// The kernels of a substitution: what brings a factor in order, what solves for a block, and what takes from rows what a block
+/// contributes.
+pub(super) const KERNELS: &[&str] = &["lu/solve-prepare", "lu/solve-block", "lu/solve-rest"];
 
 pub(super) static SOLUTION: Solution = Solution {
     summary: "A·x = b by the factors, or refined from f32 factors to f64; right if HPL's scaled residual is below 16",
     work: "2/3·n³ + 2·n² operations; A and b read once, x written once",
     kernels: KERNELS,
-    program: |factors, shaders, case, device| {
-        let mut program = factors.over(|id| BufferId(if id.0 < BUFFERS { id.0 } else { id.0 + 2 }));
-        // What is promised is promised of factors, which the check of a solution does not look at.
-        program.promise = None;
-        let [begin, inverses, block, rest] = shaders else { unreachable!("there are four kernels") };
-        let n = order(case.size).unwrap_or_default();
+    program: |mut program, shaders, case, device| {
         if let Some(refusal) = refusal(case, device) {
             return Program::refused(refusal);
         }
-        let arguments = [("b", B), ("v", X), ("rows", ROWS)].map(|(name, id)| (name, Value::Buffer(id)));
-        program.steps.push(over_vector(begin, &arguments, n));
-        let own = BufferId(BUFFERS + 2 + program.scratch.len());
-        let (name, dtype, role) = ("inverses", DType::F32, Role::Scratch);
-        program.scratch.push(BufferSpec { name, role, dtype, len: inverse_elements(n) });
-        let triangles = Triangles { l: L, u: U, v: X, inverses: own };
-        program.steps.push(inverted(inverses, triangles, STATUS, n));
-        program.steps.extend(substitution([block, rest], triangles, case, device));
+        // What is promised is promised of factors, which the check of a solution does not look at.
+        program.promise = None;
+        let substitution = Substitution::new(shaders, case, device);
+        let packed = scratch(&mut program, packed(substitution.n, "U in order"));
+        let upper = Triangle { side: Side::Upper, matrix: U, stride: substitution.n, rows: None, packed, v: X, x: X };
+        // U is done before the last of y is.
+        let prepared = substitution.prepare(upper, 0..substitution.blocks(), Link::Chained, STATUS).beside();
+        program.steps.push(Step::Dispatch(prepared));
+        program.steps.extend(substitution.chain(upper));
         program
     },
 };
-
-/// `shader` with an invocation for each of n elements, and n among its arguments.
-pub(super) fn over_vector(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Step {
-    Step::Dispatch(vector_dispatch(shader, arguments, n))
-}
-
-/// The same, to be specialized further.
-pub(super) fn vector_dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
-    // n is at most 2^16.
-    let arguments = [arguments, &[("n", Value::U32(n as u32))]].concat();
-    Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
-}
-
-/// The buffers of a substitution: L, U, the right-hand side that becomes the solution, and the inverses of diagonal blocks.
-#[derive(Clone, Copy)]
-pub(super) struct Triangles {
-    pub(super) l: BufferId,
-    pub(super) u: BufferId,
-    pub(super) v: BufferId,
-    pub(super) inverses: BufferId,
-}
 
 /// Positions of a block.
 const BLOCK: u64 = 128;
@@ -73,8 +53,10 @@ const BLOCK: u64 = 128;
 const INNER: u64 = 32;
 /// Invocations of a work-group.
 const GROUP: u32 = 256;
-/// Lanes that share a row.
+/// Lanes that share a row of what is behind a block.
 const OCTET: u32 = 8;
+/// Elements that `solve-prepare` leaves of a block: its columns in the block before and in itself, and inverses.
+const PACKED: u64 = 2 * BLOCK * BLOCK + BLOCK * INNER;
 
 /// Why the kernels cannot run with the sub-groups of a device, if so.
 pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
@@ -82,54 +64,197 @@ pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
     (subgroup < OCTET).then(|| format!("needs sub-groups of {OCTET} at least, not of {subgroup}"))
 }
 
-/// Elements of the inverses of all diagonal blocks, of L and of U.
-pub(super) fn inverse_elements(n: u64) -> u64 {
-    2 * n.div_ceil(INNER) * INNER * INNER
+/// A factor of order n in the order in which it is needed.
+pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
+    BufferSpec { name, role: Role::Scratch, dtype: DType::F32, len: n.div_ceil(BLOCK) * PACKED }
 }
 
-/// Inverts the diagonal blocks. A zero on the diagonal of U goes to `status`.
-pub(super) fn inverted(shader: &'static Shader, of: Triangles, status: BufferId, n: u64) -> Step {
-    let buffers = [("L", of.l), ("U", of.u), ("inverses", of.inverses), ("status", status)];
-    let buffers = buffers.map(|(name, id)| (name, Value::Buffer(id)));
-    // n is at most 2^16.
-    let dispatch = Dispatch::new(shader, &[&buffers[..], &[("n", Value::U32(n as u32))]].concat());
-    Step::Dispatch(dispatch.groups([n.div_ceil(INNER), 2, 1]).loops(INNER * INNER))
+/// Which factor it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// L, from the first row on.
+    Lower,
+    /// U, from the last row on.
+    Upper,
 }
 
-/// L·U·x = v, in place.
-pub(super) fn substitution(
-    [block, rest]: [&'static Shader; 2],
-    of: Triangles,
-    case: &CaseSpec,
-    device: &DeviceInfo,
-) -> Vec<Step> {
-    let n = order(case.size).unwrap_or_default();
-    let subgroup = case.subgroup_size(device);
-    let dispatch = |shader, side: u32, first: u64| {
-        let triangle = if side == 0 { of.l } else { of.u };
-        let [triangle, inverses, v] = [triangle, of.inverses, of.v].map(Value::Buffer);
-        // Extents are at most 2^16.
-        let [n, first] = [n, first].map(|extent| Value::U32(extent as u32));
-        let arguments = [("T", triangle), ("inverses", inverses), ("v", v), ("n", n), ("first", first)];
-        Dispatch::new(shader, &arguments)
+/// A triangular system of equations.
+#[derive(Clone, Copy)]
+pub(super) struct Triangle {
+    pub(super) side: Side,
+    /// The factor, in rows of `stride` elements.
+    pub(super) matrix: BufferId,
+    pub(super) stride: u64,
+    /// Which row of the matrix, and of the right-hand side, is at a position, where they are not in the order of the pivots.
+    pub(super) rows: Option<BufferId>,
+    /// The factor in order.
+    pub(super) packed: BufferId,
+    /// The right-hand side, which becomes less, and the solution, by position. They may be one where rows are in order.
+    pub(super) v: BufferId,
+    pub(super) x: BufferId,
+}
+
+/// Who takes from a block what the one before it contributes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Link {
+    /// Its own work-group.
+    Chained,
+    /// A dispatch before it.
+    Apart,
+}
+
+/// The dispatches of a substitution.
+#[derive(Clone, Copy)]
+pub(super) struct Substitution {
+    kernels: [&'static Shader; 3],
+    n: u64,
+    subgroup: u32,
+}
+
+impl Substitution {
+    /// With [`KERNELS`].
+    pub(super) fn new(kernels: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Self {
+        let &[prepare, block, rest] = kernels else { unreachable!("there are three kernels") };
+        let n = order(case.size).unwrap_or_default();
+        Self { kernels: [prepare, block, rest], n, subgroup: case.subgroup_size(device) }
+    }
+
+    /// With kernels that nobody found yet.
+    pub(super) fn of(case: &CaseSpec, device: &DeviceInfo) -> Self {
+        let kernel = |name: &&str| Shader::find(name, DType::F32).expect("a kernel of the table");
+        Self::new(&KERNELS.iter().map(kernel).collect::<Vec<_>>(), case, device)
+    }
+
+    pub(super) fn blocks(self) -> u64 {
+        self.n.div_ceil(BLOCK)
+    }
+
+    fn dispatch(
+        &self,
+        shader: &'static Shader,
+        of: Triangle,
+        buffers: &[(&str, BufferId)],
+        numbers: &[(&str, u64)],
+    ) -> Dispatch {
+        let buffers = buffers.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+        // Extents are at most 2^16 and what is padded at most 2^17.
+        let numbers = [&[("n", self.n)], numbers].concat();
+        let numbers = numbers.iter().map(|(name, value)| (*name, Value::U32(*value as u32)));
+        Dispatch::new(shader, &buffers.chain(numbers).collect::<Vec<_>>())
             .group_size([GROUP, 1, 1])
-            .subgroups_of(subgroup)
-            .constant("SUBGROUP", subgroup)
-            .constant("SIDE", side)
-    };
-    let mut steps = vec![];
-    for side in [0, 1] {
-        for first in (0..n).step_by(BLOCK as usize) {
-            steps.push(Step::Dispatch(dispatch(block, side, first)));
-            let behind = n.saturating_sub(first + BLOCK);
-            if first > 0 && behind > 0 {
-                let positions = u64::from(GROUP / OCTET);
-                let others = dispatch(rest, side, first).groups([behind.div_ceil(positions), 1, 1]);
-                steps.push(Step::Dispatch(others.beside()));
+            .constant("SIDE", u32::from(of.side == Side::Upper))
+    }
+
+    /// Brings blocks of a factor in order. A zero on the diagonal of U goes to the status.
+    pub(super) fn prepare(&self, of: Triangle, blocks: Range<u64>, link: Link, status: BufferId) -> Dispatch {
+        let rows = of.rows.unwrap_or(of.x);
+        let buffers = [("T", of.matrix), ("packed", of.packed), ("rows", rows), ("status", status)];
+        self.dispatch(self.kernels[0], of, &buffers, &[("stride", of.stride), ("first", blocks.start * BLOCK)])
+            .constant("PERMUTED", u32::from(of.rows.is_some()))
+            .constant("CHAINED", u32::from(link == Link::Chained))
+            .groups([(blocks.end - blocks.start) * BLOCK / INNER, 1, 1])
+            .loops(INNER * INNER / 4)
+    }
+
+    /// Solves for a block.
+    fn block(&self, of: Triangle, block: u64, link: Link) -> Dispatch {
+        let buffers = [("packed", of.packed), ("v", of.v), ("x", of.x), ("rows", of.rows.unwrap_or(of.x))];
+        self.dispatch(self.kernels[1], of, &buffers, &[("first", block * BLOCK)])
+            .subgroups_of(self.subgroup)
+            .constant("SUBGROUP", self.subgroup)
+            .constant("PERMUTED", u32::from(of.rows.is_some()))
+            .constant("CHAINED", u32::from(link == Link::Chained))
+            .loops(BLOCK / INNER * INNER)
+    }
+
+    /// Takes from rows from `start` on what a block contributes.
+    fn rest(&self, of: Triangle, block: u64, start: u64) -> Dispatch {
+        let buffers = [("T", of.matrix), ("v", of.v), ("x", of.x)];
+        self.dispatch(
+            self.kernels[2],
+            of,
+            &buffers,
+            &[("stride", of.stride), ("first", block * BLOCK), ("start", start)],
+        )
+        .subgroups_of(self.subgroup)
+        .constant("SUBGROUP", self.subgroup)
+        .groups([(self.n - start).div_ceil(u64::from(GROUP / OCTET)), 1, 1])
+    }
+
+    /// Solves for all blocks of a factor that is in order, one after the other.
+    pub(super) fn chain(&self, of: Triangle) -> Vec<Step> {
+        let mut dispatches = vec![];
+        for block in 0..self.blocks() {
+            dispatches.push(self.block(of, block, Link::Chained));
+            let behind = (block + 1) * BLOCK;
+            if block > 0 && behind < self.n {
+                dispatches.push(self.rest(of, block - 1, behind).beside());
             }
         }
+        dispatches.into_iter().map(Step::Dispatch).collect()
     }
-    steps
+}
+
+/// L·y = P·b by a factorisation that leaves L in order and P the identity; behind it.
+pub(super) fn forward(program: &mut Program, case: &CaseSpec, device: &DeviceInfo) {
+    let substitution = Substitution::of(case, device);
+    let packed = scratch(program, packed(substitution.n, "L in order"));
+    let lower = Triangle { side: Side::Lower, matrix: L, stride: substitution.n, rows: None, packed, v: X, x: X };
+    let blocks = 0..substitution.blocks();
+    program.steps.push(Step::Copy { from: B, to: X });
+    program.steps.push(Step::Dispatch(substitution.prepare(lower, blocks, Link::Chained, STATUS)));
+    program.steps.extend(substitution.chain(lower));
+}
+
+/// A buffer of the program's own, behind those of a system of equations.
+fn scratch(program: &mut Program, buffer: BufferSpec) -> BufferId {
+    program.scratch.push(buffer);
+    BufferId(SYSTEM + program.scratch.len() - 1)
+}
+
+/// L·y = P·b beside the stages of a factorisation: what can be done beside a stage is what needs nothing but the stages before it.
+pub(super) struct Forward {
+    substitution: Substitution,
+    lower: Triangle,
+    /// Columns of L that are final.
+    columns: u64,
+    /// Blocks that are in order, that have been solved for, and whose contribution has been taken from all behind them.
+    prepared: u64,
+    solved: u64,
+    taken: u64,
+}
+
+impl Forward {
+    pub(super) fn new(substitution: Substitution, lower: Triangle) -> Self {
+        Self { substitution, lower, columns: 0, prepared: 0, solved: 0, taken: 0 }
+    }
+
+    /// So many columns of L are final at the end of this stage.
+    pub(super) fn finished(&mut self, columns: u64) {
+        self.columns = columns;
+    }
+
+    /// What can be done beside the stage that begins; nothing once y is there.
+    pub(super) fn stage(&mut self) -> Vec<Dispatch> {
+        let Self { substitution, lower, columns, prepared, solved, .. } = *self;
+        let blocks = substitution.blocks();
+        let mut dispatches = vec![];
+        let whole = if columns < substitution.n { columns / BLOCK } else { blocks };
+        if prepared < whole {
+            dispatches.push(substitution.prepare(lower, prepared..whole, Link::Apart, STATUS));
+            self.prepared = whole;
+        }
+        if self.taken < solved && solved < blocks {
+            // Rows that are not in order have to be all rows; what is taken from those before is of no use to anybody.
+            let start = if lower.rows.is_some() { 0 } else { solved * BLOCK };
+            dispatches.push(substitution.rest(lower, self.taken, start));
+            self.taken += 1;
+        } else if solved < prepared {
+            dispatches.push(substitution.block(lower, solved, Link::Apart));
+            self.solved += 1;
+        }
+        dispatches
+    }
 }
 
 #[cfg(test)]
