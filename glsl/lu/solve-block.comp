@@ -19,10 +19,11 @@ layout(push_constant, scalar) uniform Arguments {
     uint first;    // position of the block
 };
 
-const uint SHARE = NB / 4 / 2;      // quads of a row that an invocation has, of the block before
+const uint SHARES = gl_WorkGroupSize.x / NB;
+const uint SHARE = NB / 4 / SHARES; // quads of a row that an invocation has, of the block before
 
 shared vec4 known[NB / 4];          // the solution of the block before
-shared float half_sums[NB];
+shared float sums_of[SHARES * NB];
 shared vec4 rights[QUADS];          // of a part, its right-hand side
 shared vec4 residuals[QUADS];       // what a first solution leaves of it
 shared vec4 solved[NB / 4];
@@ -47,18 +48,18 @@ void meet() {
 }
 
 void main() {
-    uint place = place(), tile = place / INNER, lane = place % INNER, row = place % NB, own_half = place / NB;
+    uint place = place(), tile = place / INNER, lane = place % INNER, row = place % NB, share = place / NB;
     bool solves = tile < PARTS, helps = tile >= PARTS && tile < 2 * PARTS - 1;
     // The tiles that are not beside the diagonal: (2, 0), (3, 0), (3, 1).
     uint i = solves ? tile : min(tile - PARTS + 2, PARTS - 1), j = solves ? tile : (tile == 2 * PARTS - 2 ? 1 : 0);
     uint base = first / NB * PACKED, position = min(first + row, n - 1);
     vec4 before[SHARE], own[QUADS], inverse[QUADS], left[QUADS];
     if (CHAINED != 0 && first > 0) {
-        [[unroll]] for (uint c = 0; c < SHARE; ++c) before[c] = packed.at[base + (own_half * SHARE + c) * NB + row];
+        [[unroll]] for (uint c = 0; c < SHARE; ++c) before[c] = packed.at[base + (share * SHARE + c) * NB + row];
     }
     float right = 0.0;
-    if (own_half == 0) right = first + row < n ? v.at[PERMUTED != 0 ? rows.at[position] : AT(position)] : 0.0;
-    else if (CHAINED != 0 && first > 0) known[row / 4][row % 4] = x.at[AT(first - NB + row)];
+    if (share == 0) right = first + row < n ? v.at[PERMUTED != 0 ? rows.at[position] : AT(position)] : 0.0;
+    else if (share == 1 && CHAINED != 0 && first > 0) known[row / 4][row % 4] = x.at[AT(first - NB + row)];
     [[unroll]] for (uint c = 0; c < QUADS; ++c) own[c] = packed.at[base + OWN + (j * QUADS + c) * NB + i * INNER + lane];
     if (solves) {
         [[unroll]] for (uint c = 0; c < QUADS; ++c) {
@@ -69,10 +70,11 @@ void main() {
     if (CHAINED != 0 && first > 0) {
         barrier();
         float sum;
-        TIMES(sum, before, SHARE, known, own_half * SHARE)
-        if (own_half == 1) half_sums[row] = sum;
+        TIMES(sum, before, SHARE, known, share * SHARE)
+        if (share > 0) sums_of[place] = sum;
         barrier();
-        right -= sum + half_sums[row];
+        right -= sum;
+        [[unroll]] for (uint s = 1; s < SHARES; ++s) right -= sums_of[s * NB + row];
     }
     for (uint b = 0; b < PARTS; ++b) {
         bool turn = tile == b;
