@@ -13,6 +13,9 @@ use crate::kernel::shaders::Shader;
 /// Invocations of a work-group: the document's 64, neighbouring columns of one row, or rows of one column.
 const GROUP: u32 = 64;
 
+/// The variants that divide by whatever is on the diagonal.
+pub(super) const WITHOUT_PIVOTING: &[&str] = &["naive", "offset-copy", "in-place", "blocked", "blocked-split"];
+
 pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: "naive",
