@@ -22,6 +22,7 @@ const uint EACH = INNER / LINES;
 
 shared float tiles[PARTS * TILE];
 shared float inverse[INNER * INNER];
+shared vec3 divisors[INNER];    // of the diagonal
 
 // Brings 32 rows of the 128 columns from position `left` on to the tiles.
 void load(uint top, uint left) {
@@ -63,20 +64,25 @@ void main() {
     }
     load(top, start);
     barrier();
+    uint block = part * TILE;
+    if (lane < INNER) {
+        Divisor own = divisor(tiles[block + lane * PITCH + lane]);
+        divisors[lane] = vec3(own.scale, own.value, own.reciprocal);
+    }
+    barrier();
     store(to + OWN, part * INNER);
     if (lane < INNER) {
-        uint block = part * TILE;
         if (SIDE == 1 && top + lane < n) check_pivot(status, tiles[block + lane * PITCH + lane], AT(top + lane));
-        for (uint i = 0; i < INNER; ++i) inverse[i * INNER + lane] = 0.0;
+        // A column of the inverse moves through the registers: what is solved for next is always the first.
+        float column[INNER];
+        [[unroll]] for (uint i = 0; i < INNER; ++i) column[i] = i == lane ? 1.0 : 0.0;
         for (uint i = 0; i < INNER; ++i) {
-            float sum = lane == i ? 1.0 : 0.0;
-            // What is not solved for yet is zero.
-            for (uint some = 0; some < i; some += 8) {
-                [[unroll]] for (uint k = 0; k < 8; ++k) {
-                    sum -= tiles[block + i * PITCH + some + k] * inverse[(some + k) * INNER + lane];
-                }
+            float solved = quotient(column[0], Divisor(divisors[i].x, divisors[i].y, divisors[i].z));
+            inverse[i * INNER + lane] = solved;
+            // What is read below the last row is of no use to anybody.
+            [[unroll]] for (uint d = 1; d < INNER; ++d) {
+                column[d - 1] = column[d] - tiles[block + min(i + d, INNER - 1) * PITCH + i] * solved;
             }
-            inverse[i * INNER + lane] = quotient(sum, divisor(tiles[block + i * PITCH + i]));
         }
     }
     barrier();

@@ -117,11 +117,11 @@ impl<'a> Schedule<'a> {
             return;
         }
         let v = self.own("rest of b", DType::F32, self.n);
-        let packed = solve::packed(self.n, "L in order");
-        let packed = self.own(packed.name, packed.dtype, packed.len);
-        let lower = Triangle { side: solve::Side::Lower, matrix, stride, rows, packed, v, x: solve::X };
+        let [l, u] = ["L in order", "U in order"].map(|name| solve::packed(self.n, name));
+        let [l, u] = [l, u].map(|packed| self.own(packed.name, packed.dtype, packed.len));
+        let lower = Triangle { side: solve::Side::Lower, matrix, stride, rows, packed: l, v, x: solve::X };
         self.steps.push(Step::Copy { from: solve::B, to: v });
-        self.forward = Some(Forward::new(Substitution::of(case, self.device), lower));
+        self.forward = Some(Forward::new(Substitution::new(case, self.device), [lower, solve::upper(self.n, u)]));
     }
 
     /// Whether y is found beside the stages, so that nobody asks for L.
@@ -285,12 +285,7 @@ impl<'a> Schedule<'a> {
     }
 
     pub(super) fn program(mut self) -> Program {
-        // What is left of y. Each stage begins with what touches a buffer that the one before has written to.
-        while let Some(stage) = self.forward.as_mut().map(Forward::stage).filter(|stage| !stage.is_empty()) {
-            for (at, dispatch) in stage.into_iter().enumerate() {
-                self.push(if at == 0 { dispatch } else { dispatch.beside() });
-            }
-        }
+        self.steps.extend(self.forward.take().map(Forward::end).unwrap_or_default());
         Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
     }
 }

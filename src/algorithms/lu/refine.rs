@@ -95,7 +95,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     }
     let n = order(case.size).unwrap_or_default();
     let factors = factors(case, device);
-    let substitution = Substitution::of(case, device);
+    let substitution = Substitution::new(case, device);
     let triangles = [(Side::Lower, L, L_PACKED), (Side::Upper, U, U_PACKED)].map(|(side, matrix, packed)| Triangle {
         side,
         matrix,

@@ -4,7 +4,8 @@
 //! factor is brought in order before, for all blocks at once. What it contributes to all behind the next block is taken from them
 //! beside the next block, whose own work-group does its part itself: one dispatch after the other for each block.
 //!
-//! The variants' programs end with y. Blocked factorisations find it beside their own stages ([`Forward`]), as HPL does.
+//! Where a solution is asked for, the variants' programs go on to it themselves: for blocked ones find y beside the stages of the
+//! factorisation ([`Forward`]), as HPL does.
 
 use super::variants::WITHOUT_PIVOTING;
 use super::{BUFFERS, L, STATUS, U, order};
@@ -32,19 +33,12 @@ pub(super) static SOLUTION: Solution = Solution {
     work: "2/3·n³ + 2·n² operations; A and b read once, x written once",
     inputs,
     kernels: KERNELS,
-    program: |mut program, shaders, case, device| {
+    program: |mut program, _, case, device| {
         if let Some(refusal) = refusal(case, device) {
             return Program::refused(refusal);
         }
         // What is promised is promised of factors, which the check of a solution does not look at.
         program.promise = None;
-        let substitution = Substitution::new(shaders, case, device);
-        let packed = scratch(&mut program, packed(substitution.n, "U in order"));
-        let upper = Triangle { side: Side::Upper, matrix: U, stride: substitution.n, rows: None, packed, v: X, x: X };
-        // U is done before the last of y is.
-        let prepared = substitution.prepare(upper, 0..substitution.blocks(), Link::Chained, STATUS).beside();
-        program.steps.push(Step::Dispatch(prepared));
-        program.steps.extend(substitution.chain(upper));
         program
     },
 };
@@ -72,6 +66,8 @@ const INNER: u64 = 32;
 const GROUP: u32 = 256;
 /// Lanes that share a row of what is behind a block.
 const OCTET: u32 = 8;
+/// Rounds of a work-group that takes from rows what a block contributes beside a factorisation: few cores are kept from that.
+const ROUNDS: u64 = 8;
 /// Elements that `solve-prepare` leaves of a block: its columns in the block before and in itself, and inverses.
 const PACKED: u64 = 2 * BLOCK * BLOCK + BLOCK * INNER;
 
@@ -129,17 +125,10 @@ pub(super) struct Substitution {
 }
 
 impl Substitution {
-    /// With [`KERNELS`].
-    pub(super) fn new(kernels: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Self {
-        let &[prepare, block, rest] = kernels else { unreachable!("there are three kernels") };
+    pub(super) fn new(case: &CaseSpec, device: &DeviceInfo) -> Self {
+        let kernel = |at: usize| Shader::find(KERNELS[at], DType::F32).expect("a kernel of the table");
         let n = order(case.size).unwrap_or_default();
-        Self { kernels: [prepare, block, rest], n, subgroup: case.subgroup_size(device) }
-    }
-
-    /// With kernels that nobody found yet.
-    pub(super) fn of(case: &CaseSpec, device: &DeviceInfo) -> Self {
-        let kernel = |name: &&str| Shader::find(name, DType::F32).expect("a kernel of the table");
-        Self::new(&KERNELS.iter().map(kernel).collect::<Vec<_>>(), case, device)
+        Self { kernels: [0, 1, 2].map(kernel), n, subgroup: case.subgroup_size(device) }
     }
 
     pub(super) fn blocks(self) -> u64 {
@@ -184,18 +173,16 @@ impl Substitution {
             .loops(BLOCK / INNER * INNER)
     }
 
-    /// Takes from rows from `start` on what a block contributes.
-    fn rest(&self, of: Triangle, block: u64, start: u64) -> Dispatch {
+    /// Takes from rows from `start` on what a block contributes; each work-group in so many rounds.
+    fn rest(&self, of: Triangle, block: u64, start: u64, rounds: u64) -> Dispatch {
         let buffers = [("T", of.matrix), ("v", of.v), ("x", of.x)];
-        self.dispatch(
-            self.kernels[2],
-            of,
-            &buffers,
-            &[("stride", of.stride), ("first", block * BLOCK), ("start", start)],
-        )
-        .subgroups_of(self.subgroup)
-        .constant("SUBGROUP", self.subgroup)
-        .groups([(self.n - start).div_ceil(u64::from(GROUP / OCTET)), 1, 1])
+        let numbers = [("stride", of.stride), ("first", block * BLOCK), ("start", start)];
+        self.dispatch(self.kernels[2], of, &buffers, &numbers)
+            .subgroups_of(self.subgroup)
+            .constant("SUBGROUP", self.subgroup)
+            .constant("ROUNDS", rounds as u32)
+            .groups([(self.n - start).div_ceil(rounds * u64::from(GROUP / OCTET)), 1, 1])
+            .loops(rounds)
     }
 
     /// Solves for all blocks of a factor that is in order, one after the other.
@@ -205,34 +192,39 @@ impl Substitution {
             dispatches.push(self.block(of, block, Link::Chained));
             let behind = (block + 1) * BLOCK;
             if block > 0 && behind < self.n {
-                dispatches.push(self.rest(of, block - 1, behind).beside());
+                dispatches.push(self.rest(of, block - 1, behind, 1).beside());
             }
         }
         dispatches.into_iter().map(Step::Dispatch).collect()
     }
 }
 
-/// L·y = P·b by a factorisation that leaves L in order and P the identity; behind it.
-pub(super) fn forward(program: &mut Program, case: &CaseSpec, device: &DeviceInfo) {
-    let substitution = Substitution::of(case, device);
-    let packed = scratch(program, packed(substitution.n, "L in order"));
-    let lower = Triangle { side: Side::Lower, matrix: L, stride: substitution.n, rows: None, packed, v: X, x: X };
-    let blocks = 0..substitution.blocks();
+/// U·x = y, in place; U in order is to be `packed`.
+pub(super) fn upper(n: u64, packed: BufferId) -> Triangle {
+    Triangle { side: Side::Upper, matrix: U, stride: n, rows: None, packed, v: X, x: X }
+}
+
+/// Goes on from factors whose rows are in order, with P the identity, to a solution.
+pub(super) fn go_on(program: &mut Program, case: &CaseSpec, device: &DeviceInfo) {
+    let substitution = Substitution::new(case, device);
+    let n = substitution.n;
+    let [l, u] = [0, 1].map(|at| BufferId(SYSTEM + program.scratch.len() + at));
+    program.scratch.extend([packed(n, "L in order"), packed(n, "U in order")]);
+    let lower = Triangle { side: Side::Lower, matrix: L, packed: l, ..upper(n, u) };
+    let [of_l, of_u] =
+        [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), Link::Chained, STATUS));
     program.steps.push(Step::Copy { from: B, to: X });
-    program.steps.push(Step::Dispatch(substitution.prepare(lower, blocks, Link::Chained, STATUS)));
+    program.steps.extend([of_l, of_u.beside()].map(Step::Dispatch));
     program.steps.extend(substitution.chain(lower));
+    program.steps.extend(substitution.chain(upper(n, u)));
 }
 
-/// A buffer of the program's own, behind those of a system of equations.
-fn scratch(program: &mut Program, buffer: BufferSpec) -> BufferId {
-    program.scratch.push(buffer);
-    BufferId(SYSTEM + program.scratch.len() - 1)
-}
-
-/// L·y = P·b beside the stages of a factorisation: what can be done beside a stage is what needs nothing but the stages before it.
+/// L·y = P·b beside the stages of a factorisation, and behind it U·x = y. What can be done beside a stage is what needs nothing but
+/// the stages before it.
 pub(super) struct Forward {
     substitution: Substitution,
     lower: Triangle,
+    upper: Triangle,
     /// Columns of L that are final.
     columns: u64,
     /// Blocks that are in order, that have been solved for, and whose contribution has been taken from all behind them.
@@ -242,8 +234,8 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    pub(super) fn new(substitution: Substitution, lower: Triangle) -> Self {
-        Self { substitution, lower, columns: 0, prepared: 0, solved: 0, taken: 0 }
+    pub(super) fn new(substitution: Substitution, [lower, upper]: [Triangle; 2]) -> Self {
+        Self { substitution, lower, upper, columns: 0, prepared: 0, solved: 0, taken: 0 }
     }
 
     /// So many columns of L are final at the end of this stage.
@@ -264,13 +256,32 @@ impl Forward {
         if self.taken < solved && solved < blocks {
             // Rows that are not in order have to be all rows; what is taken from those before is of no use to anybody.
             let start = if lower.rows.is_some() { 0 } else { solved * BLOCK };
-            dispatches.push(substitution.rest(lower, self.taken, start));
+            dispatches.push(substitution.rest(lower, self.taken, start, ROUNDS));
             self.taken += 1;
         } else if solved < prepared {
             dispatches.push(substitution.block(lower, solved, Link::Apart));
             self.solved += 1;
         }
         dispatches
+    }
+
+    /// What is left of y behind the factorisation, then x.
+    pub(super) fn end(mut self) -> Vec<Step> {
+        let (substitution, upper) = (self.substitution, self.upper);
+        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), Link::Chained, STATUS).beside());
+        let mut steps = vec![];
+        loop {
+            // The first of a stage touches what the stage before has written; of the first stage that is the end of L.
+            let stage = self.stage();
+            if stage.is_empty() {
+                break;
+            }
+            let stage = stage.into_iter().enumerate();
+            steps.extend(stage.map(|(at, dispatch)| if at == 0 { dispatch } else { dispatch.beside() }));
+            steps.extend(in_order.take());
+        }
+        let steps: Vec<_> = steps.into_iter().map(Step::Dispatch).collect();
+        [steps, substitution.chain(upper)].concat()
     }
 }
 
@@ -383,7 +394,7 @@ mod tests {
                     assert!(self.solved[block as usize] < self.stage, "block {block} is not solved for");
                     self.reads(first..first + BLOCK);
                     assert!(word("start") <= first + BLOCK && constant("CHAINED") == 0);
-                    assert_eq!(dispatch.groups[0], (n - word("start")).div_ceil(32));
+                    assert_eq!(dispatch.groups[0], (n - word("start")).div_ceil(32 * constant("ROUNDS")));
                     self.taken.push(self.stage);
                 }
                 _ => {}

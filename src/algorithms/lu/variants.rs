@@ -196,7 +196,7 @@ impl<'a> Launch<'a> {
     }
 
     /// What every variant begins with, then the steps of each pivot. The last row and column have nothing below them. Where a
-    /// solution is asked for, y comes behind them.
+    /// solution is asked for, it comes behind them.
     fn program(&self, identity: Step, pivot: impl Fn(u64) -> Vec<Step>) -> Program {
         let mut steps = vec![
             Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
@@ -207,7 +207,7 @@ impl<'a> Launch<'a> {
         steps.extend((0..self.n.saturating_sub(1)).flat_map(pivot));
         let mut program = Program { steps, ..Program::default() };
         if !self.case.goal.is_result() {
-            solve::forward(&mut program, self.case, self.device);
+            solve::go_on(&mut program, self.case, self.device);
         }
         program
     }
