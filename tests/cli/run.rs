@@ -125,6 +125,18 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
 }
 
 #[test]
+fn further_rounds_take_the_options_of_the_first_but_those_about_the_comparison() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    expect_exit(&mut command(path, &["double.toml", "--json=before.json"]), 0);
+    let options = ["--compare=before.json", "--process-noise", "900%", "--min-effect=1%", "--budget=20s", "--save"];
+    let mut again = command(path, &["double.toml", "--timeout=20s", "--rounds=rounds"]);
+    let output = expect_exit(again.args(options).arg("D=d.npy"), 4);
+    assert!(stderr(&output).contains("round 2: 1 undecided"), "{}", stderr(&output));
+    assert!(path.join("rounds/round-2.json").exists(), "{}", stderr(&output));
+}
+
+#[test]
 fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
     let folder = folder(&[]);
     let path = folder.path();
