@@ -5,6 +5,9 @@
 //! An error in a kernel fails the build with the file and line of the GLSL source.
 
 // What the crate reads users' kernels with; the crate uses more of it than this program.
+#[allow(unreachable_pub)]
+#[path = "src/kernel/instructions.rs"]
+mod instructions;
 #[path = "build/pragmas.rs"]
 mod pragmas;
 #[allow(unreachable_pub, dead_code)]
@@ -26,6 +29,7 @@ fn main() {
     println!("cargo::rerun-if-changed=glsl");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
+    println!("cargo::rerun-if-changed=src/kernel/instructions.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
     let mut table = String::from("&[\n");

@@ -2,8 +2,9 @@
 //! constants, arguments (the push-constant block), texel views, shared memory and capabilities.
 //!
 //! `build.rs` includes this file and prints what it reads as constants; at run time it reads users' files. It therefore
-//! names nothing else of the crate.
+//! names nothing else of the crate but `instructions.rs`.
 
+use super::instructions::Instructions;
 use rspirv::dr::{Instruction, Module, Operand};
 use rspirv::spirv::{BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, StorageClass};
 use std::borrow::Cow;
@@ -25,6 +26,8 @@ pub struct Interface {
     pub shared: Cow<'static, [SizeOp]>,
     /// The SPIR-V capabilities that the kernel declares, by name; by number where this program has no name for one.
     pub capabilities: Cow<'static, [Cow<'static, str>]>,
+    /// The features of Vulkan, by name, that its instructions need beyond them.
+    pub features: Cow<'static, [Cow<'static, str>]>,
 }
 
 /// A 32-bit value known when the kernel was compiled, or set when the pipeline is made.
@@ -134,6 +137,7 @@ impl Interface {
             views: reflector.views()?.into(),
             shared: Cow::Borrowed(&[]),
             capabilities: declarations.capabilities.into(),
+            features: declarations.features.into(),
         };
         Ok((interface, reflector.shared()))
     }
@@ -146,6 +150,7 @@ pub(super) struct Declarations {
     /// Header and instructions.
     pub(super) kept: Vec<u32>,
     pub(super) capabilities: Vec<Cow<'static, str>>,
+    pub(super) features: Vec<Cow<'static, str>>,
     /// The ids of the work-group size from `OpExecutionModeId … LocalSizeId x y z`, by which SPIR-V 1.6 states it
     /// (section 3.6) and which rspirv 0.13 takes for an instruction of a function.
     pub(super) size_ids: Option<[u32; 3]>,
@@ -175,8 +180,14 @@ impl Declarations {
             return Err("it is not SPIR-V: its first word is not the magic number; compile it, as with `glslc`".into());
         }
         let [_, minor, major, _] = words[1].to_le_bytes();
-        let mut found =
-            Self { version: [major, minor], kept: words[..HEADER].to_vec(), capabilities: vec![], size_ids: None };
+        let mut found = Self {
+            version: [major, minor],
+            kept: words[..HEADER].to_vec(),
+            capabilities: vec![],
+            features: vec![],
+            size_ids: None,
+        };
+        let mut instructions = Instructions::default();
         let (mut at, mut last, mut in_functions, mut entered) = (HEADER, Op::Nop as u32, false, false);
         while at < words.len() {
             let (length, opcode) = ((words[at] >> 16) as usize, words[at] & 0xffff);
@@ -186,6 +197,7 @@ impl Declarations {
             }
             in_functions |= opcode == Op::Function as u32;
             entered |= opcode == Op::EntryPoint as u32;
+            instructions.read(opcode, &words[at + 1..end]);
             match words[at + 1..end] {
                 _ if in_functions => {}
                 [capability] if opcode == Op::Capability as u32 => found.capabilities.push(
@@ -204,6 +216,7 @@ impl Declarations {
         if (in_functions || entered) && last != Op::FunctionEnd as u32 {
             return Err("it is damaged: it does not end with the end of a function".into());
         }
+        found.features = instructions.features.into_iter().map(Cow::Owned).collect();
         Ok(found)
     }
 }
