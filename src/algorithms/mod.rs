@@ -4,6 +4,7 @@
 pub(crate) mod collectives;
 pub(crate) mod dims;
 pub(crate) mod eigen;
+mod elements;
 mod error_bound;
 mod feasible;
 pub(crate) mod guests;
@@ -729,6 +730,17 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_documentation_has_the_nominal_work_of_every_algorithm() {
+        let text = include_str!("../../docs/method.md");
+        let table = text.split("\n## ").find(|section| section.starts_with("Nominal work")).expect("a section");
+        let names: BTreeSet<_> = table.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next()).collect();
+        for algorithm in ALGORITHMS {
+            let own = |name: &&str| name.split([' ', ',']).any(|word| word == algorithm.name);
+            assert!(names.iter().any(own), "docs/method.md has no nominal work of {}", algorithm.name);
         }
     }
 
