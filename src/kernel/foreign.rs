@@ -175,6 +175,7 @@ impl Foreign {
             views: Cow::Borrowed(&[]),
             shared: shared.into(),
             capabilities: declarations.capabilities.into(),
+            features: declarations.features.into(),
         };
         Ok(Self {
             constants: constants(&reflector, local_size)?,
