@@ -506,8 +506,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<String>,
 
-    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading four times the last-level
-    /// cache) [default: hot].
+    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading a GiB, a quarter of the
+    /// device's memory at most) [default: hot].
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
 
@@ -530,6 +530,10 @@ pub struct RunArgs {
     /// The columns of the long table, as `bench` has them.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
+
+    /// Measure each case in so many fresh processes, as `bench` does.
+    #[arg(long, value_name = "N", conflicts_with_all = ["ab", "watch"])]
+    pub processes: Option<u32>,
 
     /// What the record is compared with.
     #[command(flatten)]
@@ -566,7 +570,7 @@ impl RunArgs {
             table: self.table.or(Some(TableForm::Long)),
             columns: self.columns.clone(),
             noise: None,
-            processes: None,
+            processes: self.processes,
             label: None,
             shard: None,
             parallel: false,
