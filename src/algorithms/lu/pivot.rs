@@ -165,8 +165,7 @@ impl Plan<'_> {
             after_solve: self.followed == Some(Followed::Unsolved),
             tile: u64::from(update_tile(stride - first, self.schedule.device).bn),
         };
-        let unsolved = late.after_solve;
-        let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter().peekable();
+        let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
         let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
         for (j, stages) in inner.into_iter().enumerate() {
             for (part, stage) in stages.into_iter().enumerate() {
@@ -178,14 +177,9 @@ impl Plan<'_> {
                     continue;
                 }
                 if j == 0 && part == 0 {
-                    let dispatch = self.schedule.store(self.kernels.store, last, first - width);
-                    self.schedule.push(dispatch.beside());
+                    self.beside_the_first_stage(outer);
                 }
-                let slice = late.next().unwrap_or_default();
-                if let Some(next) = late.peek().filter(|next| unsolved && !next.is_empty()).cloned() {
-                    self.solve_beside(last, first - width, next);
-                }
-                self.slice(outer, slice);
+                self.slice(outer, late.next().unwrap_or_default());
             }
             let several = several.get(j + 1).copied().unwrap_or(in_time);
             self.behind(outer, j as u64 * INNER, in_time, several);
@@ -193,12 +187,14 @@ impl Plan<'_> {
         self.followed = follow.then_some(if in_time { Followed::Unsolved } else { Followed::Solved });
     }
 
-    /// Solves for some columns of the rows of U of the outer block at `first`.
-    fn solve_beside(&mut self, own: Panel, first: u64, columns: Range<u64>) {
-        let (start, end) = (columns.start, columns.end);
-        let upper = Solve { side: Side::Upper, first, width: self.schedule.width, plane: 0, start, end };
-        for (at, dispatch) in self.schedule.rows_of_u(self.kernels.solve, own, upper).into_iter().enumerate() {
-            self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
+    /// Stores the last outer block, and solves for what it has left of U.
+    fn beside_the_first_stage(&mut self, outer: Outer) {
+        let Outer { last, first, rest, .. } = outer;
+        let width = self.schedule.width;
+        let dispatch = self.schedule.store(self.kernels.store, last, first - width);
+        self.schedule.push(dispatch.beside());
+        if self.followed == Some(Followed::Unsolved) {
+            self.solve_from(last, first - width, rest);
         }
     }
 
@@ -263,10 +259,15 @@ impl Plan<'_> {
         }
     }
 
-    /// Solves for the rows of U of the outer block at `first` from column `start` on, which nobody does beside the next one.
+    /// Solves for the rows of U of the outer block at `first` from column `start` on, beside what has been recorded last.
     fn solve_from(&mut self, own: Panel, first: u64, start: u64) {
-        if start < self.schedule.stride {
-            self.solve_beside(own, first, start..self.schedule.stride);
+        let (width, end) = (self.schedule.width, self.schedule.stride);
+        if start == end {
+            return;
+        }
+        let upper = Solve { side: Side::Upper, first, width, plane: 0, start, end };
+        for (at, dispatch) in self.schedule.rows_of_u(self.kernels.solve, own, upper).into_iter().enumerate() {
+            self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
         }
     }
 }
@@ -278,7 +279,7 @@ struct Late {
     /// Those up to here follow the first inner block, and so must be up to date behind its stages.
     soon: u64,
     end: u64,
-    /// Whether its rows of U are yet to be solved for: those of a slice beside the stage before.
+    /// Whether its rows of U are solved for beside the first stage.
     after_solve: bool,
     tile: u64,
 }
