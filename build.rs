@@ -5,6 +5,9 @@
 
 // What the crate reads users' kernels with; the crate uses more of it than this program.
 #[allow(unreachable_pub, dead_code)]
+#[path = "src/kernel/instructions.rs"]
+mod instructions;
+#[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/reflection.rs"]
 mod reflection;
 #[path = "build/table.rs"]
@@ -22,6 +25,7 @@ const INCLUDES: &str = "glsl/include";
 fn main() {
     println!("cargo::rerun-if-changed=glsl");
     println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=src/kernel/instructions.rs");
     println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = shaderc::Compiler::new().expect("shaderc starts");

@@ -96,6 +96,9 @@ pub struct Solution {
     pub summary: &'static str,
     /// Formula of the nominal work, for documentation.
     pub work: &'static str,
+    /// The kinds of input with which a variant promises a right solution in an element type, the usual first: what a
+    /// conformance run asks for.
+    pub inputs: fn(variant: &str, DType) -> &'static [Input],
     /// The kernels that it takes beside those of the variant, in the order in which `program` gets them.
     pub kernels: &'static [&'static str],
     /// The program that solves a case, made from one that leaves the result. Pure.

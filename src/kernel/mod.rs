@@ -4,6 +4,7 @@ pub(crate) mod binding;
 pub(crate) mod buffer;
 pub(crate) mod compiled;
 pub(crate) mod foreign;
+pub(crate) mod instructions;
 pub(crate) mod mismatch;
 pub(crate) mod program;
 pub(crate) mod reflection;

@@ -67,6 +67,7 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
     let mut schedule = Schedule::new(case, device, width, width);
     let panels = schedule.panels_with_rows();
     let chosen = schedule.chosen(rule);
+    schedule.substituting(case, schedule.w, schedule.stride, Some(ROWS));
     schedule.pad(kernels.pad);
     begin_with_pivoting(&mut schedule, [kernels.identity, kernels.update], panels);
     let blocks = schedule.stride / width;
@@ -163,13 +164,16 @@ impl Plan<'_> {
             soon: if follow { outer.ahead } else { rest.max(begin) },
             end: stride,
             after_solve: self.followed == Some(Followed::Unsolved),
-            tile: u64::from(update_tile(stride - first, self.schedule.device).bn),
+            tile: u64::from(slice_tile(stride - first, self.schedule.device).bn),
         };
         let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
         let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
         for (j, stages) in inner.into_iter().enumerate() {
             for (part, stage) in stages.into_iter().enumerate() {
                 self.schedule.push(stage.dispatch);
+                if stage.long {
+                    self.schedule.substitute();
+                }
                 if let Some(later) = self.later.take() {
                     self.schedule.push(later.beside());
                 }
@@ -193,6 +197,7 @@ impl Plan<'_> {
         let width = self.schedule.width;
         let dispatch = self.schedule.store(self.kernels.store, last, first - width);
         self.schedule.push(dispatch.beside());
+        self.schedule.finished(first);
         if self.followed == Some(Followed::Unsolved) {
             self.solve_from(last, first - width, rest);
         }
@@ -205,7 +210,7 @@ impl Plan<'_> {
         }
         let Outer { last, first, .. } = outer;
         let (width, stride) = (self.schedule.width, self.schedule.stride);
-        let tile = update_tile(stride - first, self.schedule.device);
+        let tile = slice_tile(stride - first, self.schedule.device);
         let area = Area { top: first, bottom: stride, left: columns.start, right: columns.end, plane: 0, depth: width };
         let dispatch = self.schedule.update(self.kernels.update, last, tile, area, Target::Matrix { corner: 0 });
         self.schedule.push(dispatch.beside());
@@ -315,6 +320,11 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
     let (n, stride) = (schedule.n, schedule.stride);
     let dispatch = schedule.store(store, own, first);
     schedule.push(dispatch);
+    schedule.finished(stride);
+    if schedule.substitutes() {
+        // From W as it is.
+        return;
+    }
     let texels = !finish.interface.views.is_empty();
     let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
     let [y, z] = fold(n, schedule.device.limits.group_count[1]);
@@ -572,6 +582,11 @@ impl PanelShape {
 /// Elements that an invocation of a group of so many can hold in registers.
 fn most_values(lanes: u32) -> u32 {
     32768 / lanes.max(256)
+}
+
+/// The tile of a slice beside a panel of so many rows: a small one where a slice may end later than the panel.
+fn slice_tile(rows: u64, device: &DeviceInfo) -> Tile {
+    update_tile(if rows > 8192 { rows } else { 1 }, device)
 }
 
 /// The tile of an update of 32 columns.
