@@ -64,13 +64,6 @@ impl Input {
         self != Self::Singular
     }
 
-    /// Whether systems of equations with such a matrix can be solved by f32 factors with partial pivoting: the growth of
-    /// Wilkinson's takes every digit, and the condition of Hilbert's those that a refinement to f64 would begin with.
-    #[must_use]
-    pub fn has_solution(self, dtype: DType) -> bool {
-        self.has_answer() && self != Self::Wilkinson && (self, dtype) != (Self::Hilbert, DType::F64)
-    }
-
     /// The name on the command line and in records.
     #[must_use]
     pub fn name(self) -> &'static str {

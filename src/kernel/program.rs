@@ -8,7 +8,7 @@ use crate::device::capability::{DeviceInfo, MatrixShape};
 use crate::kernel::binding::Bindings;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::mismatch::{Mismatch, in_words};
-use crate::kernel::reflection::{ArgumentKind, Word};
+use crate::kernel::reflection::{ArgumentKind, Interface, Word};
 use crate::kernel::shaders::{Shader, SpecValues};
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +30,11 @@ pub struct Program {
     pub allowance: f64,
     /// What it promises beyond a small residual: a metric of its check and the most that it may be.
     pub promise: Option<(&'static str, f64)>,
-    /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, and each run
-    /// finds what the one before left.
+    /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, where counters
+    /// begin, and each run finds what the one before left.
     pub scratch: Vec<BufferSpec>,
+    /// Whether these hold poison before its first run, as outputs do: nothing is promised to kernels of the user's.
+    pub poisoned: bool,
     /// The arithmetic that it computes in, where that is not of the element type.
     pub computes: Option<Computes>,
     /// Why it does not solve the case on any device, where it does not.
@@ -396,7 +398,9 @@ impl Dispatch {
     /// Why `device` cannot run this dispatch, if so.
     fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let limits = &device.limits;
-        if let Some(reason) = device.lacks(&self.shader.interface.capabilities) {
+        let Interface { version, capabilities, features, .. } = &self.shader.interface;
+        let lacking = device.too_old_for(*version).or_else(|| device.lacks(capabilities));
+        if let Some(reason) = lacking.or_else(|| device.lacks_features(features)) {
             return Some(reason);
         }
         if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {

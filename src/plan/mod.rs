@@ -1,6 +1,7 @@
 //! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
 //! a device is reported here.
 
+pub(crate) mod command_line;
 pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;
@@ -527,8 +528,9 @@ impl Axes {
         for (spec, on) in self.problems() {
             let variants = self.variants_for(&spec);
             // What no variant has was not asked for: some have the type for another goal.
-            let some = !variants.is_empty() || self.pick == VariantChoice::Auto;
-            if some && self.makes_sense(&spec)? {
+            let auto = self.pick == VariantChoice::Auto && self.asks(&spec, None);
+            if auto || !variants.is_empty() {
+                self.check_size(&spec)?;
                 let Self { algorithm, pick, on_host, .. } = *self;
                 groups.push(CaseGroup { algorithm, spec, variants, on, pick, on_host });
             }
@@ -536,31 +538,39 @@ impl Axes {
         Ok(groups)
     }
 
-    /// The variants for a goal, a type and a layout. Who asks for all means those that have it; who names one learns that
-    /// it has not.
+    /// The variants for a problem. Who asks for all means those that have its goal, type and layout; who names one learns
+    /// that it has not.
     fn variants_for(&self, spec: &CaseSpec) -> Vec<&'static Variant> {
         let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
         let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
         let unusual = self.any_layout && spec.layout.unusual().is_some();
         let has = |variant: &&Variant| {
-            (!self.any_variant || reaches(variant)) && (!(self.any_variant || unusual) || compiled(variant))
+            self.asks(spec, Some(variant))
+                && (!self.any_variant || reaches(variant))
+                && (!(self.any_variant || unusual) || compiled(variant))
         };
         self.variants.iter().copied().filter(has).collect()
     }
 
-    /// Whether a problem is wanted; an error if it was asked for and cannot be.
-    fn makes_sense(&self, spec: &CaseSpec) -> Result<bool, String> {
-        let problem = (self.algorithm.problem)(spec);
-        if self.any_input && spec.goal == Goal::Solution && !spec.input.has_solution(spec.dtype) {
-            return Ok(false);
-        }
-        if self.any_input && spec.input != self.algorithm.inputs[0] {
-            return Ok(problem.is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK));
-        }
-        match problem {
-            Ok(_) => Ok(true),
-            Err(reason) => Err(format!("{} cannot have size {}: {reason}", self.algorithm.name, spec.size)),
-        }
+    /// Whether the input of a problem is asked of a variant. Where no kind was named, that is the usual one, and others
+    /// where they cost little; of systems of equations only what the variant promises to solve.
+    fn asks(&self, spec: &CaseSpec, variant: Option<&Variant>) -> bool {
+        let asked = match (&self.algorithm.solution, variant) {
+            _ if !self.any_input => return true,
+            (Some(solution), Some(variant)) if spec.goal == Goal::Solution => {
+                (solution.inputs)(variant.name, spec.dtype)
+            }
+            _ => &self.inputs,
+        };
+        let problem = || (self.algorithm.problem)(spec);
+        let is_cheap = || problem().is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK);
+        asked.first() == Some(&spec.input) || asked.contains(&spec.input) && is_cheap()
+    }
+
+    /// That the problem has this size.
+    fn check_size(&self, spec: &CaseSpec) -> Result<(), String> {
+        let refuse = |reason| format!("{} cannot have size {}: {reason}", self.algorithm.name, spec.size);
+        (self.algorithm.problem)(spec).map(|_| ()).map_err(refuse)
     }
 }
 
@@ -997,8 +1007,12 @@ mod tests {
     #[test]
     fn verify_takes_factors_and_solutions_unless_told_to_take_solutions_alone() {
         let goals = |solve| {
-            let selection =
-                Selection { algorithm: vec!["lu".into()], size: vec!["9".into()], solve, ..Selection::default() };
+            let selection = Selection {
+                algorithm: vec!["lu".into()],
+                solve,
+                input: Some("uniform".into()),
+                ..selection("all", "9")
+            };
             let groups = PlannedRun::new(&selection, Purpose::Verify).expect("a plan").groups;
             let goal = |group: &CaseGroup| (group.spec.goal, group.spec.dtype, group.variants.len());
             unique(groups.iter().map(|group| Ok(goal(group))), |a, b| a == b).expect("no mistake")
@@ -1069,13 +1083,44 @@ mod tests {
                     .inputs
                     .iter()
                     .filter(|input| input.has_answer() && !(algorithm.iterative && **input == Input::Signed))
-                    .filter(|input| goal == Goal::Result || input.has_solution(dtype))
+                    .filter(|input| goal == Goal::Result || !is_unsolvable(**input, dtype))
                 {
                     let of = |spec: &CaseSpec| (spec.goal, spec.dtype, spec.input);
                     assert!(groups().any(|group| of(&group.spec) == (goal, dtype, *input)));
                 }
             }
         }
+    }
+
+    /// Whether no variant of lu promises to solve systems with such a matrix.
+    fn is_unsolvable(input: Input, dtype: DType) -> bool {
+        input == Input::Wilkinson || (input, dtype) == (Input::Hilbert, DType::F64)
+    }
+
+    /// The inputs of the systems of equations that a run asks of a variant at a size.
+    fn systems(variant: &str, size: &str, input: Option<&str>, purpose: Purpose) -> Vec<Input> {
+        let input = input.map(str::to_owned);
+        let selection = Selection {
+            algorithm: vec!["lu".into()],
+            solve: true,
+            input,
+            dtype: vec!["f32".into()],
+            ..selection(variant, size)
+        };
+        let plan = PlannedRun::new(&selection, purpose).expect("a plan");
+        plan.groups.iter().filter(|group| !group.variants.is_empty()).map(|group| group.spec.input).collect()
+    }
+
+    #[test]
+    fn without_pivoting_a_conformance_run_asks_for_solutions_where_elimination_is_stable() {
+        let (dominant, of) = (Input::DiagonallyDominant, |variant, size| systems(variant, size, None, Purpose::Verify));
+        assert_eq!(of("blocked", "3000"), [dominant]);
+        assert_eq!(of("blocked", "100"), [dominant, Input::Hilbert]);
+        assert_eq!(of("blocked-pivot", "3000"), [Input::Uniform]);
+        assert_eq!(of("blocked-pivot", "100"), [Input::Uniform, dominant, Input::Hilbert, Input::IllScaled]);
+        // Who names an input means it, and so does who measures.
+        assert_eq!(systems("blocked", "3000", Some("uniform"), Purpose::Verify), [Input::Uniform]);
+        assert_eq!(systems("blocked", "3000", None, Purpose::Bench), [Input::Uniform]);
     }
 
     #[test]

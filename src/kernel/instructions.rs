@@ -1,0 +1,83 @@
+//! A SPIR-V module as the instructions that it consists of, whatever they say (specification, section 2.3). rspirv has
+//! none such: its parser takes each apart by its grammar, and panics at some that make no sense.
+//!
+//! `build.rs` includes this file, as `reflection.rs` uses it. It therefore names nothing else of the crate.
+
+use rspirv::spirv::Op;
+
+/// The first word of a module.
+pub(crate) const MAGIC: u32 = 0x0723_0203;
+/// Words of the header.
+pub(crate) const HEADER: usize = 5;
+
+/// An instruction of a module.
+#[derive(Clone, Copy)]
+pub(crate) struct Instruction<'a> {
+    /// The word of the module at which it begins.
+    pub(crate) at: usize,
+    /// Its words: their number and its opcode in the first, its operands in the others.
+    pub(crate) words: &'a [u32],
+}
+
+impl<'a> Instruction<'a> {
+    /// What it is; `None` where rspirv has no name for it.
+    pub(crate) fn op(self) -> Option<Op> {
+        Op::from_u32(self.words[0] & 0xffff)
+    }
+
+    pub(crate) fn operands(self) -> &'a [u32] {
+        &self.words[1..]
+    }
+}
+
+/// The instructions behind the header of a module, in order; an error, and nothing more, where one reaches beyond the
+/// module's end or has no words.
+pub(crate) fn instructions(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'_>, String>> {
+    let mut at = HEADER;
+    std::iter::from_fn(move || {
+        let begin = at;
+        let length = (*module.get(begin)? >> 16) as usize;
+        let words = module.get(begin..begin + length).filter(|words| !words.is_empty());
+        at = if words.is_some() { begin + length } else { module.len() };
+        let damaged = || format!("it is damaged at word {begin}: an instruction reaches beyond its end");
+        Some(words.map(|words| Instruction { at: begin, words }).ok_or_else(damaged))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_instruction_without_words_or_with_too_many_ends_the_module() {
+        let module = |last: u32| [&[MAGIC, 0x1_0500, 0, 9, 0][..], &[0x2_0011, 1], &[last, 0]].concat();
+        let read = |last| instructions(&module(last)).map(|own| own.map(|own| (own.at, own.op()))).collect::<Vec<_>>();
+        assert_eq!(read(0x2_0011), [Ok((5, Some(Op::Capability))), Ok((7, Some(Op::Capability)))]);
+        for last in [0x0_0011, 0x3_0011, u32::MAX] {
+            let damaged = "it is damaged at word 7: an instruction reaches beyond its end";
+            assert_eq!(read(last), [Ok((5, Some(Op::Capability))), Err(damaged.into())]);
+        }
+        assert_eq!(instructions(&[MAGIC]).count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn every_word_belongs_to_one_instruction_or_to_the_damage(
+            words in prop::collection::vec(prop_oneof![any::<u32>(), (0u32..9, 0u32..400).prop_map(|(n, op)| n << 16 | op)], 0..200)
+        ) {
+            let mut next = HEADER;
+            for own in instructions(&words) {
+                prop_assert!(next < words.len());
+                next = match own {
+                    Ok(own) => {
+                        prop_assert_eq!((own.at, own.words), (next, &words[next..next + own.operands().len() + 1]));
+                        own.at + own.words.len()
+                    }
+                    Err(_) => words.len(),
+                };
+            }
+            prop_assert!(next >= words.len().min(HEADER));
+        }
+    }
+}
