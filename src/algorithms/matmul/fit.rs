@@ -9,6 +9,7 @@ use super::MATMUL;
 use super::auto::{predict, rank};
 use super::constants::Constants;
 use super::tile::Tile;
+use super::variants::row_lengths;
 use crate::algorithms::CaseSpec;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
@@ -323,30 +324,32 @@ fn share_and_most(problems: &[Problem], device: &DeviceInfo) -> (f64, f64) {
 /// What `auto` chooses, on the problems of the committed records that the constants were not fitted to, among the ways that were timed.
 #[test]
 fn the_choice_costs_little_on_recorded_problems_of_an_h100() {
-    for (dtype, at_least) in [("f32", 0.89), ("f16", 0.85)] {
+    for (dtype, at_least) in [("f32", 0.92), ("f16", 0.87)] {
         let problems = read(&format!("results/h100-auto-shapes-{dtype}.json"));
         let (within, most) = share_and_most(&problems, &gpu());
         assert!(
-            problems.len() > 100 && within >= at_least && most < 1.7,
+            problems.len() > 100 && within >= at_least && most < 1.63,
             "{dtype}: {within:.3} within 1.10, {most:.2} at most"
         );
     }
 }
 
-/// What `coopmat-direct` takes by the model and by measurement, where it is what one runs or nearly.
+/// What `coopmat-direct` takes by the model and by measurement. Farthest off are odd rows across K, where it takes three times as long as
+/// others and is not chosen.
 #[test]
 fn predictions_of_direct_are_near_what_an_h100_took() {
-    let problems = read("results/h100-auto-fit-direct.json");
-    assert!(problems.len() >= 14);
-    for problem in &problems {
-        let predicted = problem.predicted(Constants::of(&gpu()), &gpu());
-        let times = problem.ways.iter().zip(predicted).filter(|(way, _)| way.variant == "coopmat-direct");
-        for (way, predicted) in times {
-            let (size, layout) = (problem.case.size, problem.case.layout);
-            let off = (predicted / way.measured).ln();
-            assert!(off.abs() < 0.2, "{size} {layout}: {predicted} for {} ns, {off:.3}", way.measured);
-        }
+    let mut errors = vec![];
+    for problem in read("results/h100-auto-fit-direct.json") {
+        let predicted = problem.predicted(Constants::of(&gpu()), &gpu())[0];
+        let (size, layout) = (problem.case.size, problem.case.layout);
+        let off = (predicted / problem.ways[0].measured).ln().abs();
+        let aligned = row_lengths(&problem.case).iter().all(|length| length.is_multiple_of(8));
+        let most = if aligned { 0.22 } else { 0.31 };
+        assert!(off < most, "{size} {layout}: {predicted} for {} ns, {off:.3}", problem.ways[0].measured);
+        errors.push(off);
     }
+    errors.sort_by(f64::total_cmp);
+    assert!(errors.len() == 33 && errors[16] < 0.08, "{errors:?}");
 }
 
 /// Two halves of problems, every shape in one of them.
