@@ -1,5 +1,6 @@
 //! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once for each element type that its
-//! `#pragma dtypes …` line names and each layout of operands of its `#pragma layouts …` line, reflects the result and writes a typed table of shaders for `src/kernel/shaders.rs`.
+//! `#pragma dtypes …` line names and each layout of operands of its `#pragma layouts …` line, reflects the result and
+//! writes a typed table of shaders for `src/kernel/shaders.rs`.
 //!
 //! An error in a kernel fails the build with the file and line of the GLSL source.
 
@@ -7,9 +8,14 @@
 #[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/instructions.rs"]
 mod instructions;
+#[path = "build/pragmas.rs"]
+mod pragmas;
 #[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/reflection.rs"]
 mod reflection;
+#[allow(unreachable_pub)]
+#[path = "src/kernel/required.rs"]
+mod required;
 #[path = "build/table.rs"]
 mod table;
 
@@ -27,6 +33,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/kernel/instructions.rs");
     println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
+    println!("cargo::rerun-if-changed=src/kernel/required.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
     let mut table = String::from("&[\n");
@@ -72,12 +79,15 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Stri
     let folder = path.parent().and_then(Path::file_name).and_then(|s| s.to_str()).expect("kernels are in folders");
     let name = format!("{folder}/{stem}");
     let mut entries = String::new();
-    let layouts = listed(&source, &shown, "layouts", &["nn", "nt", "tn"])?;
-    let dtypes = listed(&source, &shown, "dtypes", &["f32", "f64", "f16", "bf16", "i32", "i8", "u8"])?;
+    let pragmas = pragmas::read(&source, &shown)?;
+    // A kernel without the line is compiled once for all of them.
+    let listed = |pragma| pragmas.get(pragma).map_or(vec![None], |names| names.iter().copied().map(Some).collect());
+    let (dtypes, layouts) = (listed("dtypes"), listed("layouts"));
+    let newest = pragmas.contains_key("vulkan");
     for (dtype, layout) in dtypes.iter().flat_map(|dtype| layouts.iter().map(move |layout| (*dtype, *layout))) {
         let suffix: String = dtype.iter().chain(&layout).map(|name| format!(".{name}")).collect();
         let macros = [("DTYPE", dtype), ("LAYOUT", layout)];
-        let binary = spirv(compiler, &source, &shown, macros)?;
+        let binary = spirv(compiler, &source, &shown, newest, macros)?;
         let file = out.join(format!("{folder}-{stem}{suffix}.spv"));
         fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
         let interface = Interface::read(&binary).map_err(|e| format!("{shown}: {e}"))?;
@@ -95,29 +105,17 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Stri
     Ok(entries)
 }
 
-/// The names on the `#pragma <what> …` line of a kernel; one without it is compiled once for all of them.
-fn listed<'a>(source: &'a str, shown: &str, what: &str, known: &[&str]) -> Result<Vec<Option<&'a str>>, String> {
-    let pragma = format!("#pragma {what} ");
-    let mut lines = source.lines().enumerate();
-    let found = lines.find_map(|(line, text)| text.strip_prefix(&*pragma).map(|names| (line + 1, names)));
-    let Some((line, names)) = found else { return Ok(vec![None]) };
-    let names: Vec<&str> = names.split_whitespace().collect();
-    match names.iter().find(|name| !known.contains(name)) {
-        Some(name) => Err(format!("{shown}:{line}: unknown name '{name}' of {what}; known: {}", known.join(", "))),
-        None => Ok(names.into_iter().map(Some).collect()),
-    }
-}
-
-/// SPIR-V 1.5 of `source` for Vulkan 1.2, or 1.6 for Vulkan 1.3 where it says `#pragma vulkan 1.3`. Optimisation is left
-/// to the driver; names are kept for reflection.
+/// SPIR-V 1.5 of `source` for Vulkan 1.2, or where it asks for the `newest` 1.6 for Vulkan 1.3. Optimisation is left to
+/// the driver; names are kept for reflection.
 fn spirv(
     compiler: &shaderc::Compiler,
     source: &str,
     shown: &str,
+    newest: bool,
     macros: [(&str, Option<&str>); 2],
 ) -> Result<Vec<u8>, String> {
     let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
-    let (vulkan, version) = if source.lines().any(|line| line == "#pragma vulkan 1.3") {
+    let (vulkan, version) = if newest {
         (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
     } else {
         (shaderc::EnvVersion::Vulkan1_2, shaderc::SpirvVersion::V1_5)
@@ -130,9 +128,12 @@ fn spirv(
     }
     options.set_include_callback(|requested, _, from, _| {
         let path = Path::new(INCLUDES).join(requested);
-        fs::read_to_string(&path)
-            .map(|content| shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
-            .map_err(|e| format!("{}, included by {from}: {e}", path.display()))
+        let resolved_name = path.display().to_string();
+        let content = fs::read_to_string(&path).map_err(|e| format!("{resolved_name}, included by {from}: {e}"))?;
+        match pragmas::read(&content, &resolved_name)?.first_key_value() {
+            Some((pragma, _)) => Err(format!("{resolved_name}: '#pragma {pragma}' belongs into the kernel {from}")),
+            None => Ok(shaderc::ResolvedInclude { resolved_name, content }),
+        }
     });
     let artifact = compiler
         .compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options))

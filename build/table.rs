@@ -5,14 +5,15 @@ use std::fmt::Write;
 
 /// An `Interface` literal. Whoever includes it has the types in scope.
 pub(crate) fn interface(found: &Interface) -> String {
-    let Interface { version, local_size, constants, arguments, views, shared, capabilities } = found;
+    let Interface { version, local_size, constants, arguments, views, shared, capabilities, features } = found;
     let mut text = String::from("Interface { ");
     let _ = write!(text, "version: {version:?}, local_size: [{}]", joined(local_size, |size| word(*size)));
     let _ = write!(text, ", constants: {}", borrowed(constants, constant));
     let _ = write!(text, ", arguments: {}", borrowed(arguments, argument));
     let _ = write!(text, ", views: {}", borrowed(views, |name| string(name)));
     let _ = write!(text, ", shared: {}", borrowed(shared, size_op));
-    let _ = write!(text, ", capabilities: {} }}", borrowed(capabilities, |name| string(name)));
+    let _ = write!(text, ", capabilities: {}", borrowed(capabilities, |name| string(name)));
+    let _ = write!(text, ", features: {} }}", borrowed(features, |name| string(name)));
     text
 }
 

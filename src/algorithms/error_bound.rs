@@ -1,6 +1,7 @@
-//! What oracles share: the bound of many roundings, and the element that errs most.
+//! What oracles share: the bound of many roundings, the element that errs most, and the comparison element by element.
 
-use super::{Check, CheckMethod, WrongElement, WrongElements};
+use super::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
+use crate::basis::dtype::HostArray;
 
 /// `γ_m` = m·u/(1 − m·u) of unit roundoff u: the bound of m roundings (Higham, *Accuracy and Stability of Numerical
 /// Algorithms*, 2nd ed., lemma 3.1); infinite where it bounds nothing.
@@ -49,6 +50,31 @@ impl Worst {
     }
 }
 
+/// An oracle that compares the elements of the only output, one by one, with what they should be.
+pub(super) struct Elementwise {
+    /// The expected value of an element, and the magnitude that its error is relative to.
+    pub(super) expected: Box<dyn Fn(usize) -> (f64, f64)>,
+    /// The largest relative error of a right implementation.
+    pub(super) tolerance: f64,
+    /// Name of the output.
+    pub(super) name: &'static str,
+}
+
+impl Oracle for Elementwise {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        let mut worst = Worst::default();
+        for i in 0..outputs[0].len() {
+            let (got, (expected, magnitude)) = (outputs[0].get(i), (self.expected)(i));
+            let error = (got - expected).abs();
+            // Exact answers need no division; NaN and infinity are never exact.
+            let residual = if error == 0.0 { 0.0 } else { error / magnitude };
+            let element = || WrongElement::new(format!("{}[{i}]", self.name), got, expected);
+            worst.see_element(residual, self.tolerance, element);
+        }
+        Ok(worst.check(self.tolerance))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +104,12 @@ mod tests {
         worst.see(f64::INFINITY, || "later".into());
         let check = worst.check(1e9);
         assert!(!check.passes() && check.worst == "here", "{check:?}");
+    }
+
+    #[test]
+    fn a_nan_is_the_worst_residual() {
+        let oracle = Elementwise { expected: Box::new(|_| (1.0, 1.0)), tolerance: 1.0, name: "s" };
+        let check = oracle.check(&[HostArray::F32(vec![1.0, f32::NAN, 1.0])]).expect("an answer");
+        assert!(!check.passes() && check.worst == "s[1] is NaN, expected 1", "{check:?}");
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod collectives;
 pub(crate) mod dims;
 pub(crate) mod eigen;
+mod elements;
 mod error_bound;
 mod feasible;
 pub(crate) mod guests;
@@ -25,10 +26,11 @@ use crate::basis::units::{Nanos, Work};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::Program;
-use crate::kernel::shaders::Shader;
+use crate::kernel::shaders::{SHADERS, Shader};
 use input::Input;
 use probes::Quantity;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use tile::{Tile, Tunable};
 
 /// Every algorithm, in the order that lists show them.
@@ -99,10 +101,10 @@ pub struct Solution {
     /// The kinds of input with which a variant promises a right solution in an element type, the usual first: what a
     /// conformance run asks for.
     pub inputs: fn(variant: &str, DType) -> &'static [Input],
-    /// The kernels that it takes beside those of the variant, in the order in which `program` gets them.
+    /// The kernels that it takes beside those of the variant.
     pub kernels: &'static [&'static str],
-    /// The program that solves a case, made from one that leaves the result. Pure.
-    pub program: fn(Program, &[&'static Shader], &CaseSpec, &DeviceInfo) -> Program,
+    /// What is made of a variant's program, which goes on from the result to the solution. Pure.
+    pub program: fn(Program, &CaseSpec, &DeviceInfo) -> Program,
 }
 
 /// What is asked of an algorithm.
@@ -550,7 +552,7 @@ impl Algorithm {
         }
     }
 
-    /// The program of `variant` for a case: its own, and where a solution is asked for what goes on to it.
+    /// The program of `variant` for a case.
     ///
     /// # Errors
     /// Why the device cannot run it.
@@ -558,10 +560,7 @@ impl Algorithm {
         let program = variant.program(case, device)?;
         match (case.goal, variant.measures, self.solution) {
             (Goal::Solution, Measures::Problem, Some(solution)) => {
-                let shaders = solution.kernels.iter().map(|name| Shader::find(name, case.dtype));
-                let shaders = shaders.collect::<Option<Vec<_>>>();
-                let shaders = shaders.ok_or_else(|| format!("has no {} kernel to solve with", case.dtype))?;
-                let program = (solution.program)(program, &shaders, case, device);
+                let program = (solution.program)(program, case, device);
                 program.unsupported(device).map_or(Ok(program), Err)
             }
             _ => Ok(program),
@@ -583,9 +582,12 @@ impl Variant {
     }
 
     /// Its kernels compiled for `dtype` and `layout`.
+    ///
+    /// # Panics
+    /// As of [`compiled`].
     #[must_use]
     pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
-        self.kernels.iter().map(|name| Shader::find_for(name, dtype, layout)).collect()
+        compiled(self.kernels, dtype, layout, || format!("variant {}", self.name))
     }
 
     /// The operation that it is a form of, and the name of the form.
@@ -624,13 +626,31 @@ impl Variant {
     }
 }
 
+/// The `kernels` that `owner` names, compiled for `dtype` and `layout`, where all of them are.
+///
+/// # Panics
+/// When there is no kernel of such a name for any type: an error of the registry, which would else look like a type that
+/// its owner does without.
+fn compiled(
+    kernels: &[&str],
+    dtype: DType,
+    layout: Layout,
+    owner: impl Fn() -> String,
+) -> Option<Vec<&'static Shader>> {
+    if let Some(name) = kernels.iter().find(|name| !SHADERS.iter().any(|shader| shader.name == **name)) {
+        let known: BTreeSet<_> = SHADERS.iter().map(|shader| &*shader.name).collect();
+        let folder = name.split_once('/').map_or("", |(folder, _)| folder);
+        let beside: Vec<_> = known.into_iter().filter(|known| known.starts_with(&format!("{folder}/"))).collect();
+        panic!("{}", error::unknown("kernel", name, &format!(" of {} in glsl/", owner()), &beside));
+    }
+    kernels.iter().map(|name| Shader::find_for(name, dtype, layout)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::basis::size::Sweep;
     use crate::device::capability::tests::software_device;
-    use crate::kernel::shaders::SHADERS;
-    use std::collections::BTreeSet;
 
     fn all_variants() -> impl Iterator<Item = (&'static Algorithm, &'static Variant)> {
         ALGORITHMS.iter().flat_map(|algorithm| algorithm.variants.iter().map(move |variant| (*algorithm, variant)))
@@ -659,6 +679,22 @@ mod tests {
         for (algorithm, variant) in all_variants() {
             assert!(DType::ALL.into_iter().any(|d| variant.supports(d)), "{}/{}", algorithm.name, variant.name);
         }
+    }
+
+    #[test]
+    #[should_panic = "unknown kernel 'matmul/naiv' of variant slip in glsl/; did you mean 'matmul/naive'?"]
+    fn a_variant_that_names_a_kernel_that_does_not_exist_is_named_with_it() {
+        let naive = matmul::MATMUL.variant("naive").expect("a variant");
+        let slip = Variant {
+            name: "slip",
+            aliases: &[],
+            summary: "",
+            source: "",
+            measures: Measures::Problem,
+            kernels: &["matmul/split", "matmul/naiv"],
+            program: naive.program,
+        };
+        let _ = slip.supports(DType::F32);
     }
 
     #[test]
@@ -692,6 +728,17 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_documentation_has_the_nominal_work_of_every_algorithm() {
+        let text = include_str!("../../docs/method.md");
+        let table = text.split("\n## ").find(|section| section.starts_with("Nominal work")).expect("a section");
+        let names: BTreeSet<_> = table.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next()).collect();
+        for algorithm in ALGORITHMS {
+            let own = |name: &&str| name.split([' ', ',']).any(|word| word == algorithm.name);
+            assert!(names.iter().any(own), "docs/method.md has no nominal work of {}", algorithm.name);
         }
     }
 

@@ -341,18 +341,62 @@ features! {
     ShaderInt64 = "shaderInt64",
     /// 16-bit values in buffers.
     StorageBuffer16BitAccess = "storageBuffer16BitAccess",
+    /// 16-bit values in uniform buffers too.
+    UniformAndStorageBuffer16BitAccess = "uniformAndStorageBuffer16BitAccess",
+    /// 16-bit values in push constants.
+    StoragePushConstant16 = "storagePushConstant16",
     /// 8-bit values in buffers.
     StorageBuffer8BitAccess = "storageBuffer8BitAccess",
+    /// 8-bit values in uniform buffers too.
+    UniformAndStorageBuffer8BitAccess = "uniformAndStorageBuffer8BitAccess",
+    /// 8-bit values in push constants.
+    StoragePushConstant8 = "storagePushConstant8",
+    /// Pointers into one buffer that are chosen at run time.
+    VariablePointersStorageBuffer = "variablePointersStorageBuffer",
+    /// Pointers into any buffer or shared memory that are chosen at run time.
+    VariablePointers = "variablePointers",
     /// Sub-group operations on 8-, 16- and 64-bit types.
     ShaderSubgroupExtendedTypes = "shaderSubgroupExtendedTypes",
+    /// Atomics on 64-bit integers in buffers.
+    ShaderBufferInt64Atomics = "shaderBufferInt64Atomics",
+    /// Atomics on 64-bit integers in shared memory.
+    ShaderSharedInt64Atomics = "shaderSharedInt64Atomics",
+    /// Atomic f16 loads, stores and exchanges in buffers.
+    ShaderBufferFloat16Atomics = "shaderBufferFloat16Atomics",
+    /// Atomic f16 addition in buffers.
+    ShaderBufferFloat16AtomicAdd = "shaderBufferFloat16AtomicAdd",
+    /// Atomic f16 minimum and maximum in buffers.
+    ShaderBufferFloat16AtomicMinMax = "shaderBufferFloat16AtomicMinMax",
+    /// Atomic f16 loads, stores and exchanges in shared memory.
+    ShaderSharedFloat16Atomics = "shaderSharedFloat16Atomics",
+    /// Atomic f16 addition in shared memory.
+    ShaderSharedFloat16AtomicAdd = "shaderSharedFloat16AtomicAdd",
+    /// Atomic f16 minimum and maximum in shared memory.
+    ShaderSharedFloat16AtomicMinMax = "shaderSharedFloat16AtomicMinMax",
     /// Atomic f32 loads, stores and exchanges in buffers.
     ShaderBufferFloat32Atomics = "shaderBufferFloat32Atomics",
     /// Atomic f32 addition in buffers.
     ShaderBufferFloat32AtomicAdd = "shaderBufferFloat32AtomicAdd",
-    /// Atomic f32 addition in shared memory.
-    ShaderSharedFloat32AtomicAdd = "shaderSharedFloat32AtomicAdd",
     /// Atomic f32 minimum and maximum in buffers.
     ShaderBufferFloat32AtomicMinMax = "shaderBufferFloat32AtomicMinMax",
+    /// Atomic f32 loads, stores and exchanges in shared memory.
+    ShaderSharedFloat32Atomics = "shaderSharedFloat32Atomics",
+    /// Atomic f32 addition in shared memory.
+    ShaderSharedFloat32AtomicAdd = "shaderSharedFloat32AtomicAdd",
+    /// Atomic f32 minimum and maximum in shared memory.
+    ShaderSharedFloat32AtomicMinMax = "shaderSharedFloat32AtomicMinMax",
+    /// Atomic f64 loads, stores and exchanges in buffers.
+    ShaderBufferFloat64Atomics = "shaderBufferFloat64Atomics",
+    /// Atomic f64 addition in buffers.
+    ShaderBufferFloat64AtomicAdd = "shaderBufferFloat64AtomicAdd",
+    /// Atomic f64 minimum and maximum in buffers.
+    ShaderBufferFloat64AtomicMinMax = "shaderBufferFloat64AtomicMinMax",
+    /// Atomic f64 loads, stores and exchanges in shared memory.
+    ShaderSharedFloat64Atomics = "shaderSharedFloat64Atomics",
+    /// Atomic f64 addition in shared memory.
+    ShaderSharedFloat64AtomicAdd = "shaderSharedFloat64AtomicAdd",
+    /// Atomic f64 minimum and maximum in shared memory.
+    ShaderSharedFloat64AtomicMinMax = "shaderSharedFloat64AtomicMinMax",
     /// Cooperative matrices of sub-group scope.
     CooperativeMatrix = "cooperativeMatrix",
     /// Cooperative matrices of work-group scope.
@@ -361,10 +405,22 @@ features! {
     CooperativeMatrixFlexibleDimensions = "cooperativeMatrixFlexibleDimensions",
     /// Loads and stores of cooperative matrices that know the extents of the whole.
     CooperativeMatrixTensorAddressing = "cooperativeMatrixTensorAddressing",
+    /// Reductions of cooperative matrices.
+    CooperativeMatrixReductions = "cooperativeMatrixReductions",
+    /// Cooperative matrices converted between types and uses.
+    CooperativeMatrixConversions = "cooperativeMatrixConversions",
+    /// Functions of single elements of cooperative matrices.
+    CooperativeMatrixPerElementOperations = "cooperativeMatrixPerElementOperations",
+    /// Loads of cooperative matrices that decode blocks.
+    CooperativeMatrixBlockLoads = "cooperativeMatrixBlockLoads",
     /// The Vulkan memory model.
     VulkanMemoryModel = "vulkanMemoryModel",
+    /// Its operations of device scope.
+    VulkanMemoryModelDeviceScope = "vulkanMemoryModelDeviceScope",
     /// 16-bit floats with the range of 32-bit ones.
     ShaderBFloat16 = "shaderBFloat16Type",
+    /// Dot products of them.
+    ShaderBFloat16DotProduct = "shaderBFloat16DotProduct",
     /// Cooperative matrices of them.
     ShaderBFloat16CooperativeMatrix = "shaderBFloat16CooperativeMatrix",
 }
@@ -374,33 +430,57 @@ features! {
 pub(crate) enum Requirement {
     /// Nothing: every Vulkan device with compute has it.
     Nothing,
-    /// A feature.
-    Feature(Feature),
+    /// One of these features. Where there are several, what the kernel does says which of them it needs
+    /// (`kernel/instructions.rs`).
+    Features(&'static [Feature]),
     /// A class of sub-group operations, by the name in [`Subgroup::operations`].
     Subgroup(&'static str),
 }
 
 /// What the SPIR-V capability `name` asks of a device ("SPIR-V environment for Vulkan", appendix A of the Vulkan
-/// specification), or `None` for a capability that this table does not know yet.
+/// specification), or `None` for a capability that this table does not know yet. It has what compute shaders without
+/// images and arrays of buffers may declare and `vulkan/query.rs` enables.
 #[must_use]
 pub(crate) fn requirement(name: &str) -> Option<Requirement> {
-    use Requirement::{Feature as F, Nothing, Subgroup as S};
+    use Feature as F;
+    use Requirement::{Features, Nothing, Subgroup as S};
     Some(match name {
-        "Shader" | "SampledBuffer" => Nothing,
-        "PhysicalStorageBufferAddresses" => F(Feature::BufferDeviceAddress),
-        "Float64" => F(Feature::ShaderFloat64),
-        "Float16" => F(Feature::ShaderFloat16),
-        "Int8" => F(Feature::ShaderInt8),
-        "Int16" => F(Feature::ShaderInt16),
-        "Int64" => F(Feature::ShaderInt64),
-        "StorageBuffer16BitAccess" => F(Feature::StorageBuffer16BitAccess),
-        "StorageBuffer8BitAccess" => F(Feature::StorageBuffer8BitAccess),
-        "AtomicFloat32AddEXT" => F(Feature::ShaderBufferFloat32AtomicAdd),
-        "CooperativeMatrixKHR" => F(Feature::CooperativeMatrix),
-        "TensorAddressingNV" | "CooperativeMatrixTensorAddressingNV" => F(Feature::CooperativeMatrixTensorAddressing),
-        "VulkanMemoryModel" => F(Feature::VulkanMemoryModel),
-        "BFloat16TypeKHR" => F(Feature::ShaderBFloat16),
-        "BFloat16CooperativeMatrixKHR" => F(Feature::ShaderBFloat16CooperativeMatrix),
+        "Matrix" | "Shader" | "SampledBuffer" | "ImageBuffer" | "Sampled1D" | "Image1D" | "ImageQuery"
+        | "DerivativeControl" | "DeviceGroup" => Nothing,
+        "PhysicalStorageBufferAddresses" => Features(&[F::BufferDeviceAddress]),
+        "Float64" => Features(&[F::ShaderFloat64]),
+        "Float16" => Features(&[F::ShaderFloat16]),
+        "Int8" => Features(&[F::ShaderInt8]),
+        "Int16" => Features(&[F::ShaderInt16]),
+        "Int64" => Features(&[F::ShaderInt64]),
+        "StorageBuffer16BitAccess" => Features(&[F::StorageBuffer16BitAccess]),
+        "UniformAndStorageBuffer16BitAccess" => Features(&[F::UniformAndStorageBuffer16BitAccess]),
+        "StoragePushConstant16" => Features(&[F::StoragePushConstant16]),
+        "StorageBuffer8BitAccess" => Features(&[F::StorageBuffer8BitAccess]),
+        "UniformAndStorageBuffer8BitAccess" => Features(&[F::UniformAndStorageBuffer8BitAccess]),
+        "StoragePushConstant8" => Features(&[F::StoragePushConstant8]),
+        "VariablePointersStorageBuffer" => Features(&[F::VariablePointersStorageBuffer]),
+        "VariablePointers" => Features(&[F::VariablePointers]),
+        "Int64Atomics" => Features(&[F::ShaderBufferInt64Atomics, F::ShaderSharedInt64Atomics]),
+        "AtomicFloat16AddEXT" => Features(&[F::ShaderBufferFloat16AtomicAdd, F::ShaderSharedFloat16AtomicAdd]),
+        "AtomicFloat16MinMaxEXT" => Features(&[F::ShaderBufferFloat16AtomicMinMax, F::ShaderSharedFloat16AtomicMinMax]),
+        "AtomicFloat32AddEXT" => Features(&[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd]),
+        "AtomicFloat32MinMaxEXT" => Features(&[F::ShaderBufferFloat32AtomicMinMax, F::ShaderSharedFloat32AtomicMinMax]),
+        "AtomicFloat64AddEXT" => Features(&[F::ShaderBufferFloat64AtomicAdd, F::ShaderSharedFloat64AtomicAdd]),
+        "AtomicFloat64MinMaxEXT" => Features(&[F::ShaderBufferFloat64AtomicMinMax, F::ShaderSharedFloat64AtomicMinMax]),
+        "CooperativeMatrixKHR" => Features(&[F::CooperativeMatrix]),
+        "CooperativeMatrixReductionsNV" => Features(&[F::CooperativeMatrixReductions]),
+        "CooperativeMatrixConversionsNV" => Features(&[F::CooperativeMatrixConversions]),
+        "CooperativeMatrixPerElementOperationsNV" => Features(&[F::CooperativeMatrixPerElementOperations]),
+        "CooperativeMatrixBlockLoadsNV" => Features(&[F::CooperativeMatrixBlockLoads]),
+        "TensorAddressingNV" | "CooperativeMatrixTensorAddressingNV" => {
+            Features(&[F::CooperativeMatrixTensorAddressing])
+        }
+        "VulkanMemoryModel" => Features(&[F::VulkanMemoryModel]),
+        "VulkanMemoryModelDeviceScope" => Features(&[F::VulkanMemoryModelDeviceScope]),
+        "BFloat16TypeKHR" => Features(&[F::ShaderBFloat16]),
+        "BFloat16DotProductKHR" => Features(&[F::ShaderBFloat16DotProduct]),
+        "BFloat16CooperativeMatrixKHR" => Features(&[F::ShaderBFloat16CooperativeMatrix]),
         "GroupNonUniform" => S("basic"),
         "GroupNonUniformVote" => S("vote"),
         "GroupNonUniformArithmetic" => S("arithmetic"),
@@ -480,13 +560,45 @@ impl DeviceInfo {
     pub fn lacks(&self, capabilities: &[impl AsRef<str>]) -> Option<String> {
         capabilities.iter().map(AsRef::as_ref).find_map(|name| match requirement(name) {
             Some(Requirement::Nothing) => None,
-            Some(Requirement::Feature(feature)) => {
-                (!self.features.contains(&feature)).then(|| format!("needs feature {}", feature.name()))
+            Some(Requirement::Features(any)) => {
+                (!any.iter().any(|feature| self.features.contains(feature))).then(|| {
+                    let names: Vec<_> = any.iter().map(|feature| feature.name()).collect();
+                    format!("needs feature {}", names.join(" or "))
+                })
             }
             Some(Requirement::Subgroup(operation)) => (!self.subgroup.operations.iter().any(|o| o == operation))
                 .then(|| format!("needs sub-group operation {operation} in compute shaders")),
             None => Some(format!("needs SPIR-V capability {name}, which gpukern does not know")),
         })
+    }
+
+    /// Why a kernel whose instructions need the `features` of these names cannot run here, if so.
+    #[must_use]
+    pub fn lacks_features(&self, features: &[impl AsRef<str>]) -> Option<String> {
+        let has = |name: &str| self.features.iter().any(|feature| feature.name() == name);
+        let lacking = features.iter().map(AsRef::as_ref).find(|name| !has(name))?;
+        Some(format!("needs feature {lacking}"))
+    }
+
+    /// Why a module of this version of SPIR-V cannot run here, if so ("Versions and formats", appendix A of the Vulkan
+    /// specification).
+    #[must_use]
+    pub fn too_old_for(&self, spirv: [u8; 2]) -> Option<String> {
+        // Vulkan's versions, and the newest SPIR-V of each.
+        const NEWEST: [([u32; 2], [u8; 2]); 4] =
+            [([1, 0], [1, 0]), ([1, 1], [1, 3]), ([1, 2], [1, 5]), ([1, 3], [1, 6])];
+        let mut numbers = self.api_version.split('.').map_while(|number| number.parse::<u32>().ok());
+        let own = [numbers.next()?, numbers.next()?];
+        let [major, minor] = spirv;
+        let needed = NEWEST.iter().find(|(_, newest)| spirv <= *newest).map(|(vulkan, _)| *vulkan);
+        match needed {
+            Some(needed) if own >= needed => None,
+            Some([x, y]) => {
+                let own = &self.api_version;
+                Some(format!("needs SPIR-V {major}.{minor} of Vulkan {x}.{y}; the device has Vulkan {own}"))
+            }
+            None => Some(format!("needs SPIR-V {major}.{minor}, which gpukern does not know")),
+        }
     }
 }
 
@@ -495,12 +607,17 @@ pub(crate) mod tests {
     use super::*;
     use crate::kernel::shaders::SHADERS;
 
-    const MATRICES: [Feature; 6] = [
+    const MATRICES: [Feature; 11] = [
         Feature::CooperativeMatrix,
         Feature::CooperativeMatrixWorkgroupScope,
         Feature::CooperativeMatrixFlexibleDimensions,
         Feature::CooperativeMatrixTensorAddressing,
+        Feature::CooperativeMatrixReductions,
+        Feature::CooperativeMatrixConversions,
+        Feature::CooperativeMatrixPerElementOperations,
+        Feature::CooperativeMatrixBlockLoads,
         Feature::ShaderBFloat16,
+        Feature::ShaderBFloat16DotProduct,
         Feature::ShaderBFloat16CooperativeMatrix,
     ];
 
@@ -585,10 +702,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_capability_of_every_shader_is_in_the_table() {
+    fn every_capability_and_feature_of_every_shader_is_in_the_table() {
         for shader in SHADERS {
             for name in shader.interface.capabilities.iter() {
                 assert!(requirement(name).is_some(), "{}: capability {name} is unknown", shader.label());
+            }
+            for name in shader.interface.features.iter() {
+                let known = Feature::ALL.iter().any(|feature| feature.name() == name);
+                assert!(known, "{}: feature {name} is unknown", shader.label());
             }
         }
     }
@@ -599,6 +720,41 @@ pub(crate) mod tests {
         device.features.remove(&Feature::ShaderFloat64);
         assert_eq!(device.lacks(&["Shader", "Float64"]), Some("needs feature shaderFloat64".into()));
         assert_eq!(device.lacks(&["Shader"]), None);
+    }
+
+    #[test]
+    fn of_several_features_one_is_enough_and_instructions_say_which() {
+        let mut device = software_device();
+        device.features.remove(&Feature::ShaderBufferFloat32AtomicAdd);
+        assert_eq!(device.lacks(&["AtomicFloat32AddEXT"]), None);
+        assert_eq!(device.lacks_features(&["shaderSharedFloat32AtomicAdd"]), None);
+        let reason = device.lacks_features(&["shaderSharedFloat32AtomicAdd", "shaderBufferFloat32AtomicAdd"]);
+        assert_eq!(reason.as_deref(), Some("needs feature shaderBufferFloat32AtomicAdd"));
+        device.features.remove(&Feature::ShaderSharedFloat32AtomicAdd);
+        let reason = device.lacks(&["AtomicFloat32AddEXT"]);
+        let expected = "needs feature shaderBufferFloat32AtomicAdd or shaderSharedFloat32AtomicAdd";
+        assert_eq!(reason.as_deref(), Some(expected));
+        // What gpukern does not enable.
+        let image = device.lacks_features(&["shaderImageFloat32Atomics"]);
+        assert_eq!(image.as_deref(), Some("needs feature shaderImageFloat32Atomics"));
+    }
+
+    #[test]
+    fn spirv_that_is_newer_than_the_device_s_vulkan_is_refused() {
+        let device = |version: &str| DeviceInfo { api_version: version.into(), ..software_device() };
+        for (vulkan, spirv, fits) in [
+            ("1.2.203", [1, 5], true),
+            ("1.2.203", [1, 6], false),
+            ("1.3.0", [1, 6], true),
+            ("1.4.312", [1, 6], true),
+            ("1.1.0", [1, 3], true),
+            ("1.1.0", [1, 4], false),
+            ("1.4.312", [1, 7], false),
+        ] {
+            assert_eq!(device(vulkan).too_old_for(spirv).is_none(), fits, "{vulkan} {spirv:?}");
+        }
+        let reason = device("1.2.203").too_old_for([1, 6]).expect("too old");
+        assert_eq!(reason, "needs SPIR-V 1.6 of Vulkan 1.3; the device has Vulkan 1.2.203");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::device::capability::{DeviceInfo, MatrixShape};
 use crate::kernel::binding::Bindings;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::mismatch::{Mismatch, in_words};
-use crate::kernel::reflection::{ArgumentKind, Word};
+use crate::kernel::reflection::{ArgumentKind, Interface, Word};
 use crate::kernel::shaders::{Shader, SpecValues};
 use serde::{Deserialize, Serialize};
 
@@ -398,7 +398,9 @@ impl Dispatch {
     /// Why `device` cannot run this dispatch, if so.
     fn unsupported(&self, device: &DeviceInfo) -> Option<String> {
         let limits = &device.limits;
-        if let Some(reason) = device.lacks(&self.shader.interface.capabilities) {
+        let Interface { version, capabilities, features, .. } = &self.shader.interface;
+        let lacking = device.too_old_for(*version).or_else(|| device.lacks(capabilities));
+        if let Some(reason) = lacking.or_else(|| device.lacks_features(features)) {
             return Some(reason);
         }
         if let Some(shape) = self.matrix.filter(|shape| !device.multiplies(shape)) {

@@ -5,6 +5,7 @@
 //! names nothing else of the crate but what `build.rs` includes too.
 
 use super::instructions::{HEADER, Instruction as Words, MAGIC, instructions};
+use super::required::Required;
 use rspirv::dr::{Instruction, Module, Operand};
 use rspirv::spirv::{BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, StorageClass};
 use std::borrow::Cow;
@@ -27,6 +28,8 @@ pub struct Interface {
     pub shared: Cow<'static, [SizeOp]>,
     /// The SPIR-V capabilities that the kernel declares, by name; by number where this program has no name for one.
     pub capabilities: Cow<'static, [Cow<'static, str>]>,
+    /// The features of Vulkan, by name, that its instructions need beyond them.
+    pub features: Cow<'static, [Cow<'static, str>]>,
 }
 
 /// A 32-bit value known when the kernel was compiled, or set when the pipeline is made.
@@ -136,6 +139,7 @@ impl Interface {
             views: reflector.views()?.into(),
             shared: Cow::Borrowed(&[]),
             capabilities: declarations.capabilities.into(),
+            features: declarations.features.into(),
         };
         Ok((interface, reflector.shared()))
     }
@@ -148,6 +152,7 @@ pub(super) struct Declarations {
     /// Header and instructions.
     pub(super) kept: Vec<u32>,
     pub(super) capabilities: Vec<Cow<'static, str>>,
+    pub(super) features: Vec<Cow<'static, str>>,
     /// The ids of the work-group size from `OpExecutionModeId … LocalSizeId x y z`, by which SPIR-V 1.6 states it
     /// (section 3.6) and which rspirv 0.13 takes for an instruction of a function.
     pub(super) size_ids: Option<[u32; 3]>,
@@ -171,14 +176,21 @@ impl Declarations {
             return Err("it is not SPIR-V: its first word is not the magic number; compile it, as with `glslc`".into());
         }
         let [_, minor, major, _] = words[1].to_le_bytes();
-        let mut found =
-            Self { version: [major, minor], kept: words[..HEADER].to_vec(), capabilities: vec![], size_ids: None };
+        let mut found = Self {
+            version: [major, minor],
+            kept: words[..HEADER].to_vec(),
+            capabilities: vec![],
+            features: vec![],
+            size_ids: None,
+        };
         let (mut last, mut in_functions, mut entered) = (None, false, false);
+        let mut required = Required::default();
         for own in instructions(&words) {
             let own = own?;
             last = own.op();
             in_functions |= last == Some(Op::Function);
             entered |= last == Some(Op::EntryPoint);
+            required.read(last, own.operands());
             match (last, own.operands()) {
                 _ if in_functions => {}
                 (Some(Op::Capability), &[capability]) => found.capabilities.push(
@@ -195,6 +207,7 @@ impl Declarations {
         if (in_functions || entered) && last != Some(Op::FunctionEnd) {
             return Err("it is damaged: it does not end with the end of a function".into());
         }
+        found.features = required.features.into_iter().map(Cow::Owned).collect();
         Ok(found)
     }
 }

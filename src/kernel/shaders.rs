@@ -104,6 +104,11 @@ impl Shader {
 /// Every kernel for every element type, sorted by name.
 pub(crate) static SHADERS: &[Shader] = include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
+// Part of `build.rs`, here for its tests.
+#[cfg(test)]
+#[path = "../../build/pragmas.rs"]
+mod pragmas;
+
 #[cfg(test)]
 mod tests {
     use super::*;

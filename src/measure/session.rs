@@ -220,6 +220,8 @@ pub(crate) struct Job<'a> {
     shard: Option<Shard>,
     /// Processes that measure each case.
     processes: usize,
+    /// Why cases were left to other kinds of devices, and what takes them.
+    left_out: Option<&'static str>,
     begun: Instant,
     started: jiff::Timestamp,
 }
@@ -230,7 +232,14 @@ impl<'a> Job<'a> {
     pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
         let (begun, started) = (Instant::now(), jiff::Timestamp::now());
         let (origin, options, shard) = (Origin::default(), None, None);
-        Self { timing, limits, tuned, command, origin, options, shard, processes: 1, begun, started }
+        let (processes, left_out) = (1, None);
+        Self { timing, limits, tuned, command, origin, options, shard, processes, left_out, begun, started }
+    }
+
+    /// This job of a plan that left cases to other kinds of devices, for a reason.
+    #[must_use]
+    pub(crate) fn leaving_out(self, why: &'static str) -> Self {
+        Self { left_out: Some(why), ..self }
     }
 
     /// This job as a shard, or the whole, of what the hash `options` stands for.
@@ -469,6 +478,10 @@ impl<'a> Agenda<'a> {
             Outcome::Skipped { reason } => Some(format!("the first, {}, is skipped: {reason}", case.id)),
             _ => None,
         };
+        if gathered.cases.is_empty() {
+            let why = job.left_out.map_or_else(String::new, |why| format!("; {why}"));
+            return Err(Error::Usage(format!("nothing to measure: these cases are for devices of other kinds{why}")));
+        }
         if gathered.cases.iter().all(|case| reason(case).is_some()) {
             let first = gathered.cases.first().and_then(reason).unwrap_or_default();
             return Err(Error::Usage(format!("nothing to measure: the device can run none of these cases; {first}")));

@@ -22,6 +22,6 @@ pub enum CacheState {
     /// As the previous run of the same kernel left them.
     #[default]
     Hot,
-    /// Emptied before each run by reading a buffer of four times the last-level cache.
+    /// Emptied before each run by reading a buffer of a GiB, a quarter of the device's memory at most.
     Cold,
 }

@@ -99,8 +99,8 @@ pub struct Selection {
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<String>,
 
-    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading four times the last-level
-    /// cache) [default: hot].
+    /// Caches before each run: `hot` (as the kernel left them) or `cold` (emptied by reading a GiB, a quarter of the
+    /// device's memory at most) [default: hot].
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
 

@@ -149,13 +149,16 @@ fn lines(algorithms: &[&Algorithm]) -> String {
 fn needs(variant: &Variant) -> String {
     let of = |dtype| -> Vec<&'static str> {
         let shaders = variant.shaders(dtype, Layout::default()).unwrap_or_default();
+        let declared = shaders.iter().flat_map(|shader| shader.interface.capabilities.iter());
+        let declared = declared.filter_map(|name| match requirement(name)? {
+            Requirement::Features([feature]) => Some(feature.name()),
+            // Which of several is said by the instructions.
+            Requirement::Features(_) | Requirement::Subgroup("basic") | Requirement::Nothing => None,
+            Requirement::Subgroup(operation) => Some(operation),
+        });
+        let used = shaders.iter().flat_map(|shader| shader.interface.features.iter().map(|name| &**name));
         let mut names = vec![];
-        for name in shaders.iter().flat_map(|shader| shader.interface.capabilities.iter()) {
-            let need = match requirement(name) {
-                Some(Requirement::Feature(feature)) => feature.name(),
-                Some(Requirement::Subgroup("basic") | Requirement::Nothing) | None => continue,
-                Some(Requirement::Subgroup(operation)) => operation,
-            };
+        for need in declared.chain(used) {
             if !names.contains(&need) {
                 names.push(need);
             }

@@ -328,7 +328,15 @@ impl Commands {
         watched("vkQueueSubmit", expected, submitted).call("vkQueueSubmit")?;
         // SAFETY: the fence is that of the submission. The wait has no end of its own: another thread sees how long it is.
         let wait = || unsafe { device.wait_for_fences(&[self.fence], true, u64::MAX) };
-        watched("vkWaitForFences", expected, wait).call("vkWaitForFences")?;
+        let waited = watched("vkWaitForFences", expected, wait);
+        if waited.is_err() {
+            // The commands may be in flight still, and whoever gets the error drops what they use. A lost device has
+            // nothing left to wait for.
+            // SAFETY: no other thread uses the device's queue.
+            let idle = || unsafe { device.device_wait_idle() };
+            let _ = watched("vkDeviceWaitIdle", expected, idle);
+        }
+        waited.call("vkWaitForFences")?;
         let elapsed = start.elapsed();
         self.longest.set(self.longest.get().max(Some(elapsed)));
         // SAFETY: nothing waits for the fence any more.
@@ -339,7 +347,7 @@ impl Commands {
 
 impl Drop for Commands {
     fn drop(&mut self) {
-        // SAFETY: `run` waits, so nothing is in flight; destroying null is allowed.
+        // SAFETY: `run` waits, whatever comes of it, so nothing is in flight; destroying null is allowed.
         unsafe {
             self.device.handle.destroy_fence(self.fence, None);
             self.device.handle.destroy_command_pool(self.pool, None);

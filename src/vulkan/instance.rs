@@ -21,6 +21,7 @@ pub enum Validation {
     On,
 }
 
+/// What the layer said. It keeps its place while the instance moves: the layer has a pointer to it.
 type Messages = Arc<Mutex<Vec<String>>>;
 
 /// An instance of Vulkan 1.1 or later.
@@ -28,7 +29,7 @@ pub struct Instance {
     pub(super) handle: ash::Instance,
     pub(super) entry: ash::Entry,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
-    messages: Box<Messages>,
+    messages: Messages,
     /// The Vulkan version that the validation layer knows, where it is on.
     pub(super) validated_version: Option<u32>,
 }
@@ -70,7 +71,7 @@ impl Instance {
         // a Vulkan loader.
         let entry = unsafe { loader.map_or_else(|| ash::Entry::load(), |path| ash::Entry::load_from(path)) };
         let entry = entry.map_err(VulkanError::NoLoader)?;
-        let messages: Box<Messages> = Box::default();
+        let messages = Messages::default();
         let mut layers = vec![];
         let mut extensions = vec![];
         let mut flags = vk::InstanceCreateFlags::empty();
@@ -117,7 +118,7 @@ impl Instance {
     /// Collects the validation layer's messages from now on.
     fn listen(&mut self) -> Result<(), VulkanError> {
         let functions = ext::debug_utils::Instance::new(&self.entry, &self.handle);
-        // SAFETY: the extension is enabled; `messages` is boxed and outlives the messenger (see `drop`).
+        // SAFETY: the extension is enabled; `messages` keeps its place and outlives the messenger (see `drop`).
         let messenger = unsafe { functions.create_debug_utils_messenger(&messenger_info(&self.messages), None) };
         self.messenger = Some((functions, messenger.call("vkCreateDebugUtilsMessengerEXT")?));
         Ok(())
@@ -170,7 +171,7 @@ fn messenger_info(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'
         .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
         .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION | vk::DebugUtilsMessageTypeFlagsEXT::PERFORMANCE)
         .pfn_user_callback(Some(keep_message))
-        .user_data(std::ptr::from_ref(messages).cast_mut().cast())
+        .user_data(Arc::as_ptr(messages).cast_mut().cast())
 }
 
 /// Keeps a validation message; never asks the layer to abort the call.
@@ -180,8 +181,8 @@ unsafe extern "system" fn keep_message(
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     messages: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the layer passes valid data, and `messages` is the boxed list of an instance that is still alive.
-    let (messages, data) = unsafe { (&*messages.cast::<Messages>(), &*data) };
+    // SAFETY: the layer passes valid data, and `messages` is the list of an instance that is still alive.
+    let (messages, data) = unsafe { (&*messages.cast::<Mutex<Vec<String>>>(), &*data) };
     // SAFETY: the message is a C string of the layer's, alive during the callback.
     let text = unsafe { data.message_as_c_str() }.map(|text| text.to_string_lossy().into_owned());
     if let Ok(mut messages) = messages.lock() {

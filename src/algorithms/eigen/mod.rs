@@ -1,7 +1,8 @@
 //! The dominant eigenvalue and eigenvector of a positive matrix by similarity transform (the similarity post), and
 //! the kernels that it is made of, each an algorithm of its own. All in f32.
 //!
-//! One work-group size serves every kernel, so that variants differ only in how they communicate.
+//! One work-group size serves the kernels of the post, so that variants differ only in how they communicate; ours
+//! (`streaming`, `fused`) choose theirs by device.
 
 mod eigenvector;
 mod fused;
@@ -21,16 +22,13 @@ pub(crate) use stop_check::EPS as STOP_CHECK_EPS;
 pub(crate) use stop_check::STOP_CHECK;
 pub(crate) use vector_max::VECTOR_MAX;
 
-use super::error_bound::{self, Worst};
-use super::{CaseSpec, Check, MOST_ELEMENTS, Oracle, Sweeps, WrongElement};
+use super::Sweeps;
+use super::elements::{GROUP, buffer, extent, matrix_order, over_matrix, over_vector, vector_length};
+use super::error_bound::{self, Elementwise, Worst};
 use crate::basis::dtype::HostArray;
-use crate::basis::size::Size;
 use crate::device::capability::{DeviceInfo, Feature};
-use crate::kernel::program::{BufferId, Dispatch, Value, fold};
-use crate::kernel::shaders::Shader;
+use crate::kernel::program::fold;
 
-/// Invocations of a work-group: several sub-groups of any size that a device can have, and few enough for every device.
-const GROUP: u32 = 256;
 /// Sweeps of the algorithms on matrices.
 const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128,256" };
 const AWKWARD_MATRICES: Sweeps = Sweeps::same("1,2,3,31,33,127,257,1000");
@@ -50,61 +48,6 @@ fn gamma(m: f64) -> f64 {
 /// last place is at most 2u ("Precision and Operation of SPIR-V Instructions").
 const DIVISION: f64 = 5.0;
 
-/// The length of a vector.
-fn vector_length(case: &CaseSpec) -> Result<u64, String> {
-    match case.size {
-        Size::Uniform(n) if n <= MOST_ELEMENTS => Ok(n),
-        Size::Uniform(_) => Err("kernels can index 2^31 elements; choose a smaller size".into()),
-        Size::Two(..) | Size::Three(..) => Err("a vector has one extent; write N".into()),
-    }
-}
-
-/// The order n of an n×n matrix.
-fn matrix_order(case: &CaseSpec) -> Result<u64, String> {
-    match case.size {
-        Size::Uniform(n) if n.checked_mul(n).is_some_and(|elements| elements <= MOST_ELEMENTS) => Ok(n),
-        Size::Uniform(n) => Err(format!(
-            "the matrix would have {n}×{n} elements, more than the 2^31 that kernels can index; choose a smaller size"
-        )),
-        Size::Two(..) | Size::Three(..) => Err("the matrix is square; write N".into()),
-    }
-}
-
-/// The first extent of a case whose problem has accepted its size.
-fn extent(case: &CaseSpec) -> u64 {
-    match case.size {
-        Size::Uniform(n) | Size::Two(n, _) | Size::Three(n, ..) => n,
-    }
-}
-
-/// A buffer as an argument.
-fn buffer(index: usize) -> Value {
-    Value::Buffer(BufferId(index))
-}
-
-/// `shader` with one invocation for each element of a vector, and `n` among its arguments.
-fn over_vector(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
-    let [x, y] = fold(extent(case).div_ceil(u64::from(GROUP)), device.limits.group_count[0]);
-    dispatch(shader, arguments, case, device).groups([x, y, 1])
-}
-
-/// `shader` with one invocation for each element of a matrix, work-groups within a row, and `n` among its arguments.
-fn over_matrix(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
-    let [y, z] = fold(extent(case), device.limits.group_count[1]);
-    dispatch(shader, arguments, case, device).groups([extent(case).div_ceil(u64::from(GROUP)), y, z])
-}
-
-fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
-    // Below 2^31: the problem has checked it.
-    let n = [("n", Value::U32(extent(case) as u32))];
-    let dispatch = Dispatch::new(shader, &[arguments, &n].concat()).group_size([GROUP, 1, 1]);
-    // Only kernels with sub-group operations can tell, and only those are bound to a size.
-    if shader.interface.capabilities.iter().any(|capability| capability.starts_with("GroupNonUniform")) {
-        return dispatch.subgroups_of(case.subgroup_size(device));
-    }
-    dispatch
-}
-
 /// How a device adds floats atomically: the position of the form among `[native, compare-exchange]`, and a note of it.
 fn float_atomics(device: &DeviceInfo) -> (usize, &'static str) {
     if device.features.contains(&Feature::ShaderBufferFloat32AtomicAdd) {
@@ -122,36 +65,12 @@ fn reals(array: &HostArray) -> Vec<f32> {
     }
 }
 
-/// An oracle that compares the elements of the only output, one by one, with what they should be.
-struct Elementwise {
-    /// The expected value of an element, and the magnitude that its error is relative to.
-    expected: Box<dyn Fn(usize) -> (f64, f64)>,
-    /// The largest relative error of a right implementation.
-    tolerance: f64,
-    /// Name of the output.
-    name: &'static str,
-}
-
-impl Oracle for Elementwise {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let mut worst = Worst::default();
-        for i in 0..outputs[0].len() {
-            let (got, (expected, magnitude)) = (outputs[0].get(i), (self.expected)(i));
-            let error = (got - expected).abs();
-            // Exact answers need no division; NaN and infinity are never exact.
-            let residual = if error == 0.0 { 0.0 } else { error / magnitude };
-            let element = || WrongElement::new(format!("{}[{i}]", self.name), got, expected);
-            worst.see_element(residual, self.tolerance, element);
-        }
-        Ok(worst.check(self.tolerance))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Algorithm;
+    use crate::algorithms::{Algorithm, CaseSpec};
     use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
 
     /// The dispatches' grids of a variant's program.
@@ -186,12 +105,5 @@ mod tests {
         assert_eq!(problem(&ROW_SUM, Size::Three(2, 3, 4)), "the matrix is square; write N");
         assert!(problem(&EIGEN, Size::Uniform(50_000)).contains("50000×50000"));
         assert!(problem(&STOP_CHECK, Size::Uniform(u64::from(u32::MAX))).contains("2^31"));
-    }
-
-    #[test]
-    fn a_nan_is_the_worst_residual() {
-        let oracle = Elementwise { expected: Box::new(|_| (1.0, 1.0)), tolerance: 1.0, name: "s" };
-        let check = oracle.check(&[HostArray::F32(vec![1.0, f32::NAN, 1.0])]).expect("an answer");
-        assert!(!check.passes() && check.worst == "s[1] is NaN, expected 1", "{check:?}");
     }
 }

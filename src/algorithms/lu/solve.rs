@@ -33,7 +33,7 @@ pub(super) static SOLUTION: Solution = Solution {
     work: "2/3·n³ + 2·n² operations; A and b read once, x written once",
     inputs,
     kernels: KERNELS,
-    program: |mut program, _, case, device| {
+    program: |mut program, case, device| {
         if let Some(refusal) = refusal(case, device) {
             return Program::refused(refusal);
         }

@@ -1,0 +1,75 @@
+//! What algorithms on vectors and square matrices share: their sizes, and grids with an invocation for each element.
+
+use super::{CaseSpec, MOST_ELEMENTS};
+use crate::basis::size::Size;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::{BufferId, Dispatch, Value, fold};
+use crate::kernel::shaders::Shader;
+
+/// Invocations of a work-group: several sub-groups of any size that a device can have, and few enough for every device.
+pub(super) const GROUP: u32 = 256;
+
+/// The length of a vector.
+pub(super) fn vector_length(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) if n <= MOST_ELEMENTS => Ok(n),
+        Size::Uniform(_) => Err("kernels can index 2^31 elements; choose a smaller size".into()),
+        Size::Two(..) | Size::Three(..) => Err("a vector has one extent; write N".into()),
+    }
+}
+
+/// The order n of an n×n matrix.
+pub(super) fn matrix_order(case: &CaseSpec) -> Result<u64, String> {
+    match case.size {
+        Size::Uniform(n) if n.checked_mul(n).is_some_and(|elements| elements <= MOST_ELEMENTS) => Ok(n),
+        Size::Uniform(n) => Err(format!(
+            "the matrix would have {n}×{n} elements, more than the 2^31 that kernels can index; choose a smaller size"
+        )),
+        Size::Two(..) | Size::Three(..) => Err("the matrix is square; write N".into()),
+    }
+}
+
+/// The first extent of a case whose problem has accepted its size.
+pub(super) fn extent(case: &CaseSpec) -> u64 {
+    match case.size {
+        Size::Uniform(n) | Size::Two(n, _) | Size::Three(n, ..) => n,
+    }
+}
+
+/// A buffer as an argument.
+pub(super) fn buffer(index: usize) -> Value {
+    Value::Buffer(BufferId(index))
+}
+
+/// `shader` with one invocation for each element of a vector, and `n` among its arguments.
+pub(super) fn over_vector(
+    shader: &'static Shader,
+    arguments: &[(&str, Value)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let [x, y] = fold(extent(case).div_ceil(u64::from(GROUP)), device.limits.group_count[0]);
+    dispatch(shader, arguments, case, device).groups([x, y, 1])
+}
+
+/// `shader` with one invocation for each element of a matrix, work-groups within a row, and `n` among its arguments.
+pub(super) fn over_matrix(
+    shader: &'static Shader,
+    arguments: &[(&str, Value)],
+    case: &CaseSpec,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let [y, z] = fold(extent(case), device.limits.group_count[1]);
+    dispatch(shader, arguments, case, device).groups([extent(case).div_ceil(u64::from(GROUP)), y, z])
+}
+
+fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    // Below 2^31: the problem has checked it.
+    let n = [("n", Value::U32(extent(case) as u32))];
+    let dispatch = Dispatch::new(shader, &[arguments, &n].concat()).group_size([GROUP, 1, 1]);
+    // Only kernels with sub-group operations can tell, and only those are bound to a size.
+    if shader.interface.capabilities.iter().any(|capability| capability.starts_with("GroupNonUniform")) {
+        return dispatch.subgroups_of(case.subgroup_size(device));
+    }
+    dispatch
+}
