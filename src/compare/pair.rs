@@ -76,7 +76,11 @@ impl Pair<'_> {
     }
 
     pub(super) fn on_host(&self) -> bool {
-        self.baseline.iter().chain(&self.candidate).filter_map(Seen::device).any(|device| device.kind.is_host())
+        self.baseline
+            .iter()
+            .chain(&self.candidate)
+            .filter_map(Seen::device)
+            .any(|device| device.kind.runs_on_host_cores())
     }
 
     /// How far the medians of two processes lie apart by chance, beyond what is seen.

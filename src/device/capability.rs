@@ -35,7 +35,7 @@ impl DeviceKind {
 
     /// Whether its kernels run on the host's cores, which every other program uses too.
     #[must_use]
-    pub fn is_host(self) -> bool {
+    pub fn runs_on_host_cores(self) -> bool {
         matches!(self, Self::Cpu | Self::Host)
     }
 }

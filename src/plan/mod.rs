@@ -98,8 +98,8 @@ impl DeviceClass {
     pub fn suits(self, kind: DeviceKind) -> bool {
         match self {
             Self::Any => true,
-            Self::Cpu => matches!(kind, DeviceKind::Cpu | DeviceKind::Host),
-            Self::Gpu => !Self::Cpu.suits(kind),
+            Self::Cpu => kind.runs_on_host_cores(),
+            Self::Gpu => !kind.runs_on_host_cores(),
         }
     }
 }

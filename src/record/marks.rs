@@ -82,7 +82,7 @@ impl RunConditions {
     /// Those of `record`.
     pub(crate) fn of(record: &Record) -> Self {
         let of = |device: &crate::device::capability::DeviceInfo| {
-            let on_host = device.kind.is_host();
+            let on_host = device.kind.runs_on_host_cores();
             let measured: Vec<&Measured> =
                 record.cases.iter().filter(|case| case.device == device.index).filter_map(Case::measured).collect();
             let figures = |figure: fn(&Measured) -> Option<f64>| -> Vec<f64> {
