@@ -15,8 +15,8 @@ const LOOSE: f64 = 0.02;
 const APART: f64 = 1.05;
 /// The same on the host's processors, where the canary itself is disturbed now and then.
 const APART_ON_HOST: f64 = 1.10;
-/// How much more of the host's processors others may take than beside the other cases.
-const OTHERS_APART: f64 = 0.1;
+/// How much more of the host's processors others may take beside one case, or one side, than beside the others.
+pub(crate) const OTHERS_APART: f64 = 0.1;
 /// Cases that do not differ lie within so many robust standard deviations of the middle.
 const DEVIATIONS: f64 = 4.0;
 /// From a median absolute deviation to the standard deviation of a normal distribution.
