@@ -5,7 +5,7 @@
 //! An error in a kernel fails the build with the file and line of the GLSL source.
 
 // What the crate reads users' kernels with; the crate uses more of it than this program.
-#[allow(unreachable_pub)]
+#[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/instructions.rs"]
 mod instructions;
 #[path = "build/pragmas.rs"]
@@ -13,6 +13,9 @@ mod pragmas;
 #[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/reflection.rs"]
 mod reflection;
+#[allow(unreachable_pub)]
+#[path = "src/kernel/required.rs"]
+mod required;
 #[path = "build/table.rs"]
 mod table;
 
@@ -28,8 +31,9 @@ const INCLUDES: &str = "glsl/include";
 fn main() {
     println!("cargo::rerun-if-changed=glsl");
     println!("cargo::rerun-if-changed=build");
-    println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
     println!("cargo::rerun-if-changed=src/kernel/instructions.rs");
+    println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
+    println!("cargo::rerun-if-changed=src/kernel/required.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
     let mut table = String::from("&[\n");

@@ -1,41 +1,23 @@
-// Substitution in a triangular system of order n, in place: L·y = v from the first row on (SIDE 0), U·x = v from the last
-// one on (SIDE 1). Positions count rows and columns in the order in which they are solved for, so that both are one loop.
+// Substitution in a triangular system of order n: L·x = v from the first row on (SIDE 0), U·x = v from the last one on
+// (SIDE 1). Positions count rows and columns in the order in which they are solved for, so that both are one loop.
 #include "lu-blocked.glsl"
-#extension GL_KHR_shader_subgroup_shuffle : require
 
 layout(local_size_x_id = 0) in;  // 256
-#include "subgroups.glsl"
-
 layout(constant_id = 2) const uint SIDE = 0;
-
-layout(push_constant, scalar) uniform Arguments {
-    Reals T;        // L or U, n×n
-    Reals inverses; // of the diagonal blocks of INNER positions, one after the other
-    Reals v;
-    uint n;
-    uint first;     // position of the block
-};
+// Whether rows of the matrix and of v are where a list says, not where they are solved for.
+layout(constant_id = 3) const uint PERMUTED = 0;
+// Whether what the block before contributes to a block is yet to be taken from it.
+layout(constant_id = 4) const uint CHAINED = 0;
 
 const uint NB = 128;            // positions of a block
-const uint OCTET = 8;           // lanes that share a row
-const uint SHARE = NB / OCTET;  // of its columns in a block that a lane has
+const uint PARTS = NB / INNER;
 
-// The row, or column, at a position.
-uint at(uint position) { return SIDE == 0 ? position : n - 1 - position; }
+// What `solve-prepare` leaves of a block for `solve-block`, in quads of columns, the rows of a quad of columns one after the
+// other: its columns in the block before, its columns in itself, and the inverses of its diagonal blocks of 32 positions.
+const uint QUADS = INNER / 4;   // of the columns of a part
+const uint OWN = NB / 4 * NB;
+const uint INVERSES = 2 * OWN;
+const uint PACKED = INVERSES + PARTS * QUADS * INNER;
 
-// Zero beyond the last position. Something is loaded there too: loads under a condition would wait for each other.
-float factor(uint row, uint column) {
-    float loaded = T.at[at(min(row, n - 1)) * n + at(min(column, n - 1))];
-    return row < n && column < n ? loaded : 0.0;
-}
-float value(uint position) {
-    float loaded = v.at[at(min(position, n - 1))];
-    return position < n ? loaded : 0.0;
-}
-
-// Over the lanes of a row.
-float octet_sum(float value) {
-    value += subgroupShuffleXor(value, 1);
-    value += subgroupShuffleXor(value, 2);
-    return value + subgroupShuffleXor(value, 4);
-}
+// The row, or column, at a position; `n` is an argument.
+#define AT(position) (SIDE == 0 ? (position) : n - 1 - (position))

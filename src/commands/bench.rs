@@ -30,7 +30,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let mut plan = Plan::new(&args.selection, args.config.as_deref())?;
     super::run::add_tables(&mut plan, args)?;
-    let plan = if args.with_host() { plan.with_host()? } else { plan };
+    let plan = if args.host { plan.with_host()? } else { plan };
     let shard: Option<Shard> =
         args.shard.as_deref().map(str::parse).transpose().map_err(|e| Error::Usage(format!("--shard: {e}")))?;
     let options = plan.options();

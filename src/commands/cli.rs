@@ -106,33 +106,50 @@ fn kernels_elsewhere(words: &[String]) -> Option<String> {
     ))
 }
 
-/// How Vulkan is loaded, watched and waited for.
+/// How Vulkan is loaded, watched and waited for. The last of several counts: a process that starts another repeats what
+/// was typed and adds what it is itself.
 #[derive(Debug, Parser)]
 pub struct VulkanOptions {
     /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, hide = true, env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub validation: bool,
 
     /// Load Vulkan from this library in place of the system's loader.
-    #[arg(long, global = true, hide = true, value_name = "FILE", env = "GPUKERN_LOADER", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        overrides_with = "loader",
+        value_name = "FILE",
+        env = "GPUKERN_LOADER",
+        hide_env_values = true
+    )]
     pub loader: Option<PathBuf>,
 
     /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
-    #[arg(long, global = true, hide = true, value_name = "DIR", env = "GPUKERN_CACHE", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        overrides_with = "cache_dir",
+        value_name = "DIR",
+        env = "GPUKERN_CACHE",
+        hide_env_values = true
+    )]
     pub cache_dir: Option<PathBuf>,
 
     /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
     /// then ten times that.
-    #[arg(long, global = true, hide = true, value_name = "TIME", default_value = "30s")]
+    #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
     pub timeout: String,
 
     /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
-    #[arg(long, global = true, hide = true, value_name = "TIME", default_value = "60s")]
+    #[arg(long, global = true, hide = true, overrides_with = "max_run", value_name = "TIME", default_value = "60s")]
     pub max_run: String,
 
     /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
     /// waited for.
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, overrides_with = "in_process")]
     pub in_process: bool,
 }
 
@@ -304,7 +321,7 @@ pub struct BenchArgs {
 
     /// Measure all devices at once, each in a process of its own, and say when they disturb each other. Without shares of
     /// limits.
-    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "explain", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "explain", "keep_failures"])]
     pub parallel: bool,
 
     /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
@@ -326,10 +343,6 @@ pub struct BenchArgs {
     #[arg(long)]
     pub host: bool,
 
-    /// The name that `--host` had: `--baseline host`.
-    #[arg(long, hide = true, value_parser = host_alone)]
-    pub baseline: Option<()>,
-
     /// Show figures of others beside the measured ones, and how many times as fast each case is as they are: a record, or a
     /// CSV file with the columns algorithm, dtype, size, time, source and, where they matter, layout, goal
     /// and input.
@@ -343,7 +356,7 @@ pub struct BenchArgs {
     /// Show what `--variant auto` chooses from, with predicted and measured times, in place of measuring cases; with
     /// `--json` these, in place of a record. Times so many of the ways that should be fastest, and the best way of each
     /// variant.
-    #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "baseline", "compare", "keep_failures"])]
+    #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
     /// Do not hold cases against the limits of the device.
@@ -359,7 +372,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub no_tuned: bool,
 
-    /// The table: sizes by variants as in the posts, a line for each case, or both [default: compact].
+    /// The table: sizes by variants, a line for each case, or both [default: compact].
     #[arg(long, value_name = "FORM")]
     pub table: Option<TableForm>,
 
@@ -393,7 +406,7 @@ pub struct BenchArgs {
 pub struct Comparing {
     /// Compare with this record, as `compare` does, and measure undecided cases again until --budget ends; once for each
     /// record where the baseline has several.
-    #[arg(long, alias = "baseline-run", value_name = "BASELINE.json")]
+    #[arg(long, value_name = "BASELINE.json")]
     pub compare: Vec<PathBuf>,
 
     /// Time for further rounds of undecided cases, each in a process of its own; 0s for none [default: 30s].
@@ -507,7 +520,7 @@ pub struct RunArgs {
     pub resume: Option<PathBuf>,
 
     /// Do not hold cases against the limits of the device.
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_peak")]
     pub no_peak: bool,
 
     /// The table: sizes by kernels, a line for each case, or both [default: long].
@@ -517,6 +530,10 @@ pub struct RunArgs {
     /// The columns of the long table, as `bench` has them.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
+
+    /// Measure each case in so many fresh processes, as `bench` does.
+    #[arg(long, value_name = "N", conflicts_with_all = ["ab", "watch"])]
+    pub processes: Option<u32>,
 
     /// What the record is compared with.
     #[command(flatten)]
@@ -543,7 +560,6 @@ impl RunArgs {
             resume: self.resume.clone(),
             keep_failures: self.keep_failures.clone(),
             host: false,
-            baseline: None,
             reference: None,
             dry_run: false,
             explain: None,
@@ -554,7 +570,7 @@ impl RunArgs {
             table: self.table.or(Some(TableForm::Long)),
             columns: self.columns.clone(),
             noise: None,
-            processes: None,
+            processes: self.processes,
             label: None,
             shard: None,
             parallel: false,
@@ -588,12 +604,6 @@ impl BenchArgs {
         arguments.extend(self.shard.iter().map(|shard| format!("--shard={shard}").into()));
         arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
         arguments
-    }
-
-    /// Whether the host's cores run the cases too.
-    #[must_use]
-    pub fn with_host(&self) -> bool {
-        self.host || self.baseline.is_some()
     }
 
     /// The form of the table: whoever names columns wants the one that has them.
@@ -634,16 +644,6 @@ pub struct Judging {
     /// Compare although device, driver, validation layers, clock, cache, seed or work differ.
     #[arg(long)]
     pub force: bool,
-}
-
-/// The only value that `--baseline` had.
-fn host_alone(text: &str) -> Result<(), String> {
-    match text {
-        "host" => Ok(()),
-        _ => Err("`--host` measures the host's cores too, `--compare FILE` compares with a record, and \
-                  `--reference FILE` shows figures of others"
-            .into()),
-    }
 }
 
 /// How results are shown.
@@ -1106,22 +1106,5 @@ mod tests {
             };
             assert_eq!(said(bench), said(run), "{name}");
         }
-    }
-
-    #[test]
-    fn names_that_options_had_still_stand_for_them() {
-        let bench = |line: &[&str]| {
-            let matches = Cli::documented().try_get_matches_from([&["gpukern", "bench", "lu"], line].concat());
-            matches.and_then(|matches| Cli::from_arg_matches(&matches)).map(|cli| match cli.command {
-                Command::Bench(args) => args,
-                other => panic!("{other:?}"),
-            })
-        };
-        let old = bench(&["--baseline", "host", "--baseline-run", "a.json"]).expect("it parses");
-        let new = bench(&["--host", "--compare", "a.json"]).expect("it parses");
-        assert!(old.with_host() && new.with_host());
-        assert_eq!(old.comparing.compare, new.comparing.compare);
-        let error = bench(&["--baseline", "a.json"]).expect_err("the host alone").to_string();
-        assert!(error.contains("--compare FILE"), "{error}");
     }
 }

@@ -132,7 +132,7 @@ impl Request {
     /// Measures the cases `ids` in another process; `None` when interrupted.
     fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, setup: &Setup) -> Result<Option<Record>, Error> {
         let mut arguments = args.arguments();
-        arguments.extend(args.with_host().then(|| "--host".into()));
+        arguments.extend(args.host.then(|| "--host".into()));
         arguments.extend(ids.iter().map(|id| format!("--only={id}").into()));
         let subcommand = if args.run.is_some() { "run" } else { "bench" };
         let child = Child::measuring(subcommand, format!("round {round}"), &arguments, setup)?;

@@ -35,7 +35,7 @@ impl Difference {
 type Fact = fn(&Record) -> Vec<(String, String)>;
 
 /// What is looked at, and whether a difference is refused.
-const FACTS: [(&str, bool, Fact); 7] = [
+const FACTS: [(&str, bool, Fact); 8] = [
     ("device", true, |record| per_device(record, |device| device.name.clone())),
     (DRIVER, true, |record| {
         per_device(record, |device| {
@@ -61,6 +61,10 @@ const FACTS: [(&str, bool, Fact); 7] = [
             CacheState::Hot => "hot",
             CacheState::Cold => "cold",
         })
+    }),
+    // Not refused: it does not reach what kernels do with addresses, which most of ours take.
+    ("robust access", false, |record| {
+        record.method.robust_access.map_or_else(Vec::new, |on| whole(if on { "on" } else { "off" }))
     }),
     ("gpukern", false, |record| whole(&record.version)),
 ];

@@ -16,6 +16,7 @@ pub(crate) use document::ComparisonDocument;
 use crate::algorithms::input::generator;
 use crate::basis::printable::{printable, shell_word};
 use crate::basis::units::{Nanos, Work, significant, trimmed};
+use crate::plan::command_line;
 use crate::record::{Case, Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
@@ -312,28 +313,8 @@ pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record]
 
 /// The commands that measure both sides so that they can be told apart: the candidate's own, in turn with the baseline's.
 fn commands(candidate: &[Record], driver_changed: bool, settings: &Settings) -> String {
-    let mut words: Vec<&str> = vec![];
-    let mut skip = false;
-    for word in candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default()) {
-        // Where results go, and what needs the record that it was compared with.
-        let own = [
-            "--json",
-            "--resume",
-            "--keep-failures",
-            "--compare",
-            "--baseline-run",
-            "--budget",
-            "--min-effect",
-            "--process-noise",
-            "--rounds",
-            "--processes",
-        ];
-        let is_own = own.iter().any(|option| word == option || word.starts_with(&format!("{option}=")));
-        if !skip && !is_own && word != "--force" {
-            words.push(word);
-        }
-        skip = own.contains(&word.as_str());
-    }
+    let command = candidate.first().map_or(&[][..], |record| record.command.get(1..).unwrap_or_default());
+    let words = command_line::measuring(command.iter().map(String::as_str));
     // They are to be pasted, and the record may be anybody's.
     let bench = match words[..] {
         ["bench" | "run", ..] => {

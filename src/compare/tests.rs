@@ -154,7 +154,8 @@ fn what_else_differs_is_named() {
     b.version = "9.9.9".into();
     b.method.validation = true;
     b.cases[1].seed = 5;
-    // A build that only one side knows is none, nor are buffers that an older record does not have.
+    b.method.robust_access = Some(false);
+    // A build that only one side knows is none, nor is robust access, nor are buffers that an older record does not have.
     b.devices[0].driver.build = Some("2".into());
     b.cases[0].buffers = vec!["A f32[64] zero".into()];
     let found = differences(std::slice::from_ref(&a), std::slice::from_ref(&b));
@@ -164,10 +165,12 @@ fn what_else_differs_is_named() {
     let mut c = b.clone();
     c.devices[0].driver.build = Some("3".into());
     c.cases[0].buffers = vec!["A f32[64] iota".into()];
+    c.method.robust_access = Some(true);
     let found = differences(&[b], &[c]);
     let named: Vec<_> = found.iter().map(|d| (d.what, d.refused)).collect();
-    assert_eq!(named, [("build of the driver", false), ("buffers", true)]);
-    assert!(found[1].candidate.starts_with("A f32[64] iota in "), "{}", found[1].candidate);
+    assert_eq!(named, [("build of the driver", false), ("robust access", false), ("buffers", true)]);
+    assert_eq!((found[1].baseline.as_str(), found[1].candidate.as_str()), ("off", "on"));
+    assert!(found[2].candidate.starts_with("A f32[64] iota in "), "{}", found[2].candidate);
 }
 
 #[test]

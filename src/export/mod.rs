@@ -198,11 +198,17 @@ fn reason(outcome: &Outcome) -> Option<String> {
     }
 }
 
+/// What came of a case, in prose.
 fn status(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Measured(m) if m.verification.verified().is_none() => "unverified",
         other => other.status(),
     }
+}
+
+/// The same as a field that programs compare, spelled as in the record.
+fn identifier(outcome: &Outcome) -> String {
+    status(outcome).replace(' ', "-")
 }
 
 /// Why a rate is missing beside a time.
@@ -275,6 +281,19 @@ pub(crate) mod tests {
             let bare = matches!(format, Format::Bencher | Format::Hyperfine);
             assert_eq!(text.contains("unverified: no expected output was given"), !bare, "{}: {text}", format.name());
             assert!(!before.contains("unverified"), "{}", format.name());
+        }
+    }
+
+    #[test]
+    fn a_status_is_spelled_as_in_the_record_where_programs_read_it_and_in_words_elsewhere() {
+        let mut record = record();
+        let [kernels, said] = [vec![], vec![]];
+        let death = Death { cause: "no answer".into(), kernels, driver: String::new(), said };
+        record.cases[1].outcome = Outcome::TimedOut(death);
+        for format in [Format::Csv, Format::JsonLines, Format::Junit, Format::Markdown] {
+            let text = format.export(&record).expect("a document");
+            let prose = format == Format::Markdown;
+            assert_eq!([text.contains("timed-out"), text.contains("timed out")], [!prose, prose], "{text}");
         }
     }
 

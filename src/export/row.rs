@@ -1,6 +1,6 @@
 //! A case as one flat row, for formats that are tables.
 
-use super::{NO_RATE, Named, bandwidth, rate, reason, status};
+use super::{NO_RATE, Named, bandwidth, identifier, rate, reason};
 use crate::basis::units::Nanos;
 use crate::record::marks::RunConditions;
 use crate::record::{Limit, Record};
@@ -29,7 +29,7 @@ pub(super) struct Row {
     pub(super) branch: Option<String>,
     pub(super) label: Option<String>,
     pub(super) host: Option<String>,
-    pub(super) status: &'static str,
+    pub(super) status: String,
     /// Why there is no time, or no rate.
     pub(super) reason: Option<String>,
     pub(super) median_ns: Option<f64>,
@@ -91,7 +91,7 @@ impl Row {
             branch: record.origin.branch.clone(),
             label: record.origin.label.clone(),
             host: record.origin.host.clone(),
-            status: status(&case.outcome),
+            status: identifier(&case.outcome),
             reason: reason(&case.outcome).or_else(|| rateless.then(|| NO_RATE.into())),
             median_ns: time(|s| Some(s.median)),
             median_low_ns: time(|s| s.interval.map(|[low, _]| low)),

@@ -5,9 +5,11 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::binding::{Bindings, Descriptor, DescriptorKind};
 use crate::kernel::buffer::{BufferSpec, RED_ZONE};
 use crate::kernel::foreign::Foreign;
+use crate::kernel::instructions::instructions;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use crate::run::job::{self, Buffer, Job, Module, Pass, Point};
+use rspirv::spirv::Op;
 
 /// A compiled kernel as the device is given it.
 pub(super) struct Kernel {
@@ -32,16 +34,7 @@ impl Kernel {
 
 /// Whether a module has an `OpArrayLength`.
 fn asks_lengths(spirv: &[u32]) -> bool {
-    const HEADER: usize = 5;
-    const ARRAY_LENGTH: u32 = 68;
-    let mut at = HEADER;
-    while let Some(word) = spirv.get(at) {
-        if word & 0xffff == ARRAY_LENGTH {
-            return true;
-        }
-        at += (word >> 16).max(1) as usize;
-    }
-    false
+    instructions(spirv).flatten().any(|own| own.op() == Some(Op::ArrayLength))
 }
 
 /// A buffer as programs know it. Its elements are bytes here: what is in them is compared by their own type.
@@ -53,7 +46,8 @@ pub(super) fn spec(buffer: &'static Buffer) -> BufferSpec {
 pub(super) fn program(kernels: &[Kernel], point: &'static Point, job: &'static Job, device: &DeviceInfo) -> Program {
     let buffers: Vec<&Buffer> = point.buffers.iter().chain(&job.scratch).collect();
     let steps = job.passes.iter().map(|pass| Step::Dispatch(dispatch(&kernels[pass.module], pass, &buffers, device)));
-    Program { steps: steps.collect(), scratch: job.scratch.iter().map(spec).collect(), ..Program::default() }
+    let scratch = job.scratch.iter().map(spec).collect();
+    Program { steps: steps.collect(), scratch, poisoned: true, ..Program::default() }
 }
 
 fn dispatch(kernel: &Kernel, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {

@@ -223,6 +223,27 @@ fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() 
 }
 
 #[test]
+fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
+    let [counts, zero] = ["t[i] + 1", "0"].map(|value| {
+        let source = format!(
+            "#version 460
+            layout(local_size_x = 64) in;
+            layout(binding = 0) writeonly buffer D {{ int d[]; }};
+            layout(binding = 1) readonly buffer T {{ int t[]; }};
+            void main() {{ uint i = gl_GlobalInvocationID.x; if (i < d.length()) d[i] = {value}; }}"
+        );
+        compiled("scratch", &source)
+    });
+    let with = |name, role| Buffer { element: Element::I32, ..buffer(name, 128, role, None) };
+    let buffers = [with("D", Role::Output), with("T", Role::Scratch)];
+    let job = |module| Job { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
+    let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(job(1)));
+    let cases = run(&guest("counts", vec![counts, zero], outputs, reference, vec![job(0)]));
+    // As if all its bits were set, where counters of ours begin.
+    assert!(matches!(cases[0].outcome, Outcome::Rejected(_)), "{:?}", cases[0].outcome);
+}
+
+#[test]
 fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
     let source = "#version 460
         layout(local_size_x = 64) in;

@@ -167,7 +167,7 @@ impl Foreign {
         let module = rspirv::dr::load_words(&declarations.kept)
             .map_err(|e| format!("its declarations cannot be read: {e}; check it with `spirv-val`"))?;
         entry_point(&module)?;
-        let reflector = Reflector { module: &module, size_ids: declarations.size_ids };
+        let reflector = Reflector::new(&module, declarations.size_ids);
         let local_size = reflector.local_size()?;
         // An expression that this program does not know leaves the driver to refuse what is too large.
         let shared = reflector.shared().unwrap_or_else(|_| vec![SizeOp::Push(Word::Literal(0))]);
@@ -201,11 +201,11 @@ const MOST_PUSH: u32 = 1 << 16;
 
 /// The specialization constants of every type.
 fn constants(reflector: &Reflector<'_>, local_size: [Word; 3]) -> Result<Vec<Constant>, String> {
-    let mut found: Vec<Constant> = vec![];
+    let mut found = BTreeMap::new();
     for instruction in &reflector.module.types_global_values {
         let Some(result) = instruction.result_id else { continue };
         let Some(id) = reflector.spec_id(result) else { continue };
-        if found.iter().any(|constant| constant.id == id) {
+        if found.contains_key(&id) {
             continue;
         }
         let mut name = reflector.name(result, None);
@@ -230,10 +230,9 @@ fn constants(reflector: &Reflector<'_>, local_size: [Word; 3]) -> Result<Vec<Con
             // Composites and expressions are made of other constants.
             _ => continue,
         };
-        found.push(Constant { name, id, scalar, default });
+        found.insert(id, Constant { name, id, scalar, default });
     }
-    found.sort_by_key(|constant| constant.id);
-    Ok(found)
+    Ok(found.into_values().collect())
 }
 
 /// The number that a type is.
@@ -295,6 +294,8 @@ fn flatten(
         members.push(single(MemberKind::Scalar(scalar)));
         return Ok(());
     }
+    // Of such, a structure that doubles at each level would add no members, and go on for ever.
+    let empty = || format!("push constant '{}' holds nothing; leave it out", place.name);
     let part = |name: String, bytes: u32| Place { name, offset: place.offset.saturating_add(bytes) };
     match (definition.class.opcode, definition.operands.as_slice()) {
         (Op::TypePointer, _) => members.push(single(MemberKind::Address)),
@@ -307,6 +308,9 @@ fn flatten(
         }
         (Op::TypeArray, &[Operand::IdRef(element), Operand::IdRef(length)]) => {
             let length = length_of(reflector, length)?;
+            if length == 0 {
+                return Err(empty());
+            }
             let stride =
                 stride(reflector, id).ok_or_else(|| format!("push constant '{}' has no stride", place.name))?;
             for at in 0..length.min(MOST_MEMBERS as u64 + 1) as u32 {
@@ -314,6 +318,7 @@ fn flatten(
                 flatten(reflector, element, &part(name, at.saturating_mul(stride as u32)), depth, members)?;
             }
         }
+        (Op::TypeStruct, []) => return Err(empty()),
         (Op::TypeStruct, _) => {
             for (index, member) in (0..).zip(ids(definition)) {
                 let name = dotted(&place.name, &reflector.name(id, Some(index)));
@@ -493,5 +498,40 @@ fn size(reflector: &Reflector<'_>, id: u32, depth: usize) -> Result<u64, String>
         (other, _) => {
             Err(format!("one of its buffers holds a {other:?}; use numbers, vectors, matrices, arrays and structures"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::reflection::tests::module;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn structures_of_nothing_that_double_at_each_level_end() {
+        let class = StorageClass::PushConstant as u32;
+        let offset = |of, member| vec![Op::MemberDecorate as u32, of, member, Decoration::Offset as u32, 0];
+        let mut declarations: Vec<Vec<u32>> = (11..70).flat_map(|of| [offset(of, 0), offset(of, 1)]).collect();
+        declarations.push(vec![Op::TypeStruct as u32, 10]);
+        declarations.extend((11..70).map(|of| vec![Op::TypeStruct as u32, of, of - 1, of - 1]));
+        declarations.push(vec![Op::TypePointer as u32, 70, class, 69]);
+        declarations.push(vec![Op::Variable as u32, 70, 71, class]);
+        let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
+        let refused = Foreign::read(&module(&declarations)).expect_err("it holds nothing");
+        assert_eq!(refused, "push constant '' holds nothing; leave it out");
+    }
+
+    #[test]
+    fn many_declarations_take_no_time() {
+        const MANY: u32 = 1 << 17;
+        let uint = vec![Op::TypeInt as u32, 2, 32, 0];
+        let id = |constant| vec![Op::Decorate as u32, 10 + constant, Decoration::SpecId as u32, constant];
+        let constants = (0..MANY).map(|constant| vec![Op::SpecConstant as u32, 2, 10 + constant, 7]);
+        let declarations: Vec<_> = (0..MANY).map(id).chain([uint]).chain(constants).collect();
+        let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
+        let begun = Instant::now();
+        let found = Foreign::read(&module(&declarations)).expect("a kernel");
+        assert_eq!(found.constants.len(), MANY as usize);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 }

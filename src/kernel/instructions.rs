@@ -1,161 +1,83 @@
-//! What single instructions of a kernel ask of a device beyond the capabilities that it declares: which atomic operations
-//! on which memory, and sub-group operations on which types ("Validation rules within a module", appendix A of the Vulkan
-//! specification). One capability of SPIR-V stands for several features of Vulkan there.
+//! A SPIR-V module as the instructions that it consists of, whatever they say (specification, section 2.3). rspirv has
+//! none such: its parser takes each apart by its grammar, and panics at some that make no sense.
 //!
-//! `build.rs` includes this file, as it does `reflection.rs`; it names nothing else of the crate.
+//! `build.rs` includes this file, as `reflection.rs` uses it. It therefore names nothing else of the crate.
 
-use rspirv::spirv::{Op, StorageClass};
-use std::collections::{BTreeMap, BTreeSet};
+use rspirv::spirv::Op;
 
-/// Reads a module instruction by instruction.
-#[derive(Default)]
-pub(crate) struct Instructions {
-    types: BTreeMap<u32, Type>,
-    /// The types of pointers and of what only some devices exchange within sub-groups.
-    values: BTreeMap<u32, Type>,
-    /// Vulkan's names of the features.
-    pub(crate) features: BTreeSet<String>,
-}
+/// The first word of a module.
+pub(crate) const MAGIC: u32 = 0x0723_0203;
+/// Words of the header.
+pub(crate) const HEADER: usize = 5;
 
-/// A type, of which a vector is that of its components.
+/// An instruction of a module.
 #[derive(Clone, Copy)]
-enum Type {
-    Integer { bits: u32 },
-    Float { bits: u32 },
-    Pointer { class: u32, to: u32 },
+pub(crate) struct Instruction<'a> {
+    /// The word of the module at which it begins.
+    pub(crate) at: usize,
+    /// Its words: their number and its opcode in the first, its operands in the others.
+    pub(crate) words: &'a [u32],
 }
 
-impl Type {
-    /// Whether sub-group operations on it are a feature of their own.
-    fn is_extended(self) -> bool {
-        matches!(self, Self::Integer { bits: 8 | 16 | 64 } | Self::Float { bits: 16 })
+impl<'a> Instruction<'a> {
+    /// What it is; `None` where rspirv has no name for it.
+    pub(crate) fn op(self) -> Option<Op> {
+        Op::from_u32(self.words[0] & 0xffff)
+    }
+
+    pub(crate) fn operands(self) -> &'a [u32] {
+        &self.words[1..]
     }
 }
 
-impl Instructions {
-    /// Takes in the next instruction.
-    pub(crate) fn read(&mut self, opcode: u32, operands: &[u32]) {
-        match (Op::from_u32(opcode), operands) {
-            (Some(Op::TypeInt), &[id, bits, ..]) => self.define(id, Type::Integer { bits }),
-            (Some(Op::TypeFloat), &[id, bits, ..]) => self.define(id, Type::Float { bits }),
-            (Some(Op::TypeVector), &[id, component, ..]) => {
-                if let Some(&component) = self.types.get(&component) {
-                    self.define(id, component);
-                }
-            }
-            (Some(Op::TypePointer), &[id, class, to]) => self.define(id, Type::Pointer { class, to }),
-            (Some(operation), operands) => self.use_of(operation, operands),
-            (None, _) => {}
-        }
-    }
-
-    fn define(&mut self, id: u32, of: Type) {
-        self.types.insert(id, of);
-    }
-
-    fn use_of(&mut self, operation: Op, operands: &[u32]) {
-        if let &[of, result, ..] = operands
-            && let Some(&of) = self.types.get(&of)
-            && (matches!(of, Type::Pointer { .. }) || of.is_extended())
-        {
-            self.values.insert(result, of);
-        }
-        // Of an operation with a result, its type and id come first.
-        let pointer = if operation == Op::AtomicStore { operands.first() } else { operands.get(2) };
-        let kind = match operation {
-            Op::AtomicLoad | Op::AtomicStore | Op::AtomicExchange => Some("Atomics"),
-            Op::AtomicFAddEXT => Some("AtomicAdd"),
-            Op::AtomicFMinEXT | Op::AtomicFMaxEXT => Some("AtomicMinMax"),
-            // Integers alone.
-            other if (Op::AtomicCompareExchange as u32..=Op::AtomicXor as u32).contains(&(other as u32)) => {
-                Some("Atomics")
-            }
-            _ => None,
-        };
-        if let (Some(kind), Some(pointer)) = (kind, pointer) {
-            self.features.extend(self.atomic(kind, *pointer));
-        }
-        let in_subgroup = Op::GroupNonUniformElect as u32..=Op::GroupNonUniformQuadSwap as u32;
-        let extended =
-            |at: usize| operands.get(at).and_then(|id| self.values.get(id)).is_some_and(|of| of.is_extended());
-        // The result, or what is compared with that of others.
-        if in_subgroup.contains(&(operation as u32)) && (extended(1) || extended(3)) {
-            self.features.insert("shaderSubgroupExtendedTypes".into());
-        }
-    }
-
-    /// The feature that an atomic operation of this kind needs for what a pointer points to, where it needs one.
-    fn atomic(&self, kind: &str, pointer: u32) -> Option<String> {
-        let Some(&Type::Pointer { class, to }) = self.values.get(&pointer) else { return None };
-        let memory = if class == StorageClass::Workgroup as u32 {
-            "Shared"
-        } else if class == StorageClass::Image as u32 {
-            "Image"
-        } else {
-            "Buffer"
-        };
-        match *self.types.get(&to)? {
-            Type::Integer { bits: 64 } => Some(format!("shader{memory}Int64Atomics")),
-            Type::Float { bits } => Some(format!("shader{memory}Float{bits}{kind}")),
-            Type::Integer { .. } | Type::Pointer { .. } => None,
-        }
-    }
+/// The instructions behind the header of a module, in order; an error, and nothing more, where one reaches beyond the
+/// module's end or has no words.
+pub(crate) fn instructions(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'_>, String>> {
+    let mut at = HEADER;
+    std::iter::from_fn(move || {
+        let begin = at;
+        let length = (*module.get(begin)? >> 16) as usize;
+        let words = module.get(begin..begin + length).filter(|words| !words.is_empty());
+        at = if words.is_some() { begin + length } else { module.len() };
+        let damaged = || format!("it is damaged at word {begin}: an instruction reaches beyond its end");
+        Some(words.map(|words| Instruction { at: begin, words }).ok_or_else(damaged))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    /// The features that a module needs whose types are f32 (1), i64 (2), i32 (3) and f16 (4), with pointers of `class` to
-    /// the first three (11, 12, 13) and variables of them (21, 22, 23), and which then does what `instructions` say.
-    fn needed(class: StorageClass, instructions: &[(Op, &[u32])]) -> Vec<String> {
-        let mut all = Instructions::default();
-        let class = class as u32;
-        let types: [(Op, &[u32]); 4] = [
-            (Op::TypeFloat, &[1, 32]),
-            (Op::TypeInt, &[2, 64, 1]),
-            (Op::TypeInt, &[3, 32, 0]),
-            (Op::TypeFloat, &[4, 16]),
-        ];
-        types.into_iter().for_each(|(op, operands)| all.read(op as u32, operands));
-        for to in 1..=3 {
-            all.read(Op::TypePointer as u32, &[10 + to, class, to]);
-            all.read(Op::Variable as u32, &[10 + to, 20 + to, class]);
+    #[test]
+    fn an_instruction_without_words_or_with_too_many_ends_the_module() {
+        let module = |last: u32| [&[MAGIC, 0x1_0500, 0, 9, 0][..], &[0x2_0011, 1], &[last, 0]].concat();
+        let read = |last| instructions(&module(last)).map(|own| own.map(|own| (own.at, own.op()))).collect::<Vec<_>>();
+        assert_eq!(read(0x2_0011), [Ok((5, Some(Op::Capability))), Ok((7, Some(Op::Capability)))]);
+        for last in [0x0_0011, 0x3_0011, u32::MAX] {
+            let damaged = "it is damaged at word 7: an instruction reaches beyond its end";
+            assert_eq!(read(last), [Ok((5, Some(Op::Capability))), Err(damaged.into())]);
         }
-        instructions.iter().for_each(|(op, operands)| all.read(*op as u32, operands));
-        all.features.into_iter().collect()
+        assert_eq!(instructions(&[MAGIC]).count(), 0);
     }
 
-    #[test]
-    fn float_atomics_need_the_feature_of_the_memory_that_they_touch() {
-        let add: (Op, &[u32]) = (Op::AtomicFAddEXT, &[1, 31, 21, 0, 0, 5]);
-        assert_eq!(needed(StorageClass::Workgroup, &[add]), ["shaderSharedFloat32AtomicAdd"]);
-        assert_eq!(needed(StorageClass::PhysicalStorageBuffer, &[add]), ["shaderBufferFloat32AtomicAdd"]);
-        let chain: (Op, &[u32]) = (Op::AccessChain, &[11, 30, 21, 7]);
-        let exchange: (Op, &[u32]) = (Op::AtomicExchange, &[1, 31, 30, 0, 0, 5]);
-        assert_eq!(needed(StorageClass::StorageBuffer, &[chain, exchange]), ["shaderBufferFloat32Atomics"]);
-        let least: (Op, &[u32]) = (Op::AtomicFMinEXT, &[1, 31, 21, 0, 0, 5]);
-        let store: (Op, &[u32]) = (Op::AtomicStore, &[21, 0, 0, 5]);
-        let both = ["shaderSharedFloat32AtomicMinMax", "shaderSharedFloat32Atomics"];
-        assert_eq!(needed(StorageClass::Workgroup, &[store, least]), both);
-    }
-
-    #[test]
-    fn integer_atomics_need_one_where_they_are_wide() {
-        let add: (Op, &[u32]) = (Op::AtomicIAdd, &[3, 31, 23, 0, 0, 5]);
-        assert_eq!(needed(StorageClass::StorageBuffer, &[add]), [""; 0]);
-        let wide: (Op, &[u32]) = (Op::AtomicIAdd, &[2, 31, 22, 0, 0, 5]);
-        assert_eq!(needed(StorageClass::StorageBuffer, &[wide]), ["shaderBufferInt64Atomics"]);
-    }
-
-    #[test]
-    fn sub_groups_need_one_for_other_types_than_those_of_32_bits() {
-        let sum = |of| -> Vec<String> {
-            needed(StorageClass::StorageBuffer, &[(Op::GroupNonUniformFAdd, &[of, 31, 9, 0, 5])])
-        };
-        assert_eq!(sum(1), [""; 0]);
-        assert_eq!(sum(4), ["shaderSubgroupExtendedTypes"]);
-        let compared: [(Op, &[u32]); 2] = [(Op::Load, &[2, 40, 22]), (Op::GroupNonUniformAllEqual, &[8, 41, 9, 40])];
-        assert_eq!(needed(StorageClass::StorageBuffer, &compared), ["shaderSubgroupExtendedTypes"]);
+    proptest! {
+        #[test]
+        fn every_word_belongs_to_one_instruction_or_to_the_damage(
+            words in prop::collection::vec(prop_oneof![any::<u32>(), (0u32..9, 0u32..400).prop_map(|(n, op)| n << 16 | op)], 0..200)
+        ) {
+            let mut next = HEADER;
+            for own in instructions(&words) {
+                prop_assert!(next < words.len());
+                next = match own {
+                    Ok(own) => {
+                        prop_assert_eq!((own.at, own.words), (next, &words[next..next + own.operands().len() + 1]));
+                        own.at + own.words.len()
+                    }
+                    Err(_) => words.len(),
+                };
+            }
+            prop_assert!(next >= words.len().min(HEADER));
+        }
     }
 }

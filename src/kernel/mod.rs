@@ -8,5 +8,6 @@ pub(crate) mod instructions;
 pub(crate) mod mismatch;
 pub(crate) mod program;
 pub(crate) mod reflection;
+pub(crate) mod required;
 pub(crate) mod shaders;
 pub(crate) mod spirv;

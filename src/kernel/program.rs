@@ -31,9 +31,11 @@ pub struct Program {
     pub allowance: f64,
     /// What it promises beyond a small residual: a metric of its check and the most that it may be.
     pub promise: Option<(&'static str, f64)>,
-    /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, and each run
-    /// finds what the one before left.
+    /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, where counters
+    /// begin, and each run finds what the one before left.
     pub scratch: Vec<BufferSpec>,
+    /// Whether these hold poison before its first run, as outputs do: nothing is promised to kernels of the user's.
+    pub poisoned: bool,
     /// The arithmetic that it computes in, where that is not of the element type.
     pub computes: Option<Computes>,
     /// Why it does not solve the case on any device, where it does not.

@@ -2,12 +2,14 @@
 //! constants, arguments (the push-constant block), texel views, shared memory and capabilities.
 //!
 //! `build.rs` includes this file and prints what it reads as constants; at run time it reads users' files. It therefore
-//! names nothing else of the crate but `instructions.rs`.
+//! names nothing else of the crate but what `build.rs` includes too.
 
-use super::instructions::Instructions;
+use super::instructions::{HEADER, Instruction as Words, MAGIC, instructions};
+use super::required::Required;
 use rspirv::dr::{Instruction, Module, Operand};
 use rspirv::spirv::{BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, StorageClass};
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// The interface that a kernel shows to the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +129,7 @@ impl Interface {
         let module = rspirv::dr::load_words(&declarations.kept)
             .map_err(|e| format!("its declarations cannot be read: {e}; check it with `spirv-val`"))?;
         entry_point(&module)?;
-        let reflector = Reflector { module: &module, size_ids: declarations.size_ids };
+        let reflector = Reflector::new(&module, declarations.size_ids);
         let local_size = reflector.local_size()?;
         let interface = Self {
             version: declarations.version,
@@ -156,15 +158,9 @@ pub(super) struct Declarations {
     pub(super) size_ids: Option<[u32; 3]>,
 }
 
-/// The first word of a module.
-pub(crate) const MAGIC: u32 = 0x0723_0203;
-/// Words of the header.
-pub(crate) const HEADER: usize = 5;
-
 impl Declarations {
     pub(super) fn read(binary: &[u8]) -> Result<Self, String> {
-        const EXECUTION_MODE_ID: u32 = 331;
-        const LOCAL_SIZE_ID: u32 = 38;
+        const LOCAL_SIZE_ID: u32 = ExecutionMode::LocalSizeId as u32;
         if binary.len() < 4 * HEADER || !binary.len().is_multiple_of(4) {
             return Err(format!(
                 "it has {} bytes, which SPIR-V has not; compile it, as with `glslc -o FILE.spv`",
@@ -187,42 +183,37 @@ impl Declarations {
             features: vec![],
             size_ids: None,
         };
-        let mut instructions = Instructions::default();
-        let (mut at, mut last, mut in_functions, mut entered) = (HEADER, Op::Nop as u32, false, false);
-        while at < words.len() {
-            let (length, opcode) = ((words[at] >> 16) as usize, words[at] & 0xffff);
-            let end = at + length;
-            if length == 0 || end > words.len() {
-                return Err(format!("it is damaged at word {at}: an instruction reaches beyond its end"));
-            }
-            in_functions |= opcode == Op::Function as u32;
-            entered |= opcode == Op::EntryPoint as u32;
-            instructions.read(opcode, &words[at + 1..end]);
-            match words[at + 1..end] {
+        let (mut last, mut in_functions, mut entered) = (None, false, false);
+        let mut required = Required::default();
+        for own in instructions(&words) {
+            let own = own?;
+            last = own.op();
+            in_functions |= last == Some(Op::Function);
+            entered |= last == Some(Op::EntryPoint);
+            required.read(last, own.operands());
+            match (last, own.operands()) {
                 _ if in_functions => {}
-                [capability] if opcode == Op::Capability as u32 => found.capabilities.push(
+                (Some(Op::Capability), &[capability]) => found.capabilities.push(
                     Capability::from_u32(capability)
                         .map_or_else(|| capability.to_string(), |c| format!("{c:?}"))
                         .into(),
                 ),
-                [_, LOCAL_SIZE_ID, x, y, z] if opcode == EXECUTION_MODE_ID => found.size_ids = Some([x, y, z]),
-                ref operands if needed(opcode, operands) => found.kept.extend(&words[at..end]),
+                (Some(Op::ExecutionModeId), &[_, LOCAL_SIZE_ID, x, y, z]) => found.size_ids = Some([x, y, z]),
+                _ if needed(own) => found.kept.extend(own.words),
                 _ => {}
             }
-            last = opcode;
-            at = end;
         }
         // An entry point without a function, as where a file was cut off before the first, crashes drivers.
-        if (in_functions || entered) && last != Op::FunctionEnd as u32 {
+        if (in_functions || entered) && last != Some(Op::FunctionEnd) {
             return Err("it is damaged: it does not end with the end of a function".into());
         }
-        found.features = instructions.features.into_iter().map(Cow::Owned).collect();
+        found.features = required.features.into_iter().map(Cow::Owned).collect();
         Ok(found)
     }
 }
 
 /// Whether the reflector looks at an instruction.
-fn needed(opcode: u32, operands: &[u32]) -> bool {
+fn needed(own: Words<'_>) -> bool {
     const DECORATIONS: [Decoration; 10] = [
         Decoration::SpecId,
         Decoration::BuiltIn,
@@ -235,8 +226,9 @@ fn needed(opcode: u32, operands: &[u32]) -> bool {
         Decoration::NonWritable,
         Decoration::NonReadable,
     ];
+    let operands = own.operands();
     let decorates = |at: usize| operands.get(at).is_some_and(|&found| DECORATIONS.iter().any(|&d| d as u32 == found));
-    match Op::from_u32(opcode) {
+    match own.op() {
         Some(Op::Decorate) => decorates(1),
         Some(Op::MemberDecorate) => decorates(2),
         // rspirv panics at operations whose operands are more than ids and numbers.
@@ -295,35 +287,55 @@ pub(super) struct Reflector<'a> {
     pub(super) module: &'a Module,
     /// The ids of the work-group size, where nothing else states it.
     pub(super) size_ids: Option<[u32; 3]>,
+    /// The declarations, by the ids that they define.
+    definitions: HashMap<u32, &'a Instruction>,
+    /// What stands behind a decoration of an id, or of one of its members.
+    decorations: HashMap<(u32, Option<u32>, Decoration), &'a [Operand]>,
+    /// The names of ids, and of their members.
+    names: HashMap<(u32, Option<u32>), &'a str>,
 }
 
 impl<'a> Reflector<'a> {
+    pub(super) fn new(module: &'a Module, size_ids: Option<[u32; 3]>) -> Self {
+        let mut found =
+            Self { module, size_ids, definitions: HashMap::new(), decorations: HashMap::new(), names: HashMap::new() };
+        // Of several the first counts.
+        for instruction in module.types_global_values.iter().rev() {
+            found.definitions.extend(instruction.result_id.map(|id| (id, instruction)));
+        }
+        for instruction in module.annotations.iter().rev() {
+            let decorated = match (instruction.class.opcode, instruction.operands.as_slice()) {
+                (Op::Decorate, [Operand::IdRef(id), Operand::Decoration(decoration), rest @ ..]) => {
+                    Some(((*id, None, *decoration), rest))
+                }
+                (
+                    Op::MemberDecorate,
+                    [Operand::IdRef(id), Operand::LiteralBit32(member), Operand::Decoration(decoration), rest @ ..],
+                ) => Some(((*id, Some(*member), *decoration), rest)),
+                _ => None,
+            };
+            found.decorations.extend(decorated);
+        }
+        for instruction in module.debug_names.iter().rev() {
+            let named = match (instruction.class.opcode, instruction.operands.as_slice()) {
+                (Op::Name, [Operand::IdRef(id), Operand::LiteralString(name)]) => Some(((*id, None), name.as_str())),
+                (Op::MemberName, [Operand::IdRef(id), Operand::LiteralBit32(member), Operand::LiteralString(name)]) => {
+                    Some(((*id, Some(*member)), name.as_str()))
+                }
+                _ => None,
+            };
+            found.names.extend(named);
+        }
+        found
+    }
+
     pub(super) fn definition(&self, id: u32) -> Result<&'a Instruction, String> {
-        self.module
-            .types_global_values
-            .iter()
-            .find(|instruction| instruction.result_id == Some(id))
-            .ok_or_else(|| format!("%{id} has no definition"))
+        self.definitions.get(&id).copied().ok_or_else(|| format!("%{id} has no definition"))
     }
 
     /// The operands after the decoration itself, for a decoration of `id` (or of its `member`).
     pub(super) fn decoration(&self, id: u32, member: Option<u32>, wanted: Decoration) -> Option<&'a [Operand]> {
-        self.module.annotations.iter().find_map(|instruction| {
-            let operands = instruction.operands.as_slice();
-            match (instruction.class.opcode, member, operands) {
-                (Op::Decorate, None, [Operand::IdRef(target), Operand::Decoration(decoration), rest @ ..])
-                    if *target == id && *decoration == wanted =>
-                {
-                    Some(rest)
-                }
-                (
-                    Op::MemberDecorate,
-                    Some(member),
-                    [Operand::IdRef(target), Operand::LiteralBit32(index), Operand::Decoration(decoration), rest @ ..],
-                ) if *target == id && *index == member && *decoration == wanted => Some(rest),
-                _ => None,
-            }
-        })
+        self.decorations.get(&(id, member, wanted)).copied()
     }
 
     pub(super) fn spec_id(&self, id: u32) -> Option<u32> {
@@ -334,18 +346,7 @@ impl<'a> Reflector<'a> {
     }
 
     pub(super) fn name(&self, id: u32, member: Option<u32>) -> String {
-        let found = self.module.debug_names.iter().find_map(|instruction| {
-            match (instruction.class.opcode, member, instruction.operands.as_slice()) {
-                (Op::Name, None, [Operand::IdRef(target), Operand::LiteralString(name)]) if *target == id => Some(name),
-                (
-                    Op::MemberName,
-                    Some(member),
-                    [Operand::IdRef(target), Operand::LiteralBit32(index), Operand::LiteralString(name)],
-                ) if *target == id && *index == member => Some(name),
-                _ => None,
-            }
-        });
-        found.cloned().unwrap_or_default()
+        self.names.get(&(id, member)).copied().unwrap_or_default().to_string()
     }
 
     /// The work-group size: the composite decorated `BuiltIn WorkgroupSize` where there is one (it overrides the
@@ -608,11 +609,11 @@ pub(super) fn literal(operand: &Operand) -> Result<u32, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A compute shader that declares no more than `declarations`, each an opcode and its operands, and does nothing.
-    fn module(declarations: &[&[u32]]) -> Vec<u8> {
+    pub(in crate::kernel) fn module(declarations: &[&[u32]]) -> Vec<u8> {
         let main = [Op::EntryPoint as u32, 5, 1, u32::from_le_bytes(*b"main"), 0];
         let group = [Op::ExecutionMode as u32, 1, 17, 8, 4, 1];
         let body: [&[u32]; 2] = [&[Op::Function as u32, 98, 1, 0, 99], &[Op::FunctionEnd as u32]];

@@ -71,9 +71,8 @@ fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> Option<String> {
 mod tests {
     use super::*;
     use crate::basis::dtype::DType;
-    use crate::kernel::reflection::{HEADER, MAGIC};
-
-    const OP_ENTRY_POINT: u16 = 15;
+    use crate::kernel::instructions::{MAGIC, instructions};
+    use rspirv::spirv::Op;
 
     fn kernel(name: &str) -> &'static Shader {
         Shader::find(name, DType::F32).expect("it is compiled")
@@ -151,10 +150,7 @@ mod tests {
     /// The word at which the entry point is declared.
     fn entry_point(spirv: &[u8]) -> usize {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-        let mut at = HEADER;
-        while words[at] as u16 != OP_ENTRY_POINT {
-            at += (words[at] >> 16) as usize;
-        }
-        at
+        let found = instructions(&words).flatten().find(|own| own.op() == Some(Op::EntryPoint));
+        found.expect("it has one").at
     }
 }

@@ -37,7 +37,7 @@ impl Earlier {
             return refuse("has another plan: its cases or its sampling differ");
         }
         if record.method != method {
-            return refuse("was begun with another method: validation layers, clock or cache differ");
+            return refuse("was begun with another method: validation layers, clock, cache or robust access differ");
         }
         let processes = record.processes();
         let cases = record.cases.into_iter().filter_map(as_measured).collect();

@@ -614,7 +614,8 @@ impl<'a> Agenda<'a> {
     /// plans refuse them.
     fn method(&self) -> Method {
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
-        Method { validation: self.setup.validation == Validation::On, clock, cache }
+        let validation = self.setup.validation == Validation::On;
+        Method { validation, clock, cache, robust_access: Some(access() == Access::Robust) }
     }
 
     /// The record of what was measured.

@@ -24,7 +24,7 @@ const EVICTED: u64 = 1 << 30;
 /// Bytes copied between host and device at a time, so that a transfer needs little host memory.
 const CHUNK: u64 = 16 << 20;
 
-/// The word of a program's own buffers before its first run: what its counters start from.
+/// The word of the buffers of a program of ours before its first run: what its counters start from.
 const ALL_BITS: u32 = u32::MAX;
 
 /// What lies in outputs and red zones before a run. An answer counts if it is right over both kinds, and if both
@@ -125,6 +125,8 @@ pub struct Sampler {
     pub repeats: u32,
     /// The program's own buffers.
     scratch: Vec<(BufferSpec, Buffer)>,
+    /// Whether these held poison before the first run.
+    poisoned: bool,
     /// Keeps the buffers alive that the commands refer to.
     _evictor: Option<Rc<Evictor>>,
 }
@@ -204,15 +206,20 @@ struct Zone<'a> {
 }
 
 /// The zones around the data of buffer `number`.
-fn zones(number: usize, spec: BufferSpec, buffer: &Buffer, poison: Poison) -> impl Iterator<Item = Zone<'_>> {
+fn zones(
+    number: usize,
+    spec: BufferSpec,
+    buffer: &Buffer,
+    (poison, poisoned): (Poison, bool),
+) -> impl Iterator<Item = Zone<'_>> {
     let end = RED_ZONE + spec.bytes().0;
     // Data are copied in whole words. What fills the last one stays what it was when the data came.
     let whole = end.next_multiple_of(4);
     let [first, poison] = [Poison::NaN, poison].map(|poison| poison.word(number));
     let data = match spec.role {
         Role::Input | Role::InPlace => first,
-        Role::Output => poison,
-        Role::Scratch => ALL_BITS,
+        Role::Scratch if !poisoned => ALL_BITS,
+        Role::Output | Role::Scratch => poison,
     };
     let parts = [(0, RED_ZONE, poison), (end, whole, data), (whole, buffer.size.0, poison)];
     let parts = parts.into_iter().filter(|(from, to, _)| from < to);
@@ -409,7 +416,8 @@ impl Workbench {
     ) -> Result<Option<String>, VulkanError> {
         let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
         let buffers = loaded.specs.iter().zip(&loaded.buffers).chain(own).enumerate();
-        let zones: Vec<_> = buffers.flat_map(|(number, (spec, buffer))| zones(number, *spec, buffer, poison)).collect();
+        let kind = (poison, sampler.poisoned);
+        let zones: Vec<_> = buffers.flat_map(|(number, (spec, buffer))| zones(number, *spec, buffer, kind)).collect();
         // As many together as there is room for: each wait for the device costs more than what is read.
         for zones in zones.chunks((CHUNK / (2 * RED_ZONE)) as usize) {
             let mut recorder = Recorder::new(&self.device)?;
@@ -505,7 +513,7 @@ impl Workbench {
                 recorder.fill(buffer, poison.word(number));
             }
             recorder.barrier();
-            for (spec, buffer) in &scratch {
+            for (spec, buffer) in scratch.iter().filter(|_| !program.poisoned) {
                 recorder.fill_data(&region(buffer, spec), ALL_BITS);
             }
             recorder.finish()?.run()?;
@@ -542,7 +550,8 @@ impl Workbench {
         }
         let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
         drop(regions);
-        Ok(Sampler { commands: recorder.finish()?, timestamps, rounds, clock, repeats, scratch, _evictor: evictor })
+        let (commands, poisoned) = (recorder.finish()?, program.poisoned);
+        Ok(Sampler { commands, timestamps, rounds, clock, repeats, scratch, poisoned, _evictor: evictor })
     }
 
     fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {

@@ -1,6 +1,7 @@
 //! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
 //! a device is reported here.
 
+pub(crate) mod command_line;
 pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;

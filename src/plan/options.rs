@@ -41,7 +41,7 @@ pub struct Selection {
     #[serde(deserialize_with = "one_or_many")]
     pub layout: Vec<String>,
 
-    /// Kind of input data, such as uniform ([0,1), as in the posts), signed ([-1,1)) or hilbert; `gpukern list` names
+    /// Kind of input data, such as uniform ([0,1)), signed ([-1,1)) or hilbert; `gpukern list` names
     /// those of each algorithm, its default first.
     #[arg(long, value_name = "KIND")]
     pub input: Option<String>,
@@ -73,8 +73,8 @@ pub struct Selection {
     #[serde(deserialize_with = "one_or_many")]
     pub subgroup_size: Vec<String>,
 
-    /// eigen: stop when neighbouring row sums differ by less than eps (`neighbour`, the post's test), or when
-    /// (max - min) / max of them does (`bracket`) [default: bracket].
+    /// eigen: stop when neighbouring row sums differ by less than eps (`neighbour`), or when (max - min) / max of them does
+    /// (`bracket`) [default: bracket].
     #[arg(long, value_name = "TEST")]
     pub stop: Option<String>,
 

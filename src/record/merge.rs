@@ -75,7 +75,7 @@ impl Whole {
         }
         if own.method != other.method {
             return Err(format!(
-                "{b} was measured by another method than {a}: validation layers, clock or cache differ"
+                "{b} was measured by another method than {a}: validation layers, clock, cache or robust access differ"
             ));
         }
         if own.options.is_none() || other.options.is_none() {

@@ -111,6 +111,10 @@ pub struct Method {
     pub clock: Clock,
     /// State of the caches before a sample.
     pub cache: CacheState,
+    /// Whether devices kept accesses through descriptors inside of these (`robustBufferAccess`), as for kernels of a user's,
+    /// which takes time. Absent where an older version measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub robust_access: Option<bool>,
 }
 
 /// One variant on one problem on one device.
@@ -224,7 +228,7 @@ impl Outcome {
         }
     }
 
-    /// Its status as tables and other tools' formats name it: `timed out`.
+    /// Its status in prose: `timed out`. Where programs read it, it is spelled as in the record: `timed-out`.
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self {

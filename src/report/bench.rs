@@ -203,7 +203,12 @@ pub(crate) mod tests {
             version: "0.0.0".into(),
             started: "2026-01-01T00:00:00Z".into(),
             command: vec![],
-            method: Method { validation: false, clock: Clock::DeviceTimestamps, cache: CacheState::Hot },
+            method: Method {
+                validation: false,
+                clock: Clock::DeviceTimestamps,
+                cache: CacheState::Hot,
+                robust_access: None,
+            },
             devices: vec![software_device()],
             peaks: vec![],
             cases: vec![

@@ -5,6 +5,7 @@ use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, TimeUnit, counted};
 use crate::history::{Event, FALSE_DISCOVERIES, History, Run, Series};
 use crate::stats;
+use crate::stats::steps;
 use std::fmt::Write;
 
 /// Columns of a trend, as many as there is space for.
@@ -27,6 +28,9 @@ pub(crate) fn text(history: &History, width: usize) -> String {
         let mut sheet = sheets.swap_remove(fits.unwrap_or(COLUMNS.len() - 1));
         sheet.fit(width, &["runs", "±", "trend"]);
         let _ = writeln!(out, "{}\n\n{}", printable(device), sheet.text(width));
+        if let Some(shortage) = shortage(history, device) {
+            let _ = writeln!(out, "{}", table::prose(&shortage, width, 2));
+        }
     }
     for event in &history.events {
         let _ = writeln!(out, "{}", self::event(history, event));
@@ -145,6 +149,24 @@ fn event(history: &History, event: &Event) -> String {
     out
 }
 
+/// How many runs a device lacks for a step to be found; `None` where it has them.
+pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
+    let series = history.series.iter().filter(|series| series.device == device);
+    let longest = series.map(|series| series.points.len()).max()?;
+    let [together, alone] = [1, history.series.len()].map(|cases| steps::least(cases, FALSE_DISCOVERIES));
+    let from = |least: usize| format!("from {least} runs on ({} more)", least - longest);
+    if longest >= alone {
+        None
+    } else if longest >= together {
+        Some(format!("a step of one case alone is found {}", from(alone)))
+    } else if together == alone {
+        Some(format!("too few runs for a step, which is found {}", from(alone)))
+    } else {
+        let (together, alone) = (from(together), from(alone));
+        Some(format!("too few runs for a step: one of all cases is found {together}, of one alone {alone}"))
+    }
+}
+
 /// `60 runs of 12 cases: 5 steps in 4 of them (…)`.
 pub(super) fn summary(history: &History) -> String {
     let steps: usize = history.series.iter().map(|series| series.steps.len()).sum();
@@ -168,6 +190,21 @@ mod tests {
     #[test]
     fn cases_have_a_trend_and_places_what_changed_there() {
         insta::assert_snapshot!(text(&History::new(driver_change(), vec![], &settings()), 80));
+    }
+
+    #[test]
+    fn a_short_store_says_how_many_runs_it_lacks() {
+        let shown = |runs: usize, cases: usize| {
+            let mut runs = driver_change()[40 - runs..].to_vec();
+            runs.iter_mut().for_each(|run| run.record.cases.truncate(cases));
+            text(&History::new(runs, vec![], &settings()), 200)
+        };
+        let told = "too few runs for a step: one of all cases is found from 13 runs on (8 more), of one alone from 15 runs \
+                    on (10 more)\n";
+        assert!(shown(5, 2).contains(told), "{}", shown(5, 2));
+        assert!(shown(13, 2).contains("a step of one case alone is found from 15 runs on (2 more)\n"));
+        assert!(shown(12, 1).contains("too few runs for a step, which is found from 13 runs on (1 more)\n"));
+        assert!(!shown(15, 2).contains("runs on") && !shown(13, 1).contains("runs on"));
     }
 
     #[test]

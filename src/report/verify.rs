@@ -12,17 +12,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         let named = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
         let _ = writeln!(out, "{}", table::prose(&named, width, 2));
         let mut sheet = Sheet::new(
-            [
-                "algorithm",
-                "variant",
-                "dtype",
-                "passed",
-                "skipped",
-                "interrupted",
-                "wrong",
-                "crashed",
-                "worst / allowed",
-            ],
+            ["algorithm", "variant", "dtype", "passed", "wrong", "failed", "skipped", "interrupted", "worst / allowed"],
             3,
         );
         let mut rows: Vec<(&Case, Tally)> = vec![];
@@ -45,15 +35,15 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
                     .unusual()
                     .map_or_else(|| case.dtype.to_string(), |layout| format!("{} {layout}", case.dtype)),
                 tally.passed.to_string(),
+                tally.wrong.to_string(),
+                tally.failed.to_string(),
                 tally.skipped.to_string(),
                 tally.interrupted.to_string(),
-                tally.wrong.to_string(),
-                tally.crashed.to_string(),
                 tally.closest.map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share)),
             ];
             sheet.add(cells);
         }
-        sheet.without_nothing(&["skipped", "interrupted", "wrong", "crashed"]);
+        sheet.without_nothing(&["wrong", "failed", "skipped", "interrupted"]);
         out.push_str(&sheet.text(width));
     }
     out
@@ -62,11 +52,11 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
 #[derive(Default)]
 struct Tally {
     passed: usize,
+    wrong: usize,
+    /// Those that have no answer, for the device, its driver or the system failed: crashed and timed out among them.
+    failed: usize,
     skipped: usize,
     interrupted: usize,
-    wrong: usize,
-    /// Those that crashed or timed out.
-    crashed: usize,
     unverified: usize,
     /// Largest residual as a share of its tolerance.
     closest: Option<f64>,
@@ -86,8 +76,8 @@ impl Tally {
             }
             Outcome::Skipped { .. } => self.skipped += 1,
             Outcome::Interrupted => self.interrupted += 1,
-            Outcome::Rejected(_) | Outcome::Failed { .. } => self.wrong += 1,
-            Outcome::Crashed(_) | Outcome::TimedOut(_) => self.crashed += 1,
+            Outcome::Rejected(_) => self.wrong += 1,
+            Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => self.failed += 1,
         }
     }
 }
@@ -97,9 +87,9 @@ impl Tally {
 pub(crate) fn summary(record: &Record) -> String {
     let mut tally = Tally::default();
     record.cases.iter().for_each(|case| tally.add(&case.outcome));
-    let Tally { passed, skipped, interrupted, wrong, crashed, unverified, .. } = tally;
+    let Tally { passed, wrong, failed, skipped, interrupted, unverified, .. } = tally;
     let some = |count: usize, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
-    let (crashed, unverified) = (some(crashed, "crashed or timed out"), some(unverified, "unverified"));
+    let (failed, unverified) = (some(failed, "failed"), some(unverified, "unverified"));
     let interrupted = some(interrupted, "interrupted");
-    format!("{passed} passed, {wrong} wrong{crashed}, {skipped} skipped{interrupted}{unverified}\n")
+    format!("{passed} passed, {wrong} wrong{failed}, {skipped} skipped{interrupted}{unverified}\n")
 }

@@ -5,7 +5,7 @@ use super::entry::{chosen, isolate, resize};
 use crate::basis::input_file;
 use crate::basis::printable::brief;
 use crate::kernel::foreign::{Constant, Scalar};
-use crate::kernel::reflection::{HEADER, MAGIC};
+use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::spirv::MOST_BYTES;
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -55,18 +55,20 @@ struct Wgsl {
 /// Endings of files that are understood.
 pub(crate) const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "hlsl"];
 
-/// Refuses GLSL of a version that Vulkan has never had: given such, the compiler prints all that is built into it.
+/// Refuses GLSL of a version without compute shaders for Vulkan: given some of these, the compiler prints all that is built
+/// into it, and it blames other lines for others.
 fn told_version(source: &str) -> Result<(), String> {
     let directive = |line: &str| {
         let version = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("version")?;
-        Some(version.split_whitespace().next().unwrap_or_default().to_owned())
+        let version = version.split("//").next().and_then(|version| version.split("/*").next()).unwrap_or_default();
+        Some(version.split_whitespace().collect::<Vec<_>>().join(" "))
     };
-    match source.lines().find_map(directive) {
-        None => Err("it has no `#version`; its first line is to be `#version 460`".into()),
-        Some(version) if version.parse().is_ok_and(|version: u32| version < 140) => {
-            Err(format!("its `#version {}` is older than Vulkan; write `#version 460`", brief(&version)))
-        }
-        Some(_) => Ok(()),
+    let version = source.lines().find_map(directive);
+    let version = version.ok_or("it has no `#version`; its first line is to be `#version 460`")?;
+    let number = version.strip_suffix(" core").unwrap_or(&version);
+    match (number, &*version) {
+        ("420" | "430" | "440" | "450" | "460", _) | (_, "310 es" | "320 es") => Ok(()),
+        _ => Err(format!("its `#version {}` has no compute shaders for Vulkan; write `#version 460`", brief(&version))),
     }
 }
 

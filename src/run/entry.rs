@@ -1,23 +1,12 @@
 //! The entry points of SPIR-V: a module with one of them alone, and what that one uses.
 
 use crate::basis::error;
-use crate::kernel::reflection::HEADER;
+use crate::kernel::instructions::{HEADER, Instruction, instructions};
 use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind};
-use std::collections::BTreeSet;
+use rspirv::spirv::{ExecutionMode, ExecutionModel, Op};
+use std::collections::{BTreeMap, BTreeSet};
 
-const OP_NAME: u32 = 5;
-const OP_EXT_INST: u32 = 12;
-const OP_ENTRY_POINT: u32 = 15;
-const OP_EXECUTION_MODE: u32 = 16;
-const OP_FUNCTION: u32 = 54;
-const OP_FUNCTION_END: u32 = 56;
-const OP_FUNCTION_CALL: u32 = 57;
-const OP_VARIABLE: u32 = 59;
-const OP_DECORATE: u32 = 71;
-const OP_EXECUTION_MODE_ID: u32 = 331;
-const OP_DECORATE_ID: u32 = 332;
-const OP_DECORATE_STRING: u32 = 5632;
-const COMPUTE: u32 = 5;
+const COMPUTE: u32 = ExecutionModel::GLCompute as u32;
 /// The version from which an entry point names all global variables that it uses.
 const NAMES_ALL: u32 = 0x1_0400;
 
@@ -44,7 +33,8 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
 struct Entry<'a> {
     name: String,
     function: u32,
-    instruction: &'a [u32],
+    /// The word at which it is declared.
+    at: usize,
     /// The global variables that it names.
     variables: &'a [u32],
 }
@@ -57,14 +47,16 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, S
     if words.len() < HEADER {
         return Err("it is shorter than the header of SPIR-V; compile it again".into());
     }
-    let all = instructions(words)?;
-    let end = all.iter().position(|instruction| opcode(instruction) == OP_FUNCTION).unwrap_or(all.len());
+    let all = instructions(words).collect::<Result<Vec<_>, _>>()?;
+    let end = all.iter().position(|own| own.op() == Some(Op::Function)).unwrap_or(all.len());
     let (head, functions) = all.split_at(end);
-    // Execution model, function, name, variables.
-    let points = || head.iter().copied().filter(|own| opcode(own) == OP_ENTRY_POINT && own.len() > 3);
-    let entries = points().filter(|own| own[1] == COMPUTE).map(|instruction| {
-        let (name, literal) = string(&instruction[3..]);
-        Entry { name, function: instruction[2], instruction, variables: &instruction[3 + literal..] }
+    let points = || head.iter().filter(|own| own.op() == Some(Op::EntryPoint));
+    let entries = points().filter_map(|own| match own.operands() {
+        [COMPUTE, function, rest @ ..] if !rest.is_empty() => {
+            let (name, literal) = string(rest);
+            Some(Entry { name, function: *function, at: own.at, variables: &rest[literal..] })
+        }
+        _ => None,
     });
     let entries: Vec<_> = entries.collect();
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -73,108 +65,89 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<Vec<u32>, S
         return Err("its entry points changed while they were read".into());
     };
     // What describes a program for debuggers would refer to what is gone.
-    let whole = points().count() == 1 || head.iter().any(|own| opcode(own) == OP_EXT_INST);
+    let whole = points().count() == 1 || head.iter().any(|own| own.op() == Some(Op::ExtInst));
     let kept = if whole { Kept::all(functions) } else { Kept::of(entry, words[1], head, functions) };
     let mut module = words[..HEADER].to_vec();
     for own in head {
-        let target = own.get(1).copied();
-        match opcode(own) {
-            OP_ENTRY_POINT if std::ptr::eq(*own, entry.instruction) => {
+        let (op, operands) = (own.op(), own.operands());
+        let is_gone = |place: usize| operands.get(place).is_some_and(|id| kept.gone.contains(id));
+        match op {
+            Some(Op::EntryPoint) if own.at == entry.at => {
                 let renamed = [COMPUTE, entry.function, u32::from_le_bytes(*b"main"), 0];
                 let variables: Vec<u32> =
                     entry.variables.iter().copied().filter(|id| !kept.gone.contains(id)).collect();
-                module.push(((1 + renamed.len() + variables.len()) as u32) << 16 | OP_ENTRY_POINT);
+                module.push(((1 + renamed.len() + variables.len()) as u32) << 16 | Op::EntryPoint as u32);
                 module.extend(renamed);
                 module.extend(variables);
             }
-            OP_ENTRY_POINT => {}
-            OP_EXECUTION_MODE | OP_EXECUTION_MODE_ID if target != Some(entry.function) => {}
-            OP_VARIABLE if own.get(2).is_some_and(|id| kept.gone.contains(id)) => {}
-            OP_NAME | OP_DECORATE | OP_DECORATE_ID | OP_DECORATE_STRING
-                if target.is_some_and(|id| kept.gone.contains(&id)) => {}
-            _ => module.extend(*own),
+            Some(Op::EntryPoint) => {}
+            Some(Op::ExecutionMode | Op::ExecutionModeId) if operands.first() != Some(&entry.function) => {}
+            Some(Op::Variable) if is_gone(1) => {}
+            Some(Op::Name | Op::Decorate | Op::DecorateId | Op::DecorateString) if is_gone(0) => {}
+            _ => module.extend(own.words),
         }
     }
-    module.extend(kept.functions.into_iter().flatten());
+    module.extend(kept.functions.iter().flat_map(|own| own.words));
     Ok(module)
 }
 
 /// What is left of a module.
 struct Kept<'a> {
     /// The instructions of the functions.
-    functions: Vec<&'a [u32]>,
+    functions: Vec<Instruction<'a>>,
     /// The ids that nothing defines any more.
     gone: BTreeSet<u32>,
 }
 
 impl<'a> Kept<'a> {
-    fn all(functions: &[&'a [u32]]) -> Self {
+    fn all(functions: &[Instruction<'a>]) -> Self {
         Self { functions: functions.to_vec(), gone: BTreeSet::new() }
     }
 
     /// What `entry` reaches in a module of this version.
-    fn of(entry: &Entry<'_>, version: u32, head: &[&'a [u32]], functions: &[&'a [u32]]) -> Self {
-        let bodies: Vec<&[&[u32]]> = functions.split_inclusive(|own| opcode(own) == OP_FUNCTION_END).collect();
-        let id = |body: &[&[u32]]| body.first().and_then(|own| own.get(2)).copied();
+    fn of(entry: &Entry<'_>, version: u32, head: &[Instruction<'a>], functions: &[Instruction<'a>]) -> Self {
+        let bodies = || functions.split_inclusive(|own| own.op() == Some(Op::FunctionEnd));
+        let id = |body: &[Instruction<'_>]| body.first().and_then(|own| own.operands().get(1)).copied();
+        let by_id: BTreeMap<u32, &[Instruction<'_>]> = bodies().filter_map(|body| Some((id(body)?, body))).collect();
         let (mut reached, mut next) = (BTreeSet::new(), vec![entry.function]);
         while let Some(function) = next.pop() {
             if reached.insert(function) {
-                let body = bodies.iter().filter(|body| id(body) == Some(function)).flat_map(|body| body.iter());
-                let calls = body.filter(|own| opcode(own) == OP_FUNCTION_CALL).filter_map(|own| own.get(3).copied());
-                next.extend(calls);
+                let body = by_id.get(&function).copied().unwrap_or_default();
+                let calls = body.iter().filter(|own| own.op() == Some(Op::FunctionCall));
+                next.extend(calls.filter_map(|own| own.operands().get(2)));
             }
         }
-        let is_reached = |body: &&&[&[u32]]| id(body).is_some_and(|id| reached.contains(&id));
-        let (kept, gone): (Vec<&&[&[u32]]>, Vec<_>) = bodies.iter().partition(is_reached);
-        let functions: Vec<&[u32]> = kept.into_iter().flat_map(|body| body.iter().copied()).collect();
-        let mentioned: BTreeSet<u32> = functions.iter().flat_map(|own| own[1..].iter().copied()).collect();
+        let is_reached = |body: &&[Instruction<'_>]| id(body).is_some_and(|id| reached.contains(&id));
+        let (kept, gone): (Vec<_>, Vec<_>) = bodies().partition(is_reached);
+        let functions = kept.concat();
+        let mentioned: BTreeSet<u32> = functions.iter().flat_map(|own| own.operands()).copied().collect();
         let named: BTreeSet<u32> = entry.variables.iter().copied().collect();
         let is_used = |id: &u32| mentioned.contains(id) && (version < NAMES_ALL || named.contains(id));
-        let variables = head.iter().filter(|own| opcode(own) == OP_VARIABLE).filter_map(|own| own.get(2).copied());
-        let unused = variables.filter(|id| !is_used(id));
-        let defined = gone.into_iter().flat_map(|body| body.iter()).filter_map(|own| result(own));
-        Self { functions, gone: unused.chain(defined).collect() }
+        let variables = head.iter().filter(|own| own.op() == Some(Op::Variable));
+        let unused = variables.filter_map(|own| own.operands().get(1)).copied().filter(|id| !is_used(id));
+        let defined = gone.concat().into_iter().filter_map(result);
+        Self { gone: unused.chain(defined).collect(), functions }
     }
 }
 
 /// The id that an instruction defines.
-fn result(instruction: &[u32]) -> Option<u32> {
-    let grammar = INSTRUCTION_TABLE.lookup_opcode(opcode(instruction))?;
+fn result(own: Instruction<'_>) -> Option<u32> {
+    let grammar = INSTRUCTION_TABLE.lookup_opcode(own.op()? as u32)?;
     let place = grammar.operands.iter().position(|operand| operand.kind == OperandKind::IdResult)?;
-    instruction.get(1 + place).copied()
+    own.operands().get(place).copied()
 }
 
 /// Sets the work-group size of a module whose source states none, which glslang takes for one of 1.
 pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
-    const LOCAL_SIZE: u32 = 17;
-    let mut at = HEADER;
-    for length in instructions(words)?.iter().map(|own| own.len()).collect::<Vec<_>>() {
-        let own = &mut words[at..at + length];
-        if opcode(own) == OP_EXECUTION_MODE && length == 6 && own[2] == LOCAL_SIZE && own[3..] == [1; 3] {
-            own[3..].copy_from_slice(&size);
-            return Ok(());
-        }
-        at += length;
-    }
-    Err("it states a work-group size itself; leave out `local_size`".into())
-}
-
-fn opcode(instruction: &[u32]) -> u32 {
-    instruction[0] & 0xffff
-}
-
-/// The instructions of a module, none of them empty.
-fn instructions(words: &[u32]) -> Result<Vec<&[u32]>, String> {
-    let (mut found, mut at) = (vec![], HEADER);
-    while at < words.len() {
-        let length = (words[at] >> 16) as usize;
-        if length == 0 || at + length > words.len() {
-            return Err(format!("it is damaged at word {at}: an instruction reaches beyond its end"));
-        }
-        found.push(&words[at..at + length]);
-        at += length;
-    }
-    Ok(found)
+    const LOCAL_SIZE: u32 = ExecutionMode::LocalSize as u32;
+    let of_one = |own: &Instruction<'_>| {
+        own.op() == Some(Op::ExecutionMode) && matches!(own.operands(), [_, LOCAL_SIZE, 1, 1, 1])
+    };
+    let Some(at) = instructions(words).flatten().find(of_one).map(|own| own.at) else {
+        return Err("it states a work-group size itself; leave out `local_size`".into());
+    };
+    words[at + 3..at + 6].copy_from_slice(&size);
+    Ok(())
 }
 
 /// A string among operands, and the words that it takes.
@@ -182,4 +155,71 @@ fn string(words: &[u32]) -> (String, usize) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     (String::from_utf8_lossy(&bytes[..end]).into_owned(), (end / 4 + 1).min(words.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// Two entry points, each with a buffer and a function of its own.
+    const TWO: &str = "
+        @group(0) @binding(0) var<storage, read_write> d: array<f32>;
+        @group(0) @binding(1) var<storage, read_write> e: array<f32>;
+        fn twice(x: f32) -> f32 { return x + x; }
+        fn thrice(x: f32) -> f32 { return twice(x) + x; }
+        @compute @workgroup_size(64) fn double(@builtin(local_invocation_index) i: u32) { d[i] = twice(d[i]); }
+        @compute @workgroup_size(1) fn triple(@builtin(local_invocation_index) i: u32) { e[i] = thrice(e[i]); }";
+
+    fn two() -> Vec<u32> {
+        let module = naga::front::wgsl::parse_str(TWO).expect("WGSL");
+        let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
+        let info = naga::valid::Validator::new(flags, all).validate(&module).expect("valid");
+        let options = naga::back::spv::Options { lang_version: (1, 5), ..Default::default() };
+        naga::back::spv::write_vec(&module, &info, &options, None).expect("SPIR-V")
+    }
+
+    fn count(words: &[u32], op: Op) -> usize {
+        instructions(words).filter(|own| own.as_ref().is_ok_and(|own| own.op() == Some(op))).count()
+    }
+
+    #[test]
+    fn an_entry_point_alone_has_what_it_reaches() {
+        let of = |wanted| isolate(&two(), Some(wanted)).expect("it is there");
+        for (wanted, functions) in [("double", 2), ("triple", 3)] {
+            assert_eq!((count(&of(wanted), Op::Function), count(&of(wanted), Op::EntryPoint)), (functions, 1));
+        }
+        let error = resize(&mut of("double"), [8, 4, 2]).expect_err("64 invocations");
+        assert!(error.contains("leave out `local_size`"), "{error}");
+        let mut triple = of("triple");
+        resize(&mut triple, [8, 4, 2]).expect("one invocation");
+        assert!(triple.windows(4).any(|words| words == [ExecutionMode::LocalSize as u32, 8, 4, 2]));
+    }
+
+    #[test]
+    fn no_word_and_no_end_of_a_file_makes_it_panic() {
+        let words = two();
+        for at in 0..words.len() {
+            let _ = isolate(&words[..at], Some("double"));
+            for other in [0, 1, words[at] ^ 1, words[at] ^ 1 << 16, words[at.max(1) - 1], u32::MAX] {
+                let mut hostile = words.clone();
+                hostile[at] = other;
+                let _ = (isolate(&hostile, Some("double")), resize(&mut hostile, [8, 4, 2]));
+            }
+        }
+    }
+
+    #[test]
+    fn many_functions_that_call_each_other_take_no_time() {
+        const MANY: u32 = 200_000;
+        let main = |function| [0x5_000f, COMPUTE, function, u32::from_le_bytes(*b"main"), 0];
+        let mut words = [&[0x0723_0203, 0x1_0500, 0, MANY + 9, 0][..], &main(1), &main(2)].concat();
+        for function in 1..MANY {
+            let call = [0x4_0039, 1, MANY + 1, function + 1];
+            words.extend([&[0x5_0036, 1, function, 0, 1][..], &call, &[0x1_0038]].concat());
+        }
+        let begun = Instant::now();
+        isolate(&words, None).expect("an entry point");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
 }

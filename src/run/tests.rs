@@ -539,12 +539,26 @@ fn what_an_option_states_is_not_blamed_on_the_file() {
 #[test]
 fn glsl_of_no_version_of_vulkan_is_refused_before_the_compiler_prints_what_is_built_into_it() {
     let folder = folder();
+    let refused = |version| {
+        format!("copy.comp: its `#version {version}` has no compute shaders for Vulkan; write `#version 460`")
+    };
     for (first, expected) in [
         ("", "copy.comp: it has no `#version`; its first line is to be `#version 460`"),
-        ("# version 110 core", "copy.comp: its `#version 110` is older than Vulkan; write `#version 460`"),
+        ("# version 110 core", &refused("110 core")),
+        ("#version 100", &refused("100")),
+        ("#version 140", &refused("140")),
+        ("#version 300 es  // as WebGL has it", &refused("300 es")),
+        ("#version 440 compatibility", &refused("440 compatibility")),
+        ("#version", &refused("")),
     ] {
         std::fs::write(folder.path().join("copy.comp"), format!("{first}\nvoid main() {{}}\n")).expect("written");
         let said = typed(&[&folder.path().join("copy.comp").display().to_string()]).expect_err(first);
         assert!(said.ends_with(expected), "{said}");
+    }
+    for right in ["#version 310 es", "#version 450 core /* as ever */", "#version 460//"] {
+        let source = format!("{right}\nlayout(local_size_x = 64) in;\nvoid main() {{}}\n");
+        std::fs::write(folder.path().join("copy.comp"), source).expect("written");
+        let said = typed(&[&folder.path().join("copy.comp").display().to_string()]).expect_err("nothing is said of it");
+        assert!(!said.contains("version"), "{said}");
     }
 }

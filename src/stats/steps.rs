@@ -47,6 +47,17 @@ pub(crate) fn find(series: &[&[f64]], level: f64) -> Vec<Vec<Step>> {
     steps
 }
 
+/// The least number of values with which a step can be found in one of so many series, where the others have none.
+#[must_use]
+pub(crate) fn least(series: usize, level: f64) -> usize {
+    let is_found = |length: &usize| {
+        let (before, after) = (length / 2, length.div_ceil(2));
+        let chance = ln_tail(before, after, (before * after) as f64 / 2.0).exp();
+        chance * tests(*length) as f64 * series as f64 <= level
+    };
+    (2 * SIDE..).find(is_found).unwrap_or(usize::MAX)
+}
+
 /// A place in an interval that may be a step.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -65,10 +76,8 @@ struct Search {
 
 impl Search {
     fn new(values: &[f64]) -> Self {
-        let intervals = intervals(values.len());
-        let places = intervals.iter().map(|interval| places(interval.len())).sum();
         let best = |interval: Range<usize>| best(values, &interval).map(|candidate| (interval, candidate));
-        Self { found: intervals.into_iter().filter_map(best).collect(), places }
+        Self { found: intervals(values.len()).into_iter().filter_map(best).collect(), places: tests(values.len()) }
     }
 
     /// Chance that a series without a step has one as likely as the likeliest here.
@@ -120,6 +129,11 @@ impl Search {
 /// Number of places in an interval of so many values.
 fn places(length: usize) -> usize {
     (length + 1).saturating_sub(2 * SIDE)
+}
+
+/// Number of places in the intervals of a series of so many values.
+fn tests(length: usize) -> usize {
+    intervals(length).iter().map(|interval| places(interval.len())).sum()
 }
 
 /// The intervals of a series of so many values: the whole, then halves, quarters and so on, each overlapping its
@@ -310,6 +324,21 @@ mod tests {
         assert_eq!(steps[0].iter().map(|step| step.at).collect::<Vec<_>>(), [10]);
         assert!(steps[0][0].q <= LEVEL);
         assert_eq!(found(&[vec![1.0; 200], vec![], vec![1.0, 2.0]]), vec![vec![]; 3], "nothing changes in a constant");
+    }
+
+    #[test]
+    fn the_least_number_of_values_is_found_to_have_a_step_and_one_less_is_not() {
+        for series in [1, 12, 300] {
+            let least = least(series, LEVEL);
+            let steps = |length: usize| {
+                let moved = (0..length).map(|at| if at < length / 2 { 1.0 } else { 2.0 }).collect();
+                let mut store = vec![vec![1.0; length]; series - 1];
+                store.push(moved);
+                found(&store)[series - 1].len()
+            };
+            assert_eq!([steps(least - 1), steps(least)], [0, 1], "{series} {least}");
+        }
+        assert_eq!(least(1, LEVEL), 13, "as ARCHITECTURE.md has it");
     }
 
     #[test]

@@ -59,6 +59,7 @@ impl Device {
         // Robust accesses cost time and would hide a kernel's mistakes; replaying captures is not ours to do.
         if access == Access::Unchecked {
             chain.core.robust_buffer_access = vk::FALSE;
+            chain.matrix.cooperative_matrix_robust_buffer_access = vk::FALSE;
         }
         chain.v12.buffer_device_address_capture_replay = vk::FALSE;
         chain.v12.buffer_device_address_multi_device = vk::FALSE;

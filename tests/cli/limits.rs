@@ -67,6 +67,7 @@ fn a_baseline_tells_how_much_faster_a_variant_is() {
 fn the_record_says_which_clock_and_which_caches() {
     let record = quick(&[]);
     assert_eq!([&record["method"]["clock"], &record["method"]["cache"]], ["device-timestamps", "hot"]);
+    assert_eq!(record["method"]["robust_access"], false);
     let record = quick(&["--clock", "host"]);
     assert_eq!(record["method"]["clock"], "host");
     let outcome = &case(&record)["outcome"];

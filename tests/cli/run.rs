@@ -125,6 +125,29 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
 }
 
 #[test]
+fn several_processes_measure_each_case_once() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    let output = expect_exit(&mut command(path, &["double.toml", "--processes=3", "--json=-"]), 0);
+    let measured: Vec<_> = cases(&output).iter().map(|case| case["process"].as_u64().unwrap_or(0)).collect();
+    assert_eq!(measured, [0, 1, 2]);
+    let refused = stderr(&expect_exit(&mut command(path, &["double.toml", "--processes=3", "--in-process"]), 2));
+    assert!(refused.contains("--processes=3 takes other processes"), "{refused}");
+}
+
+#[test]
+fn further_rounds_take_the_options_of_the_first_but_those_about_the_comparison() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    expect_exit(&mut command(path, &["double.toml", "--json=before.json"]), 0);
+    let options = ["--compare=before.json", "--process-noise", "900%", "--min-effect=1%", "--budget=20s", "--save"];
+    let mut again = command(path, &["double.toml", "--timeout=20s", "--rounds=rounds"]);
+    let output = expect_exit(again.args(options).arg("D=d.npy"), 4);
+    assert!(stderr(&output).contains("round 2: 1 undecided"), "{}", stderr(&output));
+    assert!(path.join("rounds/round-2.json").exists(), "{}", stderr(&output));
+}
+
+#[test]
 fn of_several_entry_points_one_is_named_and_has_its_own_buffers_alone() {
     let folder = folder(&[]);
     let path = folder.path();
@@ -310,6 +333,8 @@ fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     let folder = folder(&[("all.toml", config)]);
     let mut bench = gpukern(&["bench", "--config=all.toml", "--max-time=20ms", "--no-peak", "--json=-"]);
     let output = expect_exit(bench.current_dir(folder.path()), 0);
+    let record: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!(record["method"]["robust_access"], true, "{record}");
     let ids: Vec<_> = cases(&output).iter().map(|case| case["id"].as_str().expect("text").to_string()).collect();
     assert_eq!(ids, ["matmul/naive/f32/8x8x8", "double/double/f32/N=1000"]);
 }

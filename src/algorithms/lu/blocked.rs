@@ -9,6 +9,7 @@ mod without_pivoting;
 
 pub(super) use without_pivoting::without_pivoting;
 
+use super::solve::{self, Forward, Substitution, Triangle};
 use super::widths;
 use super::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
@@ -43,6 +44,10 @@ pub(super) struct Schedule<'a> {
     /// What is left to factorise: A where that has whole blocks, else a copy.
     pub(super) w: BufferId,
     steps: Vec<Step>,
+    /// The buffers of the problem.
+    buffers: usize,
+    /// What finds y beside the stages, where a solution is asked for.
+    forward: Option<Forward>,
     /// Whether the next dispatch needs what the last one writes, although it says that it may run beside it.
     wait: bool,
 }
@@ -77,12 +82,13 @@ impl<'a> Schedule<'a> {
             scratch: vec![],
             w: A,
             wait: false,
-            steps: vec![
-                Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
-                Step::Fill { buffer: L, word: 0 },
-                Step::Fill { buffer: U, word: 0 },
-            ],
+            buffers: if case.goal.is_result() { BUFFERS } else { solve::SYSTEM },
+            forward: None,
+            steps: vec![Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 }, Step::Fill { buffer: U, word: 0 }],
         };
+        if case.goal.is_result() {
+            schedule.steps.push(Step::Fill { buffer: L, word: 0 });
+        }
         if stride != n {
             schedule.w = schedule.own("padded matrix", DType::F32, stride * stride);
         }
@@ -92,7 +98,7 @@ impl<'a> Schedule<'a> {
     /// A buffer of the program's own.
     pub(super) fn own(&mut self, name: &'static str, dtype: DType, len: u64) -> BufferId {
         self.scratch.push(BufferSpec { name, role: Role::Scratch, dtype, len });
-        BufferId(BUFFERS + self.scratch.len() - 1)
+        BufferId(self.buffers + self.scratch.len() - 1)
     }
 
     /// The panels of even and of odd outer blocks: one is read while the other is written.
@@ -103,6 +109,38 @@ impl<'a> Schedule<'a> {
             q: self.own(q, DType::F32, elements),
             rows: None,
         })
+    }
+
+    /// Finds y beside the stages where a solution is asked for: by the columns of L in `matrix`, whose rows are where `rows` says.
+    pub(super) fn substituting(&mut self, case: &CaseSpec, matrix: BufferId, stride: u64, rows: Option<BufferId>) {
+        if case.goal.is_result() {
+            return;
+        }
+        let v = self.own("rest of b", DType::F32, self.n);
+        let [l, u] = ["L in order", "U in order"].map(|name| solve::packed(self.n, name));
+        let [l, u] = [l, u].map(|packed| self.own(packed.name, packed.dtype, packed.len));
+        let lower = Triangle { side: solve::Side::Lower, matrix, stride, rows, packed: l, v, x: solve::X };
+        self.steps.push(Step::Copy { from: solve::B, to: v });
+        self.forward = Some(Forward::new(Substitution::new(case, self.device), [lower, solve::upper(self.n, u)]));
+    }
+
+    /// Whether y is found beside the stages, so that nobody asks for L.
+    pub(super) fn substitutes(&self) -> bool {
+        self.forward.is_some()
+    }
+
+    /// Goes on with y beside the stage that has begun.
+    pub(super) fn substitute(&mut self) {
+        for dispatch in self.forward.as_mut().map(Forward::stage).unwrap_or_default() {
+            self.push(dispatch.beside());
+        }
+    }
+
+    /// So many columns of L are final at the end of this stage.
+    pub(super) fn finished(&mut self, columns: u64) {
+        if let Some(forward) = &mut self.forward {
+            forward.finished(columns);
+        }
     }
 
     /// Records a dispatch, which waits where it must.
@@ -246,7 +284,8 @@ impl<'a> Schedule<'a> {
             .loops(depth)
     }
 
-    pub(super) fn program(self) -> Program {
+    pub(super) fn program(mut self) -> Program {
+        self.steps.extend(self.forward.take().map(Forward::end).unwrap_or_default());
         Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
     }
 }

@@ -67,6 +67,7 @@ fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceIn
     let mut schedule = Schedule::new(case, device, width, width);
     let panels = schedule.panels_with_rows();
     let chosen = schedule.chosen(rule);
+    schedule.substituting(case, schedule.w, schedule.stride, Some(ROWS));
     schedule.pad(kernels.pad);
     begin_with_pivoting(&mut schedule, [kernels.identity, kernels.update], panels);
     let blocks = schedule.stride / width;
@@ -170,6 +171,9 @@ impl Plan<'_> {
         for (j, stages) in inner.into_iter().enumerate() {
             for (part, stage) in stages.into_iter().enumerate() {
                 self.schedule.push(stage.dispatch);
+                if stage.long {
+                    self.schedule.substitute();
+                }
                 if let Some(later) = self.later.take() {
                     self.schedule.push(later.beside());
                 }
@@ -193,6 +197,7 @@ impl Plan<'_> {
         let (width, end) = (self.schedule.width, self.schedule.stride);
         let dispatch = self.schedule.store(self.kernels.store, last, first - width);
         self.schedule.push(dispatch.beside());
+        self.schedule.finished(first);
         if self.followed == Some(Followed::Unsolved) && rest < end {
             let first = first - width;
             let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end };
@@ -323,6 +328,11 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
     let (n, stride) = (schedule.n, schedule.stride);
     let dispatch = schedule.store(store, own, first);
     schedule.push(dispatch);
+    schedule.finished(stride);
+    if schedule.substitutes() {
+        // From W as it is.
+        return;
+    }
     let texels = !finish.interface.views.is_empty();
     let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
     let [y, z] = fold(n, schedule.device.limits.group_count[1]);

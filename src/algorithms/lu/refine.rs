@@ -4,8 +4,9 @@
 //!
 //! The host looks after each step whether the device has decided that it was the last.
 
+use super::solve::{self, Link, Side, Substitution, Triangle};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64};
-use super::{BUFFERS, LU, order, solve};
+use super::{BUFFERS, LU, order};
 use crate::algorithms::{CaseSpec, Goal};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
@@ -29,7 +30,7 @@ pub(super) fn target(n: u64) -> f64 {
 }
 
 /// The buffers of the program's own, behind those of the problem.
-const OWN: [(&str, DType, Extent); 10] = [
+const OWN: [(&str, DType, Extent); 11] = [
     ("A in f32", DType::F32, Extent::Matrix),
     ("L", DType::F32, Extent::Matrix),
     ("U", DType::F32, Extent::Matrix),
@@ -39,7 +40,8 @@ const OWN: [(&str, DType, Extent); 10] = [
     ("row sums", DType::F64, Extent::Vector),
     ("scale and error", DType::F64, Extent::Words(2)),
     ("arrivals", DType::I32, Extent::Words(1)),
-    ("inverses", DType::F32, Extent::Inverses),
+    ("L in order", DType::F32, Extent::Packed),
+    ("U in order", DType::F32, Extent::Packed),
 ];
 
 #[derive(Clone, Copy)]
@@ -47,8 +49,8 @@ enum Extent {
     Matrix,
     Vector,
     Words(u64),
-    /// Of diagonal blocks.
-    Inverses,
+    /// Of a factor in the order in which substitution needs it.
+    Packed,
 }
 
 /// The buffer of this position in [`OWN`].
@@ -64,7 +66,8 @@ const R: BufferId = own(5);
 const SUMS: BufferId = own(6);
 const STATE: BufferId = own(7);
 const ARRIVALS: BufferId = own(8);
-const INVERSES: BufferId = own(9);
+const L_PACKED: BufferId = own(9);
+const U_PACKED: BufferId = own(10);
 
 /// The factorisation in f32, over the buffers of this program.
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -92,17 +95,24 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     }
     let n = order(case.size).unwrap_or_default();
     let factors = factors(case, device);
-    let kernels = ["lu/solve-inverses", "lu/solve-block", "lu/solve-rest"];
-    let [inverses, solving @ ..] = kernels.map(|name| Shader::find(name, DType::F32).expect("a kernel of the table"));
-    let triangles = solve::Triangles { l: L, u: U, v: V, inverses: INVERSES };
+    let substitution = Substitution::new(case, device);
+    let triangles = [(Side::Lower, L, L_PACKED), (Side::Upper, U, U_PACKED)].map(|(side, matrix, packed)| Triangle {
+        side,
+        matrix,
+        stride: n,
+        rows: None,
+        packed,
+        v: V,
+        x: V,
+    });
     let solve = |turn: Turn| {
         let first = u32::from(turn == Turn::First);
         let known = [("rows", ROWS), ("ended", ENDED), ("state", STATE)];
         let right = [("r", if turn == Turn::First { B64 } else { R }), ("v", V)];
-        let begin = solve::vector_dispatch(begin, &buffers(&[&right[..], &known].concat()), n);
-        let add = solve::vector_dispatch(add, &buffers(&[&[("x", X64), ("d", V)], &known[1..]].concat()), n);
+        let begin = over_vector(begin, &buffers(&[&right[..], &known].concat()), n);
+        let add = over_vector(add, &buffers(&[&[("x", X64), ("d", V)], &known[1..]].concat()), n);
         let mut steps = vec![Step::Dispatch(begin.constant("FIRST", first))];
-        steps.extend(solve::substitution(solving, triangles, case, device));
+        steps.extend(triangles.into_iter().flat_map(|of| substitution.chain(of)));
         steps.push(Step::Dispatch(add.constant("FIRST", first)));
         steps.push(check(residual, n, case, device));
         steps
@@ -118,13 +128,15 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         Step::Dispatch(rounding),
     ];
     steps.extend(factors.steps);
-    steps.push(solve::inverted(inverses, triangles, STATUS64, n));
+    let prepare = |of| substitution.prepare(of, 0..substitution.blocks(), Link::Chained, STATUS64);
+    let [lower, upper] = triangles.map(prepare);
+    steps.extend([lower, upper.beside()].map(Step::Dispatch));
     steps.extend(solve(Turn::First));
     let extent = |extent| match extent {
         Extent::Matrix => n * n,
         Extent::Vector => n,
         Extent::Words(words) => words,
-        Extent::Inverses => solve::inverse_elements(n),
+        Extent::Packed => solve::packed(n, "").len,
     };
     let own = OWN.map(|(name, dtype, of)| BufferSpec { name, role: Role::Scratch, dtype, len: extent(of) });
     Program {
@@ -135,6 +147,13 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         computes: Some(Computes { dtype: DType::F32, operations: 1 }),
         ..Program::default()
     }
+}
+
+/// `shader` with an invocation for each of n elements, and n among its arguments.
+fn over_vector(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
+    // n is at most 2^16.
+    let arguments = [arguments, &[("n", Value::U32(n as u32))]].concat();
+    Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
 }
 
 fn buffers<'n>(named: &[(&'n str, BufferId)]) -> Vec<(&'n str, Value)> {

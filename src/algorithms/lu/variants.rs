@@ -4,7 +4,7 @@
 //! All of a program is recorded once: its steps differ only in the argument `i`. Every variant first sets the status
 //! word, clears L and copies A to U, which the document does on the host.
 
-use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, pivot, refine};
+use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, pivot, refine, solve};
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
@@ -169,21 +169,22 @@ pub(super) static VARIANTS: &[Variant] = &[
 ];
 
 /// The order of the matrix and how launches are laid out.
-struct Launch {
+struct Launch<'a> {
     n: u64,
-    most_rows: u32,
+    case: &'a CaseSpec,
+    device: &'a DeviceInfo,
 }
 
-impl Launch {
-    fn new(case: &CaseSpec, device: &DeviceInfo) -> Self {
+impl<'a> Launch<'a> {
+    fn new(case: &'a CaseSpec, device: &'a DeviceInfo) -> Self {
         // Sizes that are no square matrix were refused when the problem was made.
         let n = order(case.size).unwrap_or_default();
-        Self { n, most_rows: device.limits.group_count[1] }
+        Self { n, case, device }
     }
 
     /// One invocation for each of `rows`×`columns` elements.
     fn dispatch(&self, shader: &'static Shader, i: u64, [rows, columns]: [u64; 2]) -> Step {
-        let [y, z] = fold(rows, self.most_rows);
+        let [y, z] = fold(rows, self.device.limits.group_count[1]);
         // n is at most 2^16, and so is i.
         let [n, i] = [self.n, i].map(|extent| Value::U32(extent as u32));
         let [a, l, u, status] = [A, L, U, STATUS].map(Value::Buffer);
@@ -194,7 +195,8 @@ impl Launch {
         )
     }
 
-    /// What every variant begins with, then the steps of each pivot. The last row and column have nothing below them.
+    /// What every variant begins with, then the steps of each pivot. The last row and column have nothing below them. Where a
+    /// solution is asked for, it comes behind them.
     fn program(&self, identity: Step, pivot: impl Fn(u64) -> Vec<Step>) -> Program {
         let mut steps = vec![
             Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 },
@@ -203,7 +205,11 @@ impl Launch {
             identity,
         ];
         steps.extend((0..self.n.saturating_sub(1)).flat_map(pivot));
-        Program { steps, ..Program::default() }
+        let mut program = Program { steps, ..Program::default() };
+        if !self.case.goal.is_result() {
+            solve::go_on(&mut program, self.case, self.device);
+        }
+        program
     }
 }
 

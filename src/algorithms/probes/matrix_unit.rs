@@ -6,10 +6,10 @@
 //! For floats every second product is with −A, so that sums stay exact in the narrowest type and A·B is left; for
 //! integers the end value counts the products. Elements are small integers, so that the answer is exact everywhere.
 
-use super::Quantity;
+use super::{Quantity, exact};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{
-    Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
+    Algorithm, CaseSpec, Check, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
 };
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::layout::Layout;
@@ -194,14 +194,7 @@ impl Oracle for Product {
                 wrong.add(|| WrongElement::new(format!("C[{i}]"), got, expected));
             }
         }
-        Ok(Check {
-            residual: if wrong.is_empty() { 0.0 } else { f64::INFINITY },
-            tolerance: 0.0,
-            method: CheckMethod::Elementwise,
-            worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
-            metrics: vec![],
-            wrong,
-        })
+        Ok(exact(wrong))
     }
 }
 

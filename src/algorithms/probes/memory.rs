@@ -4,11 +4,11 @@
 //! Nominal work: 4·T bytes; no operations. For copies the working set is source and target together, and loads and
 //! stores both count (STREAM's convention).
 
-use super::{Exact, GROUP, Quantity, power_of_two};
+use super::{Exact, GROUP, Quantity, exact, power_of_two};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::probes::Pattern;
 use crate::algorithms::{
-    Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant, WrongElements,
+    Algorithm, CaseSpec, Check, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
 };
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::layout::Layout;
@@ -247,16 +247,11 @@ impl Oracle for Total {
             return Err("S is not of 32-bit integers".into());
         };
         let total = sums.iter().fold(0i32, |total, sum| total.wrapping_add(*sum));
-        let worst = format!("the sums in S come to {total}, expected {}", self.expected);
-        let is_right = total == self.expected;
-        Ok(Check {
-            residual: if is_right { 0.0 } else { 1.0 },
-            tolerance: 0.0,
-            method: CheckMethod::Elementwise,
-            worst: if is_right { String::new() } else { worst },
-            metrics: vec![],
-            wrong: WrongElements::default(),
-        })
+        let mut wrong = WrongElements::default();
+        if total != self.expected {
+            wrong.add(|| WrongElement::new("the sum of S".into(), total, self.expected));
+        }
+        Ok(exact(wrong))
     }
 }
 
@@ -327,7 +322,7 @@ mod tests {
         sums[0] = sums[0].wrapping_add(x[0]).wrapping_sub(x[1]);
         let wrong = check(&sums);
         assert!(wrong.residual > wrong.tolerance, "{wrong:?}");
-        assert!(wrong.worst.starts_with("the sums in S come to "), "{}", wrong.worst);
+        assert!(wrong.worst.starts_with("the sum of S is "), "{}", wrong.worst);
     }
 
     #[test]

@@ -55,14 +55,19 @@ impl Oracle for Exact {
                 wrong.add(|| WrongElement::new(format!("{}[{i}]", self.name), got, expected));
             }
         }
-        Ok(Check {
-            residual: wrong.count as f64,
-            tolerance: 0.0,
-            method: CheckMethod::Elementwise,
-            worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
-            metrics: vec![],
-            wrong,
-        })
+        Ok(exact(wrong))
+    }
+}
+
+/// The check of an answer that may not err: its residual is how many values are `wrong`.
+fn exact(wrong: WrongElements) -> Check {
+    Check {
+        residual: wrong.count as f64,
+        tolerance: 0.0,
+        method: CheckMethod::Elementwise,
+        worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
+        metrics: vec![],
+        wrong,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::commands::cli::{BenchArgs, RunArgs};
 use crate::guest::{self, Guest, Save};
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice};
+use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice, command_line};
 use crate::record::Record;
 use crate::run::fault::Described;
 use crate::run::job::Undertaking;
@@ -115,31 +115,5 @@ fn planned(
 
 /// The command line of another process that measures the same.
 fn arguments() -> Vec<OsString> {
-    // What is behind the name of the command, but for where results go.
-    let mut arguments = std::env::args_os().skip_while(|argument| argument != "run").skip(1);
-    let mut kept = vec![];
-    while let Some(argument) = arguments.next() {
-        let text = argument.to_string_lossy();
-        let elsewhere = [
-            "--json",
-            "--compare",
-            "--baseline-run",
-            "--budget",
-            "--rounds",
-            "--table",
-            "--columns",
-            "--resume",
-            "--print",
-            "--save",
-            "--keep-failures",
-        ];
-        let option = elsewhere.iter().find(|option| text == **option || text.starts_with(&format!("{option}=")));
-        match option {
-            Some(option) if text == **option => drop(arguments.next()),
-            Some(_) => {}
-            None if text == "--no-peak" => {}
-            None => kept.push(argument),
-        }
-    }
-    kept
+    command_line::measuring(std::env::args_os().skip_while(|argument| argument != "run").skip(1))
 }

@@ -2,7 +2,7 @@
 //! time of a test is the median.
 
 use super::{Ending, Reason, Suite, Test, document};
-use crate::export::{Named, named, reason, status};
+use crate::export::{Named, identifier, named, reason};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
 use std::fmt::Write;
@@ -33,7 +33,7 @@ pub(crate) fn text(record: &Record) -> String {
 
 fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
     let case = named.case;
-    let why = || Reason { kind: status(&case.outcome).into(), message: reason(&case.outcome).unwrap_or_default() };
+    let why = || Reason { kind: identifier(&case.outcome), message: reason(&case.outcome).unwrap_or_default() };
     let mut facts = String::new();
     if let Some(m) = case.measured() {
         let (median, count) = (case.shown(m.summary.median), m.summary.count);

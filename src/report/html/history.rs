@@ -6,7 +6,7 @@ use super::{Page, SCRIPT, started};
 use crate::basis::markup::escape;
 use crate::basis::units::counted;
 use crate::history::{Event, History, Series};
-use crate::report::history::{devices, levels, percent, remark, run, summary};
+use crate::report::history::{devices, levels, percent, remark, run, shortage, summary};
 use std::fmt::Write;
 
 /// The page of `history`.
@@ -27,6 +27,9 @@ pub(crate) fn page(history: &History) -> String {
         page.line(
             r#"<p class="quiet">A dot for each run, the level between steps as a line, a step as a vertical one.</p>"#,
         );
+        if let Some(shortage) = shortage(history, device) {
+            let _ = writeln!(page.out, r#"<p class="quiet">{}.</p>"#, escape(&shortage));
+        }
         page.line(r#"<div class="charts">"#);
         for series in history.series.iter().filter(|series| series.device == device) {
             chart(&mut page, history, series);

@@ -575,7 +575,8 @@ fn method(record: &Record) -> String {
         CacheState::Cold => "caches cold",
     };
     let validation = if record.method.validation { ", validation layers on" } else { "" };
-    format!("gpukern {}, {clock}, {cache}{validation}", record.version)
+    let robust = if record.method.robust_access == Some(true) { ", robust access" } else { "" };
+    format!("gpukern {}, {clock}, {cache}{validation}{robust}", record.version)
 }
 
 /// Counts the cases by how they ended.

@@ -80,6 +80,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
     let block = outer.min(BLOCK);
     let mut schedule = Schedule::new(case, device, outer, block);
+    schedule.substituting(case, L, schedule.n, None);
     let kernels = Kernels { corner, solve, update };
     let panels = schedule.panels();
     let product = match rest {
@@ -112,6 +113,7 @@ impl Schedule<'_> {
             if next < stride {
                 self.solves(kernels.solve, own, first, plane);
             }
+            self.finished(next);
             if next == end {
                 return;
             }
@@ -174,6 +176,8 @@ impl Schedule<'_> {
                     self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).beside());
                 }
             }
+            self.substitute();
+            self.finished(next);
             let plain = Product::Plain(kernels.update);
             if j > 0 && next < end {
                 self.strips(plain, By { panel: own, plane: 0, depth: plane }, next..next + self.block, 0);
@@ -279,6 +283,7 @@ impl Schedule<'_> {
     fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
         let by = By { panel: last, plane: 0, depth };
         self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
+        self.substitute();
     }
 
     /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
