@@ -96,7 +96,7 @@ impl Seen<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum State {
+pub enum State {
     /// Its answer is wrong.
     Rejected,
     /// It has none: it failed, crashed or took too long.
@@ -117,7 +117,7 @@ pub(crate) enum State {
 impl State {
     /// The name in tables and documents.
     #[must_use]
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Rejected => "rejected",
             Self::Failed => "failed",
