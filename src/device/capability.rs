@@ -715,6 +715,14 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn names_of_capabilities_are_those_of_the_specification() {
+        let known: Vec<_> = (0..8192).filter_map(rspirv::spirv::Capability::from_u32).collect();
+        let mapped = known.iter().filter(|capability| requirement(&format!("{capability:?}")).is_some()).count();
+        // As many as there are names in the table: one with a slip would be none of them.
+        assert_eq!(mapped, 50);
+    }
+
+    #[test]
     fn a_missing_feature_is_named() {
         let mut device = software_device();
         device.features.remove(&Feature::ShaderFloat64);
