@@ -158,10 +158,7 @@ impl Sweeps {
     /// The sweep for devices of this kind.
     #[must_use]
     pub fn on(&self, kind: DeviceKind) -> &'static str {
-        match kind {
-            DeviceKind::Cpu | DeviceKind::Host => self.cpu,
-            _ => self.gpu,
-        }
+        if kind.runs_on_host_cores() { self.cpu } else { self.gpu }
     }
 }
 

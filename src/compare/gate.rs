@@ -1,6 +1,6 @@
 //! Limits that a candidate must keep: a TOML file of `[[limit]]` tables.
 
-use super::{Compared, Comparison, Verdict};
+use super::{Compared, Comparison, State, Verdict};
 use crate::basis::units::{Nanos, significant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
         if !used && unmatched.peek().is_none() {
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
         }
-        if !used && unmatched.any(|case| case.candidate != "measured") {
+        if !used && unmatched.any(|case| case.candidate != State::Measured) {
             ruling.unheld.push(limit.case.clone());
         }
     }
