@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn counting_wraps_where_the_type_does() {
         assert_eq!([Element::I8, Element::U8, Element::F32].map(|of| counted(of, 200)), [-56.0, 200.0, 200.0]);
-        assert_eq!([Element::I32, Element::U32].map(|of| counted(of, 1 << 31)), [-2147483648.0, 2147483648.0]);
-        assert_eq!([Element::I64, Element::U64].map(|of| counted(of, 1 << 31)), [2147483648.0; 2]);
+        assert_eq!([Element::I32, Element::U32].map(|of| counted(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
+        assert_eq!([Element::I64, Element::U64].map(|of| counted(of, 1 << 31)), [2_147_483_648.0; 2]);
         assert_eq!([Element::I64, Element::U64].map(|of| counted(of, 1 << 40)), [2f64.powi(40); 2]);
     }
 

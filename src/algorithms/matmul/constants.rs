@@ -100,8 +100,11 @@ pub(super) struct Direct {
     /// Bytes a ns that all cores together load; and of whole lines, which come with exchanges, so many times.
     pub(super) all_loads: f64,
     pub(super) whole_lines: f64,
-    /// The share of the bandwidth of memory that it reaches.
+    /// The share of the bandwidth of memory that it reaches, bytes of operands of which all stay in the last cache, and so many more of which
+    /// none do: not those of the machine, which stand for more than the cache in other kernels.
     pub(super) share: f64,
+    pub(super) cached: f64,
+    pub(super) beyond: f64,
     /// ns of a work-group before its first load and behind its last.
     pub(super) ends: f64,
 }
@@ -199,6 +202,8 @@ impl Default for Direct {
             all_loads: INSTANT,
             whole_lines: 1.0,
             share: 1.0,
+            cached: f64::MAX,
+            beyond: 1.0,
             ends: 0.0,
         }
     }

@@ -3,7 +3,6 @@
 
 use super::Dims;
 use super::constants::{Constants, Direct};
-use super::model::driven_out;
 use super::tile::Tile;
 use super::units::step;
 use super::variants::{block_of, row_lengths, strips};
@@ -78,7 +77,8 @@ fn time(constants: &Constants, Cut { tile, exchanges }: Cut, case: &CaseSpec) ->
     let lines = of_block(tile.bm, tile.wm, 0) + of_block(tile.bn, tile.wn, 1);
     let all = groups as f64 * lines * row / direct.all_loads;
     let operands = (dims.m * dims.k + dims.k * dims.n) as f64 * case.dtype.bytes() as f64;
-    let arrival = operands * driven_out(operands, machine) / (direct.share * machine.memory);
+    let driven_out = ((operands - direct.cached) / direct.beyond).clamp(0.0, 1.0);
+    let arrival = operands * driven_out / (direct.share * machine.memory);
     Nanos(machine.launch + of_core.max(all.max(arrival) + direct.ends))
 }
 

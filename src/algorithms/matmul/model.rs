@@ -173,7 +173,7 @@ fn arrival(bytes: f64, machine: &Machine) -> f64 {
 }
 
 /// The share of so many bytes that the last cache does not keep.
-pub(super) fn driven_out(bytes: f64, machine: &Machine) -> f64 {
+fn driven_out(bytes: f64, machine: &Machine) -> f64 {
     ((bytes - machine.cached) / machine.beyond).clamp(0.0, 1.0)
 }
 
