@@ -195,9 +195,11 @@ pub struct Unmatched {
     pub variant: String,
     /// The device's name.
     pub device: String,
-    /// What the baseline says.
+    /// What the baseline says: `measured`, `rejected`, …, or `absent`.
+    #[cfg_attr(test, schemars(with = "&'static str"))]
     pub baseline: State,
     /// What the candidate says.
+    #[cfg_attr(test, schemars(with = "&'static str"))]
     pub candidate: State,
     /// The reason that a record gives.
     pub reason: String,

@@ -94,7 +94,6 @@ impl Seen<'_> {
 /// What a side says of a case, what counts most first: a wrong answer of one process counts more than the right ones of
 /// others, and a time of one process more than that another was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Its answer is wrong.
