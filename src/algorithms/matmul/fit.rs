@@ -376,6 +376,10 @@ fn halves(problems: &[Problem]) -> [Vec<&Problem>; 2] {
 #[ignore = "a tool: scripts/fit-auto"]
 fn fit() {
     let variable = |name| env::var(name).unwrap_or_default();
+    if variable("FIT_TO").is_empty() {
+        // A run of all tests, ignored ones too.
+        return;
+    }
     let (mut device, name) =
         if variable("FIT_SOFTWARE").is_empty() { (gpu(), "gpu") } else { (software_device(), "software") };
     if let Ok(lanes) = variable("FIT_SUBGROUP").parse() {
