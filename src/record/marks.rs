@@ -116,7 +116,7 @@ impl RunConditions {
             parts.push(format!("other programs took {share} of the host's processors"));
         }
         if let Some(error) = of.error.filter(|error| *error > LOOSE) {
-            parts.push(format!("medians are known to ±{:.0} %", 100.0 * error));
+            parts.push(format!("half of the medians are known to ±{:.0} % or better", 100.0 * error));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -303,6 +303,6 @@ pub(crate) mod tests {
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = told(&record);
         assert_eq!(signs, [""; 3]);
-        assert!(sentence.ends_with("; medians are known to ±17 %"), "{sentence}");
+        assert!(sentence.ends_with("; half of the medians are known to ±17 % or better"), "{sentence}");
     }
 }
