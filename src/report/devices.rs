@@ -1,9 +1,9 @@
 //! The cards of `devices`, and the same as JSON.
 
 use super::table;
-use crate::algorithms::{ALGORITHMS, CaseSpec};
+use crate::algorithms::{ALGORITHMS, CaseSpec, Goal, Measures};
 use crate::basis::dtype::DType;
-use crate::basis::size::Sweep;
+use crate::basis::size::{Size, Sweep};
 use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, Feature};
 use serde::Serialize;
@@ -32,20 +32,27 @@ pub(crate) struct DeviceReport<'a> {
 }
 
 impl<'a> DeviceReport<'a> {
-    /// Looks at every variant, at the smallest default size of its algorithm.
+    /// Looks at every variant, at the sizes of its algorithm: what is for some of them runs.
     #[must_use]
     pub(crate) fn new(info: &'a DeviceInfo) -> Self {
         let mut variants = vec![];
         for algorithm in ALGORITHMS {
-            let size =
-                algorithm.default_size.on(info.kind).parse::<Sweep>().ok().and_then(|sweep| sweep.0.first().copied());
-            let Some(size) = size else { continue };
+            let sweeps = [&algorithm.default_size, &algorithm.verify_size].map(|sizes| sizes.on(info.kind).parse());
+            let sizes: Vec<_> = sweeps.into_iter().flatten().flat_map(|Sweep(sizes)| sizes).collect();
             for variant in algorithm.variants {
+                let is_solver = matches!(variant.measures, Measures::Solution);
+                let goal = if is_solver { Goal::Solution } else { Goal::Result };
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
-                    let spec = CaseSpec::new(algorithm, size, dtype);
-                    let problem = (algorithm.problem)(&spec);
-                    let program = problem.and_then(|p| algorithm.feasible(variant, &spec, p.as_ref(), info));
-                    let missing = program.err();
+                    let missing = |size: &Size| {
+                        let spec = CaseSpec { goal, ..CaseSpec::new(algorithm, *size, dtype) };
+                        let problem = (algorithm.problem)(&spec);
+                        problem.and_then(|p| algorithm.feasible(variant, &spec, p.as_ref(), info)).err()
+                    };
+                    let missing = if sizes.iter().any(|size| missing(size).is_none()) {
+                        None
+                    } else {
+                        sizes.first().and_then(missing)
+                    };
                     variants.push(Support { algorithm: algorithm.name, variant: variant.name, dtype, missing });
                 }
             }
