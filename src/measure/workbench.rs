@@ -27,8 +27,8 @@ const CHUNK: u64 = 16 << 20;
 /// The word of the buffers of a program of ours before its first run: what its counters start from.
 const ALL_BITS: u32 = u32::MAX;
 
-/// What lies in outputs and red zones before a run. An answer counts if it is right over both kinds, and if both
-/// leave the red zones as they were.
+/// What lies in outputs, scratch of users' kernels and red zones before a run. An answer counts if it is right over both
+/// kinds, and if both leave the red zones as they were.
 #[derive(Clone, Copy)]
 enum Poison {
     /// NaN in every floating-point type: who computes with what it should not read gives NaN.

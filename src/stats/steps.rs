@@ -65,7 +65,8 @@ pub(crate) fn least(series: usize, level: f64) -> usize {
         let chance = ln_tail(before, after, (before * after) as f64 / 2.0).exp();
         Shape::Step.factor(*length) * chance * series as f64 <= level
     };
-    (2 * SIDE..).find(is_found).unwrap_or(usize::MAX)
+    // The chance halves with each value at the least.
+    (2 * SIDE..1 << 10).find(is_found).unwrap_or(usize::MAX)
 }
 
 /// What a stretch is in its interval.
