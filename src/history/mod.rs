@@ -128,6 +128,52 @@ pub(crate) mod tests {
         assert!(event.confirm[0].contains("gpukern ab matmul") && event.confirm[0].contains("--a-driver"));
     }
 
+    /// Forty runs, each of a commit of its own; the first case takes `factor` times as long from run `slow` on, and the
+    /// driver is another from run 24 on.
+    fn driver_at_24(slow: usize, factor: f64) -> Vec<Run> {
+        let mut runs = driver_change();
+        for (number, run) in runs.iter_mut().enumerate() {
+            let factor = if number >= slow { factor } else { 1.0 };
+            set(&mut run.record.cases[0], 250.0 * factor * ripple(number));
+        }
+        runs
+    }
+
+    #[test]
+    fn no_driver_is_blamed_for_runs_that_were_slow_before_it() {
+        for slow in [22, 23, 25, 26] {
+            let history = History::new(driver_at_24(slow, 1.2), vec![], &settings());
+            let [event] = &history.events[..] else { panic!("one event: {:?}", history.events) };
+            assert_eq!((event.before, event.after), (slow - 1, slow));
+            assert!(event.changes_in_words().starts_with("commit "), "{}", event.changes_in_words());
+            assert_eq!(history.series[0].steps[0].likeliest, None);
+        }
+    }
+
+    #[test]
+    fn a_step_is_told_at_the_driver_where_the_times_cannot_tell_the_runs_apart() {
+        let mut runs = driver_at_24(24, 1.03);
+        // A run with the old driver that happens to be as slow as with the new one.
+        set(&mut runs[23].record.cases[0], 250.0 * 1.016);
+        let history = History::new(runs, vec![], &settings());
+        assert_eq!((history.events.len(), history.events[0].after), (1, 24));
+        assert!(history.events[0].changes_in_words().starts_with("driver "));
+        assert_eq!(history.series[0].steps[0].likeliest, Some(23));
+    }
+
+    #[test]
+    fn now_is_the_level_of_the_last_segment() {
+        let mut runs = driver_at_24(10, 1.1);
+        for run in runs.iter_mut().skip(30) {
+            set(&mut run.record.cases[0], 250.0 * 1.21);
+        }
+        let history = History::new(runs, vec![], &settings());
+        let series = &history.series[0];
+        assert_eq!(series.steps.iter().map(|step| step.at).collect::<Vec<_>>(), [10, 30]);
+        assert!((series.level().0 - 302_500.0).abs() < 1.0, "{}", series.level());
+        assert!((series.steps[1].ratio() - 1.1).abs() < 0.005);
+    }
+
     #[test]
     fn what_the_order_does_not_know_is_left_out_by_name() {
         let runs = || (0..4).rev().map(|number| run(number, [250.0, 125.0])).collect::<Vec<_>>();

@@ -6,11 +6,15 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::method::{CacheState, Clock};
 use crate::record::{Case, Record};
 use crate::stats;
-use crate::stats::steps::SIDE;
+use crate::stats::steps::{SIDE, deviation};
 use std::collections::HashMap;
 
 /// Points around levels whose middle half says how far they lie apart.
 const LEAST_SPREAD: usize = 3;
+
+/// What it may cost to tell a step where something changed that was recorded, in mean deviations from the levels beside
+/// it: the times are then at most e³, twenty times, as likely elsewhere, if their noise is Laplace's.
+const MOST_COST: f64 = 3.0;
 
 /// What series can be kept apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,15 +191,20 @@ fn cases_of(run: &Run, apart: &[Apart]) -> Vec<((Key, String), Vec<usize>)> {
     found
 }
 
-/// Steps of at least `min_effect`, each at the change of what was recorded that is nearest, if one is near.
+/// Steps of at least `min_effect`, each at the change of what was recorded that is nearest, if one is near and the times
+/// between allow it.
 pub(super) fn steps(runs: &[Run], series: &Series, found: &[stats::steps::Step], min_effect: f64) -> Vec<Step> {
     let values = series.values();
     let mut places: Vec<(usize, Option<usize>, f64)> = vec![];
     for (index, step) in found.iter().enumerate() {
-        let low = places.last().map_or(0, |(at, ..)| *at) + SIDE;
-        let high = found.get(index + 1).map_or(values.len(), |next| next.at) - SIDE;
+        let start = places.last().map_or(0, |(at, ..)| *at);
+        let end = found.get(index + 1).map_or(values.len(), |next| next.at);
+        let (low, high) = (start + SIDE, end - SIDE);
         let near = (1..SIDE).flat_map(|by| [step.at.checked_sub(by), Some(step.at + by)]).flatten();
-        let near = near.filter(|at| (low..=high).contains(at));
+        let around = |at: usize| deviation(&values[start..at]) + deviation(&values[at..end]);
+        let least = around(step.at);
+        let most = least + MOST_COST * least / (end - start) as f64;
+        let near = near.filter(|at| (low..=high).contains(at) && around(*at) <= most);
         let recorded = |at: &usize| super::event::changed_at(runs, series, *at);
         // The first of the greatest: the last that `max_by_key` sees.
         let all: Vec<usize> = std::iter::once(step.at).chain(near).collect();
