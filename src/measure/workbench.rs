@@ -8,13 +8,14 @@ use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
-use crate::kernel::program::{Program, Repeat};
+use crate::kernel::program::{BufferId, Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use crate::record::{Phases, Sample};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
+use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +27,12 @@ const CHUNK: u64 = 16 << 20;
 
 /// The word of the buffers of a program of ours before its first run: what its counters start from.
 const ALL_BITS: u32 = u32::MAX;
+
+/// Bytes of the largest input that is compared with what it was: a device has no room for copies of larger ones.
+const GUARDED: u64 = 512 << 20;
+
+/// Bytes by which an answer is moved to be none: of two neighbours of the widest element.
+const MOVED: u64 = 8;
 
 /// What lies in outputs and red zones before a run. An answer counts if it is right over both kinds, and if both
 /// leave the red zones as they were.
@@ -107,6 +114,10 @@ pub struct LoadedProblem {
 pub struct Verified {
     /// The check of the answer, or why there is none.
     pub check: Result<Check, String>,
+    /// The answer.
+    pub answer: Answer,
+    /// The second run, which can be repeated over what it left in the program's own buffers; none after a wrong answer.
+    pub again: Option<Sampler>,
     /// Why nobody knows whether the answer is right, where nobody does.
     pub unverified: Option<String>,
     /// Device time of the run.
@@ -115,10 +126,35 @@ pub struct Verified {
     pub phases: Phases,
 }
 
-/// Time of a run on the device, and of the download of its outputs.
+/// An answer, as far as it takes to see whether another is the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Answer(u64);
+
+impl Answer {
+    fn of(outputs: &[HostArray]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        outputs.iter().for_each(|output| hasher.write(output.as_bytes()));
+        Self(hasher.finish())
+    }
+}
+
+/// What a program whose answer was right answers later.
+pub enum Later {
+    /// The same, or another that is right.
+    Right,
+    /// Another, of which nobody knows whether it is right.
+    Other,
+    /// A wrong answer, or none.
+    Wrong(Result<Check, String>),
+}
+
+/// A run: its device time and that of the download of its outputs, these, and what it did that no kernel may do.
 struct Run {
+    sampler: Sampler,
     time: Nanos,
     download: Nanos,
+    outputs: Vec<HostArray>,
+    trespass: Option<String>,
 }
 
 /// The oracle of a problem whose reference has not run yet.
@@ -358,7 +394,7 @@ impl Workbench {
             drop(inputs);
             let refused = |reason| VulkanError::Problem(format!("the reference {reason}"));
             let program = program.and_then(|program| program.feasible(&loaded.specs, &self.device.info));
-            let (_, outputs, trespass) = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
+            let Run { outputs, trespass, .. } = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
             if let Some(trespass) = trespass {
                 return Err(VulkanError::Problem(format!("the reference does not count: {trespass}")));
             }
@@ -402,17 +438,22 @@ impl Workbench {
         }
     }
 
-    /// Runs a program once over buffers without an answer; returns its time, its outputs, and where it wrote outside.
-    fn run(
-        &mut self,
-        loaded: &LoadedProblem,
-        program: &Program,
-        poison: Poison,
-    ) -> Result<(Run, Vec<HostArray>, Option<String>), VulkanError> {
+    /// Runs a program once over buffers without an answer.
+    fn run(&mut self, loaded: &LoadedProblem, program: &Program, poison: Poison) -> Result<Run, VulkanError> {
         self.poison(loaded, poison)?;
+        let kept = self.keep_inputs(loaded, program)?;
         let sampler = self.record(loaded, program, 1, (Clock::DeviceTimestamps, poison), None)?;
         let (_, time) = sampler.sample()?;
         let start = Instant::now();
+        let outputs = self.outputs(loaded)?;
+        let download = start.elapsed().into();
+        let changed = self.changed_input(loaded, &kept)?;
+        let trespass = self.trespass(loaded, &sampler, poison)?.or(changed);
+        Ok(Run { sampler, time, download, outputs, trespass })
+    }
+
+    /// What is in the outputs.
+    fn outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<HostArray>, VulkanError> {
         let mut outputs = vec![];
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
             if spec.role.is_output() {
@@ -421,8 +462,60 @@ impl Workbench {
                 outputs.push(output);
             }
         }
-        let download = start.elapsed().into();
-        Ok((Run { time, download }, outputs, self.trespass(loaded, &sampler, poison)?))
+        Ok(outputs)
+    }
+
+    /// Copies of the inputs that a program may write to, each with its place: those of kernels of the user's that do not
+    /// declare them `readonly`. Without those that the device has no room for.
+    fn keep_inputs(&self, loaded: &LoadedProblem, program: &Program) -> Result<Vec<(usize, Buffer)>, VulkanError> {
+        let mut kept = vec![];
+        let mut recorder = Recorder::new(&self.device)?;
+        for (place, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
+            let guarded = spec.role == Role::Input && spec.bytes().0 <= GUARDED;
+            if !guarded || !program.may_write(BufferId(place)) {
+                continue;
+            }
+            if let Ok(copy) = Buffer::new(&self.device, spec.name, spec.allocation(), Use::Kernel) {
+                let Region { offset, bytes, .. } = region(buffer, spec);
+                recorder.copy((buffer, offset), (&copy, offset), bytes);
+                kept.push((place, copy));
+            }
+        }
+        if !kept.is_empty() {
+            recorder.finish()?.run()?;
+        }
+        Ok(kept)
+    }
+
+    /// The input that differs from its copy, if one does. All are as they were then: others run over them too.
+    fn changed_input(
+        &mut self,
+        loaded: &LoadedProblem,
+        kept: &[(usize, Buffer)],
+    ) -> Result<Option<String>, VulkanError> {
+        let mut changed = None;
+        for (place, copy) in kept {
+            let (spec, buffer) = (&loaded.specs[*place], &loaded.buffers[*place]);
+            let bytes = spec.bytes().0;
+            let mut is_same = true;
+            for from in (0..bytes).step_by(CHUNK as usize) {
+                let mut parts = [buffer, copy].map(|buffer| (buffer, vec![0; CHUNK.min(bytes - from) as usize]));
+                for (buffer, part) in &mut parts {
+                    self.download(buffer, RED_ZONE + from, part)?;
+                }
+                is_same &= parts[0].1 == parts[1].1;
+            }
+            if !is_same {
+                let mut recorder = Recorder::new(&self.device)?;
+                let Region { offset, bytes, .. } = region(buffer, spec);
+                recorder.copy((copy, offset), (buffer, offset), bytes);
+                recorder.finish()?.run()?;
+                let name = spec.name;
+                changed =
+                    Some(format!("the kernel changed its input {name}; give {name} a check if it is meant to change"));
+            }
+        }
+        Ok(changed)
     }
 
     /// Runs the program over poison and compares the outputs with the oracle; if they are right, once more over another
@@ -433,24 +526,69 @@ impl Workbench {
     pub fn verify(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Verified, VulkanError> {
         let start = Instant::now();
         let mut phases = loaded.phases;
-        let (Run { time, download }, outputs, trespass) = self.run(loaded, program, Poison::NaN)?;
+        let Run { time, download, outputs, trespass, .. } = self.run(loaded, program, Poison::NaN)?;
         phases.download = download;
+        let answer = Answer::of(&outputs);
+        let mut repeatable = None;
         let mut check = judged(loaded, program, &outputs);
         let unverified = loaded.oracle.doubt(&outputs);
         if let Some(trespass) = trespass {
             check = Err(trespass);
         }
         if check.as_ref().is_ok_and(Check::passes) {
-            let (_, second, trespass) = self.run(loaded, program, Poison::Number)?;
-            let is_same = outputs.iter().zip(&second).all(|(one, other)| one.as_bytes() == other.as_bytes());
+            drop(outputs);
+            let Run { sampler, outputs, trespass, .. } = self.run(loaded, program, Poison::Number)?;
             check = match trespass {
                 Some(trespass) => Err(trespass),
-                None if is_same => check,
-                None => again(judged(loaded, program, &second)),
+                None if Answer::of(&outputs) == answer => check,
+                None => again(judged(loaded, program, &outputs)),
             };
+            repeatable = Some(sampler);
         }
         phases.verification = start.elapsed().into();
-        Ok(Verified { check, unverified, time, phases })
+        Ok(Verified { check, answer, again: repeatable, unverified, time, phases })
+    }
+
+    /// Takes another sample of a program whose `answer` was right, and looks at what it leaves. What the samples before it
+    /// left stays in the program's own buffers, where a counter may not have been reset or a flag says that all is done.
+    /// The outputs hold what is no answer but half looks like one: their first half is the answer moved by eight bytes.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn look_again(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        answer: Answer,
+    ) -> Result<Later, VulkanError> {
+        let mut halves = vec![];
+        for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role == Role::Output) {
+            let mut half = vec![0; (spec.bytes().0 / 2 / MOVED * MOVED) as usize];
+            self.download(&loaded.buffers[place], RED_ZONE, &mut half)?;
+            if half.len() as u64 > MOVED {
+                half.rotate_left(MOVED as usize);
+                halves.push((place, half));
+            }
+        }
+        self.poison(loaded, Poison::Number)?;
+        for (place, half) in halves {
+            self.upload(&loaded.buffers[place], &half)?;
+        }
+        sampler.sample()?;
+        let outputs = self.outputs(loaded)?;
+        if let Some(trespass) = self.trespass(loaded, sampler, Poison::Number)? {
+            return Ok(Later::Wrong(Err(trespass)));
+        }
+        if Answer::of(&outputs) == answer {
+            return Ok(Later::Right);
+        }
+        Ok(match judged(loaded, program, &outputs) {
+            Ok(check) if !check.passes() => Later::Wrong(Ok(check)),
+            Ok(_) if loaded.oracle.doubt(&outputs).is_some() => Later::Other,
+            Ok(_) => Later::Right,
+            Err(reason) => Later::Wrong(Err(reason)),
+        })
     }
 
     /// The place where a kernel wrote outside its buffers, if it did.
