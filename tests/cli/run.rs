@@ -404,7 +404,7 @@ fn what_would_be_ignored_is_refused() {
     let named = DESCRIPTION.replace("0 = 64", "0 = 64\n    WORK = 1");
     fs::write(folder.path().join("named.toml"), named).expect("written");
     for (arguments, expected) in [
-        (&["named.toml", "--spec=1=2"][..], "spec.1 is the same constant as WORK, which is stated too"),
+        (&["named.toml", "--spec=1=2"][..], "spec.1: is the same constant as WORK, which is stated too"),
         (&["double.toml", "-s=N=64", "-s=N=128"], "--size states N twice; write its values in one"),
     ] {
         let output = expect_exit(&mut command(folder.path(), arguments), 2);
