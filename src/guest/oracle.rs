@@ -11,20 +11,44 @@ use std::path::PathBuf;
 pub(super) struct Expected {
     /// The buffers that are compared: their place among the outputs, what they are, the answer.
     pub(super) answers: Vec<(usize, Buffer, Vec<u8>)>,
+    /// The names of outputs that nobody knows the answer of.
+    unknown: Vec<String>,
 }
 
 impl Expected {
-    /// The expected contents, all of them numbers.
+    /// The expected contents.
     ///
     /// # Errors
-    /// Where the reference has none.
-    pub(super) fn new(answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
-        for (_, data, answer) in &answers {
-            if let Some(odd) = Odd::of(data, answer) {
+    /// Where a buffer has no number at all.
+    pub(super) fn new(mut answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
+        for (_, data, answer) in &mut answers {
+            if let Some(odd) = Odd::of(data, answer)
+                && values(data, answer).all(f64::is_nan)
+            {
                 return Err(format!("the reference is no answer: {odd}; correct it, or its inputs"));
             }
+            fit(data, answer);
         }
-        Ok(Self { answers })
+        Ok(Self { answers, unknown: vec![] })
+    }
+
+    /// The same beside outputs that nobody knows the answer of.
+    pub(super) fn beside(self, unknown: Vec<String>) -> Self {
+        Self { unknown, ..self }
+    }
+}
+
+/// Every element of a buffer.
+fn values(data: &Buffer, contents: &[u8]) -> impl Iterator<Item = f64> {
+    contents.chunks_exact(data.element.bytes() as usize).map(|bytes| data.element.value(bytes))
+}
+
+/// Lowers the usual absolute tolerance where the largest element of the reference is small: zeros are no answer then.
+fn fit(data: &mut Buffer, answer: &[u8]) {
+    let largest =
+        values(data, answer).filter(|value| value.is_finite()).fold(0.0, |most: f64, value| most.max(value.abs()));
+    if let (Tolerance::Close { rtol, atol }, false) = (&mut data.tolerance, data.checked || largest == 0.0) {
+        *atol = atol.min(*rtol * largest);
     }
 }
 
@@ -36,6 +60,11 @@ impl Oracle for Expected {
             |check: &Check| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
         let worst = found.max_by(|a, b| b.passes().cmp(&a.passes()).then(share(a).total_cmp(&share(b))));
         worst.ok_or_else(|| "no buffer is compared".into())
+    }
+
+    fn doubt(&self, _: &[HostArray]) -> Option<String> {
+        let unknown = self.unknown.join(", ");
+        (!unknown.is_empty()).then(|| format!("there is no reference for {unknown}"))
     }
 }
 
@@ -156,7 +185,8 @@ impl Pair<'_> {
         (element.value(&self.found[index * size..]), element.value(&self.answer[index * size..]))
     }
 
-    /// The error of an element, by the measure of the tolerance; what is no number is beyond all.
+    /// The error of an element, by the measure of the tolerance. What is infinite or no number is beyond all, unless the
+    /// reference has the same.
     fn error(&self, index: usize) -> f64 {
         let (got, expected) = self.values(index);
         let element = self.data.element;
@@ -165,8 +195,9 @@ impl Pair<'_> {
         match self.data.tolerance {
             // A zero is a zero, whatever its sign.
             _ if found == answer || got == 0.0 && expected == 0.0 => 0.0,
+            _ if got.is_nan() && expected.is_nan() => 0.0,
             Tolerance::Exact => 1.0,
-            _ if !got.is_finite() => f64::INFINITY,
+            _ if !got.is_finite() || !expected.is_finite() => f64::INFINITY,
             Tolerance::Close { rtol, atol } => (got - expected).abs() / (atol + rtol * expected.abs()),
             Tolerance::Nmse(_) => (got - expected).powi(2),
             Tolerance::Ulp(_) => (rank(element, found) - rank(element, answer)).unsigned_abs() as f64,
@@ -200,7 +231,8 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     let (residual, tolerance) = match data.tolerance {
         Tolerance::Close { .. } => (largest, 1.0),
         Tolerance::Nmse(most) => {
-            let scale: f64 = (0..count).map(|index| pair.values(index).1.powi(2)).sum();
+            let expected = (0..count).map(|index| pair.values(index).1).filter(|expected| expected.is_finite());
+            let scale: f64 = expected.map(|expected| expected.powi(2)).sum();
             (if sum == 0.0 { 0.0 } else { sum / scale }, most)
         }
         Tolerance::Ulp(most) => (largest, most as f64),
@@ -232,7 +264,15 @@ mod tests {
     use crate::kernel::buffer::Role;
 
     fn data(element: Element, check: Tolerance) -> Buffer {
-        Buffer { name: "D".into(), element, shape: vec![2, 2], role: Role::Output, fill: None, tolerance: check }
+        Buffer {
+            name: "D".into(),
+            element,
+            shape: vec![2, 2],
+            role: Role::Output,
+            fill: None,
+            tolerance: check,
+            checked: true,
+        }
     }
 
     fn bytes(values: [f32; 4]) -> Vec<u8> {
@@ -298,11 +338,42 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_is_no_number_is_refused_and_an_output_that_is_none_is_said() {
-        let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
-        let refused = Expected::new(vec![(0, data(Element::F32, Tolerance::Exact), odd.clone())]).err();
+    fn where_the_reference_is_infinite_or_no_number_the_same_alone_is_right() {
+        let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0];
+        for tolerance in
+            [Tolerance::Close { rtol: 1e-3, atol: 1e-3 }, Tolerance::Nmse(1e-3), Tolerance::Ulp(2), Tolerance::Exact]
+        {
+            assert!(check(tolerance, odd, odd).passes(), "{tolerance:?}");
+            assert!(check(tolerance, [-f32::NAN, odd[1], odd[2], 1.0], odd).passes(), "{tolerance:?}");
+            for (at, wrong) in [(0, 1.0), (0, f32::INFINITY), (1, f32::MAX), (1, odd[2]), (2, f32::NAN), (3, odd[1])] {
+                let mut found = odd;
+                found[at] = wrong;
+                assert!(!check(tolerance, found, odd).passes(), "{tolerance:?}: {wrong} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_tolerance_is_small_beside_a_small_reference_and_a_stated_one_as_it_is() {
+        let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+        let small = [1e-6, -3e-6, 0.0, 2e-6];
+        let passes = |checked, found: [f32; 4], answer| {
+            let data = Buffer { checked, ..data(Element::F32, usual) };
+            let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
+            expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
+        };
+        assert!(passes(true, [0.0; 4], small) && !passes(false, [0.0; 4], small));
+        assert!(passes(false, small.map(|value| value * 1.00009), small));
+        // Zeros have no magnitude to go by.
+        assert!(passes(false, [1e-6; 4], [0.0; 4]) && !passes(false, [1e-4; 4], [0.0; 4]));
+    }
+
+    #[test]
+    fn a_reference_without_a_number_is_refused_and_an_output_that_is_none_is_said() {
+        let refused = Expected::new(vec![(0, data(Element::F32, Tolerance::Exact), bytes([f32::NAN; 4]))]).err();
         let refused = refused.expect("no number");
-        assert!(refused.contains("D[0,1] is not a number, and 1 others of 4"), "{refused}");
+        assert!(refused.contains("D[0,0] is not a number, and 3 others of 4"), "{refused}");
+        let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
         let unknown = Unknown { outputs: vec![data(Element::F32, Tolerance::Exact)] };
         let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");
         assert_eq!(doubt(bytes(RIGHT)), "there is no reference");

@@ -50,6 +50,7 @@ impl Posed {
         let there = |buffer: &Buffer| {
             ["npy", "bin"].iter().any(|kind| answered.path().join(format!("{}.{kind}", buffer.name)).exists())
         };
+        let without: Vec<&Buffer> = self.outputs().map(|(_, buffer)| buffer).filter(|buffer| !there(buffer)).collect();
         let answers = self.outputs().enumerate().filter(|(_, (_, buffer))| there(buffer));
         let answers = answers.map(|(index, (_, buffer))| {
             found(buffer, Fill::Made, answered.path()).map(|answer| (index, buffer.clone(), answer))
@@ -63,7 +64,15 @@ impl Posed {
                 names.join(" or ")
             ));
         }
-        Expected::new(answers)
+        if let Some(missing) = without.iter().find(|buffer| buffer.checked) {
+            return Err(format!(
+                "the command `{}` did not write {}.npy, which has a check; it wrote {}",
+                command.line,
+                missing.name,
+                names_in(answered.path()).join(", ")
+            ));
+        }
+        Ok(Expected::new(answers)?.beside(without.into_iter().map(|buffer| buffer.name.clone()).collect()))
     }
 
     /// The answers in files.
@@ -91,6 +100,14 @@ impl Posed {
     fn bytes(outputs: Vec<HostArray>) -> Vec<Vec<u8>> {
         outputs.into_iter().map(|output| output.as_bytes().to_vec()).collect()
     }
+}
+
+/// The names of the files in a folder, in order.
+fn names_in(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 /// The answer for a buffer, which `fill` says where to find.

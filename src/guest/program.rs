@@ -16,6 +16,8 @@ pub(super) struct Kernel {
     pub(super) shader: &'static Shader,
     /// Whether it asks how long the arrays are that it is given.
     asks_lengths: bool,
+    /// The sets and bindings that it may write to.
+    writable: Vec<(u32, u32)>,
 }
 
 impl Kernel {
@@ -26,9 +28,10 @@ impl Kernel {
     pub(super) fn new(module: &Module, name: String) -> Result<Self, String> {
         let spirv: Vec<u8> = module.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
         let foreign = Foreign::read(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+        let writable = foreign.slots.iter().filter(|(_, slot)| slot.is_writable()).map(|(place, _)| *place).collect();
         let interface = foreign.interface;
         let shader = Shader { name: name.into(), dtype: None, layout: None, spirv: spirv.into(), interface };
-        Ok(Self { shader: Box::leak(Box::new(shader)), asks_lengths: asks_lengths(&module.spirv) })
+        Ok(Self { shader: Box::leak(Box::new(shader)), asks_lengths: asks_lengths(&module.spirv), writable })
     }
 }
 
@@ -62,7 +65,8 @@ fn dispatch(kernel: &Kernel, pass: &Pass, buffers: &[&Buffer], device: &DeviceIn
             DescriptorKind::Storage | DescriptorKind::Uniform => bytes,
         };
         let &job::Binding { set, binding, kind, buffer } = binding;
-        Descriptor { set, binding, kind, buffer: BufferId(buffer), offset: 0, bytes }
+        let writable = kernel.writable.contains(&(set, binding));
+        Descriptor { set, binding, kind, buffer: BufferId(buffer), offset: 0, bytes, writable }
     };
     let (words, others): (Vec<_>, Vec<_>) = pass.constants.iter().partition(|constant| constant.bytes == 4);
     let bindings = Bindings {

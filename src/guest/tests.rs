@@ -45,7 +45,7 @@ fn compiled(name: &str, source: &str) -> Module {
 
 fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
     let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
-    Buffer { name: name.into(), element: Element::F32, shape: vec![len], role, fill, tolerance }
+    Buffer { name: name.into(), element: Element::F32, shape: vec![len], role, fill, tolerance, checked: true }
 }
 
 fn bound(set: u32, binding: u32, kind: DescriptorKind, buffer: usize) -> Binding {

@@ -34,6 +34,8 @@ pub struct Descriptor {
     pub offset: u64,
     /// Bytes that the kernel sees; may reach into the red zone behind the data.
     pub bytes: u64,
+    /// Whether the kernel may write to it.
+    pub writable: bool,
 }
 
 /// What a kernel takes a buffer for.
@@ -69,6 +71,12 @@ impl Bindings {
     /// The buffers that it names.
     pub fn buffers(&self) -> impl Iterator<Item = BufferId> {
         let bound = self.descriptors.iter().map(|descriptor| descriptor.buffer);
+        bound.chain(self.addresses.iter().map(|(_, buffer)| *buffer))
+    }
+
+    /// The buffers that the kernel may write to. What it does with an address is not known.
+    pub fn writable(&self) -> impl Iterator<Item = BufferId> {
+        let bound = self.descriptors.iter().filter(|descriptor| descriptor.writable).map(|own| own.buffer);
         bound.chain(self.addresses.iter().map(|(_, buffer)| *buffer))
     }
 
@@ -145,7 +153,7 @@ mod tests {
     use crate::device::capability::tests::software_device;
 
     fn descriptor(set: u32, binding: u32, kind: DescriptorKind, offset: u64, bytes: u64) -> Descriptor {
-        Descriptor { set, binding, kind, buffer: BufferId(binding as usize), offset, bytes }
+        Descriptor { set, binding, kind, buffer: BufferId(binding as usize), offset, bytes, writable: false }
     }
 
     #[test]

@@ -542,6 +542,12 @@ impl Program {
         self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
     }
 
+    /// Whether a kernel that is none of ours may write to this buffer.
+    #[must_use]
+    pub fn may_write(&self, buffer: BufferId) -> bool {
+        self.dispatches().any(|dispatch| dispatch.bindings.writable().any(|written| written == buffer))
+    }
+
     /// Number of launches that must come one after the other: each waits for the one before.
     #[must_use]
     pub fn launches(&self) -> u64 {

@@ -8,13 +8,14 @@ use crate::basis::units::{Bytes, Nanos};
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
-use crate::kernel::program::{Program, Repeat};
+use crate::kernel::program::{BufferId, Program, Repeat};
 use crate::measure::sampling;
 use crate::plan::Sampling;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use crate::record::{Phases, Sample};
 use crate::vulkan::{Buffer, Commands, Device, Pipelines, Recorder, Region, TimestampPool, Use, VulkanError};
+use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,28 +28,47 @@ const CHUNK: u64 = 16 << 20;
 /// The word of the buffers of a program of ours before its first run: what its counters start from.
 const ALL_BITS: u32 = u32::MAX;
 
+/// Bytes of the largest input that is compared with what it was: a device has no room for copies of larger ones.
+const GUARDED: u64 = 512 << 20;
+
+/// Bytes by which an answer is moved to be none: of two neighbours of the widest element.
+const MOVED: u64 = 8;
+
 /// What lies in outputs, scratch of users' kernels and red zones before a run. An answer counts if it is right over both
 /// kinds, and if both leave the red zones as they were.
 #[derive(Clone, Copy)]
 enum Poison {
     /// NaN in every floating-point type: who computes with what it should not read gives NaN.
     NaN,
-    /// An ordinary number in every type. Who changes what is outside changes it, where NaN would stay NaN; and an answer
-    /// that is NaN's bits by right is no longer what was there before.
+    /// Numbers in every type, of four kinds in turns. Who changes what is outside changes them, where NaN would stay NaN;
+    /// an answer that is NaN's bits by right is no longer what was there before; and who compares what it should not read
+    /// is beaten by one of them, where NaN loses each comparison.
     Number,
 }
 
+/// Words that are repeated over a buffer, from its first byte on.
+type Words = [u32; 4];
+
 impl Poison {
-    /// The word of the buffer of this number, another for each: what was copied from one to the next shows.
-    fn word(self, number: usize) -> u32 {
+    /// The words of the buffer of this number, others for each: what was copied from one to the next shows.
+    fn words(self, number: usize) -> Words {
         match self {
             // As f16 and bf16 each half is NaN too, as f64 any two words.
-            Self::NaN => 0xffff_ff81 + (number % 0x7f) as u32,
-            // The same byte four times, which is finite in all floating-point types.
-            Self::Number => 0x0101_0101 * (0x3a + (number % 0x3c) as u32),
+            Self::NaN => [0xffff_ff81 + (number % 0x7f) as u32; 4],
+            Self::Number => {
+                let number = (number % PATTERNS) as u32;
+                let both = 0x0001_0001 * number;
+                // Large (1e30 as f32), large and negative, a small integer, 1.5 or so; finite in all floating-point types.
+                [0x7149_7b49 + both, 0xf149_8349 + both, 3 + number, 0x3fc0_3e00 + both]
+            }
         }
     }
 }
+
+/// Sets of words of [`Poison::Number`].
+const PATTERNS: usize = 0x30;
+/// Bytes of a set's repetitions, from which larger ones are copied.
+const PATTERN: u64 = 4096;
 
 /// A device, its pipelines and its staging buffers.
 pub struct Workbench {
@@ -57,6 +77,8 @@ pub struct Workbench {
     pub pipelines: Pipelines,
     staging: Buffer,
     landing: Buffer,
+    /// The sets of words of [`Poison::Number`], each repeated.
+    patterns: Buffer,
     /// Empties the caches; made when first asked for.
     evictor: Option<Rc<Evictor>>,
     patience: Patience,
@@ -92,6 +114,10 @@ pub struct LoadedProblem {
 pub struct Verified {
     /// The check of the answer, or why there is none.
     pub check: Result<Check, String>,
+    /// The answer.
+    pub answer: Answer,
+    /// The second run, which can be repeated over what it left in the program's own buffers; none after a wrong answer.
+    pub again: Option<Sampler>,
     /// Why nobody knows whether the answer is right, where nobody does.
     pub unverified: Option<String>,
     /// Device time of the run.
@@ -100,10 +126,35 @@ pub struct Verified {
     pub phases: Phases,
 }
 
-/// Time of a run on the device, and of the download of its outputs.
+/// An answer, as far as it takes to see whether another is the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Answer(u64);
+
+impl Answer {
+    fn of(outputs: &[HostArray]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        outputs.iter().for_each(|output| hasher.write(output.as_bytes()));
+        Self(hasher.finish())
+    }
+}
+
+/// What a program whose answer was right answers later.
+pub enum Later {
+    /// The same, or another that is right.
+    Right,
+    /// Another, of which nobody knows whether it is right.
+    Other,
+    /// A wrong answer, or none.
+    Wrong(Result<Check, String>),
+}
+
+/// A run: its device time and that of the download of its outputs, these, and what it did that no kernel may do.
 struct Run {
+    sampler: Sampler,
     time: Nanos,
     download: Nanos,
+    outputs: Vec<HostArray>,
+    trespass: Option<String>,
 }
 
 /// The oracle of a problem whose reference has not run yet.
@@ -125,8 +176,9 @@ pub struct Sampler {
     pub repeats: u32,
     /// The program's own buffers.
     scratch: Vec<(BufferSpec, Buffer)>,
-    /// Whether these held poison before the first run.
+    /// Whether these held poison before the first run, and what lies around them.
     poisoned: bool,
+    poison: Poison,
     /// Keeps the buffers alive that the commands refer to.
     _evictor: Option<Rc<Evictor>>,
 }
@@ -190,6 +242,11 @@ impl LoadedProblem {
     }
 }
 
+/// A buffer with its red zones.
+fn whole(buffer: &Buffer) -> Region<'_> {
+    Region { buffer, offset: 0, bytes: buffer.size.0 }
+}
+
 fn region<'a>(buffer: &'a Buffer, spec: &BufferSpec) -> Region<'a> {
     Region { buffer, offset: RED_ZONE, bytes: spec.bytes().0.next_multiple_of(4) }
 }
@@ -201,8 +258,8 @@ struct Zone<'a> {
     /// Its place in the buffer.
     from: u64,
     to: u64,
-    /// The word that fills it, from multiples of four bytes on.
-    word: u32,
+    /// The words that fill it.
+    words: Words,
 }
 
 /// The zones around the data of buffer `number`.
@@ -215,22 +272,23 @@ fn zones(
     let end = RED_ZONE + spec.bytes().0;
     // Data are copied in whole words. What fills the last one stays what it was when the data came.
     let whole = end.next_multiple_of(4);
-    let [first, poison] = [Poison::NaN, poison].map(|poison| poison.word(number));
+    let [first, poison] = [Poison::NaN, poison].map(|poison| poison.words(number));
     let data = match spec.role {
         Role::Input | Role::InPlace => first,
-        Role::Scratch if !poisoned => ALL_BITS,
+        Role::Scratch if !poisoned => [ALL_BITS; 4],
         Role::Output | Role::Scratch => poison,
     };
     let parts = [(0, RED_ZONE, poison), (end, whole, data), (whole, buffer.size.0, poison)];
     let parts = parts.into_iter().filter(|(from, to, _)| from < to);
-    parts.map(move |(from, to, word)| Zone { buffer, spec, from, to, word })
+    parts.map(move |(from, to, words)| Zone { buffer, spec, from, to, words })
 }
 
 impl Zone<'_> {
     /// Where a kernel wrote into the zone, if it did: `found` are its bytes.
     fn trespass(&self, found: &[u8]) -> Option<String> {
-        let word = self.word.to_le_bytes();
-        let changed = (self.from..).zip(found).find(|(at, byte)| **byte != word[(at % 4) as usize]);
+        let words = self.words.map(u32::to_le_bytes);
+        let words = words.as_flattened();
+        let changed = (self.from..).zip(found).find(|(at, byte)| **byte != words[(at % 16) as usize]);
         let (at, _) = changed?;
         let place = at as i64 - RED_ZONE as i64;
         let (name, bytes) = (self.spec.name, self.spec.bytes().0);
@@ -262,7 +320,13 @@ impl Workbench {
     /// # Errors
     /// When it cannot make the staging buffers.
     pub fn new(device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
+        let mut patterns = Buffer::new(device, "fillings", Bytes(PATTERNS as u64 * PATTERN), Use::Upload)?;
+        for (number, pattern) in patterns.mapped_mut().chunks_exact_mut(PATTERN as usize).enumerate().take(PATTERNS) {
+            let words = Poison::Number.words(number).map(u32::to_le_bytes);
+            pattern.chunks_exact_mut(16).for_each(|part| part.copy_from_slice(words.as_flattened()));
+        }
         Ok(Self {
+            patterns,
             evictor: None,
             patience: Patience { interrupted: None, longest: Duration::MAX },
             pipelines: Pipelines::new(device, cache)?,
@@ -307,7 +371,7 @@ impl Workbench {
         let mut recorder = Recorder::new(&self.device)?;
         for (number, (buffer, pristine)) in buffers.iter().zip(&pristine).enumerate() {
             for buffer in std::iter::once(buffer).chain(pristine) {
-                recorder.fill(buffer, Poison::NaN.word(number));
+                self.record_poison(&mut recorder, &whole(buffer), (Poison::NaN, number));
             }
         }
         recorder.finish()?.run()?;
@@ -330,7 +394,7 @@ impl Workbench {
             drop(inputs);
             let refused = |reason| VulkanError::Problem(format!("the reference {reason}"));
             let program = program.and_then(|program| program.feasible(&loaded.specs, &self.device.info));
-            let (_, outputs, trespass) = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
+            let Run { outputs, trespass, .. } = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
             if let Some(trespass) = trespass {
                 return Err(VulkanError::Problem(format!("the reference does not count: {trespass}")));
             }
@@ -345,28 +409,51 @@ impl Workbench {
         let mut recorder = Recorder::new(&self.device)?;
         for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
             if spec.role != Role::Input {
-                recorder.fill(buffer, poison.word(number));
+                self.record_poison(&mut recorder, &whole(buffer), (poison, number));
                 continue;
             }
             let Region { offset, bytes, .. } = region(buffer, spec);
             for (offset, end) in [(0, offset), (offset + bytes, buffer.size.0)] {
-                recorder.fill_data(&Region { buffer, offset, bytes: end - offset }, poison.word(number));
+                self.record_poison(&mut recorder, &Region { buffer, offset, bytes: end - offset }, (poison, number));
             }
         }
         recorder.finish()?.run().map(drop)
     }
 
-    /// Runs a program once over buffers without an answer; returns its time, its outputs, and where it wrote outside.
-    fn run(
-        &mut self,
-        loaded: &LoadedProblem,
-        program: &Program,
-        poison: Poison,
-    ) -> Result<(Run, Vec<HostArray>, Option<String>), VulkanError> {
+    /// Fills `target`, part of the buffer of this number, with poison.
+    fn record_poison(&self, recorder: &mut Recorder, target: &Region<'_>, (poison, number): (Poison, usize)) {
+        let Region { buffer, offset, bytes } = *target;
+        if let Poison::NaN = poison {
+            return recorder.fill_data(target, poison.words(number)[0]);
+        }
+        let pattern = (number % PATTERNS) as u64 * PATTERN;
+        // Where a word comes in its set depends on its place in the buffer. What is filled is copied behind itself.
+        let mut filled = bytes.min(PATTERN - 16);
+        recorder.copy((&self.patterns, pattern + offset % 16), (buffer, offset), filled);
+        while filled < bytes {
+            let more = filled.min(bytes - filled);
+            recorder.barrier();
+            recorder.copy((buffer, offset), (buffer, offset + filled), more);
+            filled += more;
+        }
+    }
+
+    /// Runs a program once over buffers without an answer.
+    fn run(&mut self, loaded: &LoadedProblem, program: &Program, poison: Poison) -> Result<Run, VulkanError> {
         self.poison(loaded, poison)?;
+        let kept = self.keep_inputs(loaded, program)?;
         let sampler = self.record(loaded, program, 1, (Clock::DeviceTimestamps, poison), None)?;
         let (_, time) = sampler.sample()?;
         let start = Instant::now();
+        let outputs = self.outputs(loaded)?;
+        let download = start.elapsed().into();
+        let changed = self.changed_input(loaded, &kept)?;
+        let trespass = self.trespass(loaded, &sampler, poison)?.or(changed);
+        Ok(Run { sampler, time, download, outputs, trespass })
+    }
+
+    /// What is in the outputs.
+    fn outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<HostArray>, VulkanError> {
         let mut outputs = vec![];
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {
             if spec.role.is_output() {
@@ -375,8 +462,60 @@ impl Workbench {
                 outputs.push(output);
             }
         }
-        let download = start.elapsed().into();
-        Ok((Run { time, download }, outputs, self.trespass(loaded, &sampler, poison)?))
+        Ok(outputs)
+    }
+
+    /// Copies of the inputs that a program may write to, each with its place: those of kernels of the user's that do not
+    /// declare them `readonly`. Without those that the device has no room for.
+    fn keep_inputs(&self, loaded: &LoadedProblem, program: &Program) -> Result<Vec<(usize, Buffer)>, VulkanError> {
+        let mut kept = vec![];
+        let mut recorder = Recorder::new(&self.device)?;
+        for (place, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
+            let guarded = spec.role == Role::Input && spec.bytes().0 <= GUARDED;
+            if !guarded || !program.may_write(BufferId(place)) {
+                continue;
+            }
+            if let Ok(copy) = Buffer::new(&self.device, spec.name, spec.allocation(), Use::Kernel) {
+                let Region { offset, bytes, .. } = region(buffer, spec);
+                recorder.copy((buffer, offset), (&copy, offset), bytes);
+                kept.push((place, copy));
+            }
+        }
+        if !kept.is_empty() {
+            recorder.finish()?.run()?;
+        }
+        Ok(kept)
+    }
+
+    /// The input that differs from its copy, if one does. All are as they were then: others run over them too.
+    fn changed_input(
+        &mut self,
+        loaded: &LoadedProblem,
+        kept: &[(usize, Buffer)],
+    ) -> Result<Option<String>, VulkanError> {
+        let mut changed = None;
+        for (place, copy) in kept {
+            let (spec, buffer) = (&loaded.specs[*place], &loaded.buffers[*place]);
+            let bytes = spec.bytes().0;
+            let mut is_same = true;
+            for from in (0..bytes).step_by(CHUNK as usize) {
+                let mut parts = [buffer, copy].map(|buffer| (buffer, vec![0; CHUNK.min(bytes - from) as usize]));
+                for (buffer, part) in &mut parts {
+                    self.download(buffer, RED_ZONE + from, part)?;
+                }
+                is_same &= parts[0].1 == parts[1].1;
+            }
+            if !is_same {
+                let mut recorder = Recorder::new(&self.device)?;
+                let Region { offset, bytes, .. } = region(buffer, spec);
+                recorder.copy((copy, offset), (buffer, offset), bytes);
+                recorder.finish()?.run()?;
+                let name = spec.name;
+                changed =
+                    Some(format!("the kernel changed its input {name}; give {name} a check if it is meant to change"));
+            }
+        }
+        Ok(changed)
     }
 
     /// Runs the program over poison and compares the outputs with the oracle; if they are right, once more over another
@@ -387,24 +526,73 @@ impl Workbench {
     pub fn verify(&mut self, loaded: &LoadedProblem, program: &Program) -> Result<Verified, VulkanError> {
         let start = Instant::now();
         let mut phases = loaded.phases;
-        let (Run { time, download }, outputs, trespass) = self.run(loaded, program, Poison::NaN)?;
+        let Run { time, download, outputs, trespass, .. } = self.run(loaded, program, Poison::NaN)?;
         phases.download = download;
+        let answer = Answer::of(&outputs);
+        let mut repeatable = None;
         let mut check = judged(loaded, program, &outputs);
         let unverified = loaded.oracle.doubt(&outputs);
         if let Some(trespass) = trespass {
             check = Err(trespass);
         }
         if check.as_ref().is_ok_and(Check::passes) {
-            let (_, second, trespass) = self.run(loaded, program, Poison::Number)?;
-            let is_same = outputs.iter().zip(&second).all(|(one, other)| one.as_bytes() == other.as_bytes());
+            drop(outputs);
+            let Run { mut sampler, outputs, trespass, .. } = self.run(loaded, program, Poison::Number)?;
+            // As in samples.
+            if let Some(rounds) = &mut sampler.rounds {
+                rounds.patience.longest = Duration::MAX;
+            }
             check = match trespass {
                 Some(trespass) => Err(trespass),
-                None if is_same => check,
-                None => again(judged(loaded, program, &second)),
+                None if Answer::of(&outputs) == answer => check,
+                None => again(judged(loaded, program, &outputs)),
             };
+            repeatable = Some(sampler);
         }
         phases.verification = start.elapsed().into();
-        Ok(Verified { check, unverified, time, phases })
+        Ok(Verified { check, answer, again: repeatable, unverified, time, phases })
+    }
+
+    /// Takes another sample of a program whose `answer` was right, and looks at what it leaves. What the samples before it
+    /// left stays in the program's own buffers, where a counter may not have been reset or a flag says that all is done.
+    /// The outputs hold what is no answer but half looks like one: their first half is the answer moved by eight bytes.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn look_again(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        answer: Answer,
+    ) -> Result<Later, VulkanError> {
+        let mut halves = vec![];
+        for (place, spec) in loaded.specs.iter().enumerate().filter(|(_, spec)| spec.role == Role::Output) {
+            let mut half = vec![0; (spec.bytes().0 / 2 / MOVED * MOVED) as usize];
+            self.download(&loaded.buffers[place], RED_ZONE, &mut half)?;
+            if half.len() as u64 > MOVED {
+                half.rotate_left(MOVED as usize);
+                halves.push((place, half));
+            }
+        }
+        self.poison(loaded, Poison::Number)?;
+        for (place, half) in halves {
+            self.upload(&loaded.buffers[place], &half)?;
+        }
+        sampler.sample()?;
+        let outputs = self.outputs(loaded)?;
+        if let Some(trespass) = self.trespass(loaded, sampler, Poison::Number)? {
+            return Ok(Later::Wrong(Err(trespass)));
+        }
+        if Answer::of(&outputs) == answer {
+            return Ok(Later::Right);
+        }
+        Ok(match judged(loaded, program, &outputs) {
+            Ok(check) if !check.passes() => Later::Wrong(Ok(check)),
+            Ok(_) if loaded.oracle.doubt(&outputs).is_some() => Later::Other,
+            Ok(_) => Later::Right,
+            Err(reason) => Later::Wrong(Err(reason)),
+        })
     }
 
     /// The place where a kernel wrote outside its buffers, if it did.
@@ -414,10 +602,13 @@ impl Workbench {
         sampler: &Sampler,
         poison: Poison,
     ) -> Result<Option<String>, VulkanError> {
-        let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer));
-        let buffers = loaded.specs.iter().zip(&loaded.buffers).chain(own).enumerate();
-        let kind = (poison, sampler.poisoned);
-        let zones: Vec<_> = buffers.flat_map(|(number, (spec, buffer))| zones(number, *spec, buffer, kind)).collect();
+        let own = sampler.scratch.iter().map(|(spec, buffer)| (spec, buffer, sampler.poison));
+        let shared = loaded.specs.iter().zip(&loaded.buffers).map(|(spec, buffer)| (spec, buffer, poison));
+        let zones: Vec<_> = shared
+            .chain(own)
+            .enumerate()
+            .flat_map(|(number, (spec, buffer, poison))| zones(number, *spec, buffer, (poison, sampler.poisoned)))
+            .collect();
         // As many together as there is room for: each wait for the device costs more than what is read.
         for zones in zones.chunks((CHUNK / (2 * RED_ZONE)) as usize) {
             let mut recorder = Recorder::new(&self.device)?;
@@ -510,7 +701,7 @@ impl Workbench {
         if !scratch.is_empty() {
             let mut recorder = Recorder::new(&self.device)?;
             for (number, (_, buffer)) in (loaded.specs.len()..).zip(&scratch) {
-                recorder.fill(buffer, poison.word(number));
+                self.record_poison(&mut recorder, &whole(buffer), (poison, number));
             }
             recorder.barrier();
             for (spec, buffer) in scratch.iter().filter(|_| !program.poisoned) {
@@ -551,7 +742,7 @@ impl Workbench {
         let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
         drop(regions);
         let (commands, poisoned) = (recorder.finish()?, program.poisoned);
-        Ok(Sampler { commands, timestamps, rounds, clock, repeats, scratch, poisoned, _evictor: evictor })
+        Ok(Sampler { commands, timestamps, rounds, clock, repeats, scratch, poisoned, poison, _evictor: evictor })
     }
 
     fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<Rounds, VulkanError> {
@@ -673,25 +864,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn poison_is_nan_in_every_type_or_a_number_in_every_type_and_another_word_for_each_buffer() {
-        for number in [0, 1, 59, 60, 126, 127, 1000] {
+    fn poison_is_nan_in_every_type_or_numbers_in_every_type_and_other_words_for_each_buffer() {
+        for number in [0, 1, 47, 48, 126, 127, 1000] {
             for (poison, is_nan) in [(Poison::NaN, true), (Poison::Number, false)] {
-                let word = poison.word(number);
+                let words = poison.words(number);
                 let half = |bits: u32| half::f16::from_bits(bits as u16);
                 let brain = |bits: u32| half::bf16::from_bits(bits as u16);
-                let twice = u64::from(word) << 32 | u64::from(word);
-                let found = [
-                    half(word).is_nan(),
-                    half(word >> 16).is_nan(),
-                    brain(word).is_nan(),
-                    brain(word >> 16).is_nan(),
-                    f32::from_bits(word).is_nan(),
-                    f64::from_bits(twice).is_nan(),
-                ];
-                assert_eq!(found, [is_nan; 6], "{word:x}");
-                assert!(is_nan || half(word).is_finite() && f32::from_bits(word).is_finite());
-                assert_ne!(word, poison.word(number + 1));
+                for (at, word) in words.into_iter().enumerate() {
+                    let twice = u64::from(words[at ^ 1]) << 32 | u64::from(word);
+                    let found = [
+                        half(word).is_nan(),
+                        half(word >> 16).is_nan(),
+                        brain(word).is_nan(),
+                        brain(word >> 16).is_nan(),
+                        f32::from_bits(word).is_nan(),
+                        f64::from_bits(twice).is_nan(),
+                    ];
+                    assert_eq!(found, [is_nan; 6], "{word:x}");
+                    let finite = half(word).is_finite() && half(word >> 16).is_finite();
+                    assert!(is_nan || finite && f32::from_bits(word).is_finite() && f64::from_bits(twice).is_finite());
+                    assert_ne!(word, poison.words(number + 1)[at]);
+                }
             }
+        }
+    }
+
+    #[test]
+    fn what_is_read_outside_wins_a_comparison_or_lies_within_a_small_range() {
+        for number in 0..PATTERNS {
+            let words = Poison::Number.words(number);
+            let single = words.map(f32::from_bits);
+            assert!(single[0] > 9e29 && single[1] < -9e29 && single[2] < 1e-30 && (1.0..2.5).contains(&single[3]));
+            let signed = words.map(|word| word as i32);
+            assert!(signed[0] > 1 << 30 && signed[1] < -(1 << 26) && signed[2] < 64, "{signed:?}");
+            let halves = words.map(|word| half::f16::from_bits((word >> 16) as u16).to_f32());
+            assert!(halves[0] > 9e3 && halves[1] < -9e3, "{halves:?}");
         }
     }
 }

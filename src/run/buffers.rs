@@ -28,6 +28,8 @@ struct Entry {
     shape: Vec<Expression>,
     role: Role,
     tolerance: Tolerance,
+    /// Whether a `check` states it.
+    checked: bool,
     /// The specialization constants, which the shape of scratch alone may name.
     constants: Vec<String>,
 }
@@ -128,7 +130,8 @@ impl Entry {
         if let (Tolerance::Ulp(_), Element::Bytes) = (tolerance, element) {
             return Err(Fault::new(field("check"), "counts representable values, which bytes are not; use \"exact\""));
         }
-        Ok(Self { name: name.to_string(), element, shape, role, tolerance, constants: constants.to_vec() })
+        let (name, constants, checked) = (name.to_string(), constants.to_vec(), stated.check.is_some());
+        Ok(Self { name, element, shape, role, tolerance, checked, constants })
     }
 }
 
@@ -277,8 +280,8 @@ impl Entry {
             return Err(Fault::new(field("shape"), message));
         };
         let fill = self.fill(described, &scope, &shape, bytes)?;
-        let Self { element, role, tolerance, .. } = *self;
-        Ok(Buffer { name: self.name.clone(), element, shape, role, fill, tolerance })
+        let Self { element, role, tolerance, checked, .. } = *self;
+        Ok(Buffer { name: self.name.clone(), element, shape, role, fill, tolerance, checked })
     }
 
     /// What it holds before a run; files must be there and fit.

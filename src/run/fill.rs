@@ -146,7 +146,8 @@ mod tests {
         let nothing = |name: &str| Err(format!("no {name}"));
         let fill = Some(parse(fill, Path::new(""), &nothing).expect("a fill"));
         let tolerance = Tolerance::Exact;
-        let buffer = Buffer { name: "A".into(), element, shape: vec![len], role: Role::Input, fill, tolerance };
+        let buffer =
+            Buffer { name: "A".into(), element, shape: vec![len], role: Role::Input, fill, tolerance, checked: true };
         let bytes = buffer.contents(1, 0, Path::new("")).expect("bytes");
         assert_eq!(bytes.len() as u64, buffer.bytes());
         bytes.chunks_exact(element.bytes() as usize).map(|bytes| element.value(bytes)).collect()

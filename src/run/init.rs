@@ -180,11 +180,21 @@ fn buffer(place: (u32, u32), slot: &Slot, text: &mut String) {
     if slot.is_writable() {
         let _ = writeln!(
             text,
-            "check = {{ rtol = 1e-4, atol = 1e-5 }}  # (…) or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"; \
-                                with a fill it is changed in place; scratch = true: not looked at"
+            "# check = {}  # (…) what is usual for {element}; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"; \
+                                with a fill it is changed in place; scratch = true: not looked at",
+            element.parse().map_or_else(|_: String| "\"exact\"".into(), |element| usual(element).to_string())
         );
     } else {
-        let _ = writeln!(text, "fill = \"uniform(-1, 1)\"       # (…) zero, iota, normal, @x.npy, @x.bin");
+        let fill = format!("fill = \"{}\"", fill(&element));
+        let _ = writeln!(text, "{fill:<29} # (…) zero, iota, normal, @x.npy, @x.bin");
+    }
+}
+
+/// A fill with several values of the type.
+fn fill(element: &str) -> &'static str {
+    match element.as_bytes() {
+        [b'f' | b'i', ..] | b"bf16" => "uniform(-1, 1)",
+        _ => "uniform(0, 255)",
     }
 }
 
@@ -213,7 +223,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
         let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
         let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
         let element = scalar.map_or_else(|| "bytes".to_string(), Scalar::name);
-        let fill = if slot.is_writable() { "" } else { ":uniform(-1,1)" };
+        let fill = if slot.is_writable() { String::new() } else { format!(":{}", fill(&element).replace(' ', "")) };
         lacks.push(format!("buffer {name} (set {set}, binding {binding}): --buffer '{name}={element}[N]{fill}'"));
     }
     for member in &pass.foreign.push {

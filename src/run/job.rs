@@ -121,6 +121,8 @@ pub(crate) struct Buffer {
     pub fill: Option<Fill>,
     /// How far its elements may be from the right ones.
     pub tolerance: Tolerance,
+    /// Whether that is what the description states, not what is usual.
+    pub checked: bool,
 }
 
 impl Buffer {
@@ -193,6 +195,18 @@ pub(crate) enum Tolerance {
     Ulp(u64),
     /// The same bits, but that zeros are equal.
     Exact,
+}
+
+impl fmt::Display for Tolerance {
+    /// As descriptions have it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Close { rtol, atol } => write!(f, "{{ rtol = {rtol:e}, atol = {atol:e} }}"),
+            Self::Nmse(most) => write!(f, "{{ nmse = {most:e} }}"),
+            Self::Ulp(most) => write!(f, "{{ ulp = {most} }}"),
+            Self::Exact => f.write_str("\"exact\""),
+        }
+    }
 }
 
 /// Where the right answer comes from.

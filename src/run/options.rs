@@ -221,6 +221,7 @@ impl Fields {
     /// Writes them into a description, whose paths are relative to the folder of this process or not.
     fn apply(&self, description: &mut Description, relative: bool) -> Result<(), String> {
         let known: Vec<String> = description.axes.names().into_iter().map(String::from).collect();
+        let mut sized = vec![];
         for axis in &self.size {
             let (name, values) = assigned("--size", axis, "M=512..4096")?;
             // Beside those of a description one more would change nothing, and be a slip of the keyboard.
@@ -228,6 +229,10 @@ impl Fields {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 return Err(unknown("axis", name, " for --size", &known));
             }
+            if sized.contains(&name) {
+                return Err(format!("--size states {name} twice; write its values in one: -s {name}=64,128"));
+            }
+            sized.push(name);
             description.axes.set(name, Listed::One(text(values)));
         }
         for constant in &self.spec {

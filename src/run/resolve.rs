@@ -289,6 +289,18 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
             );
         }
     }
+    for pass in passes() {
+        let mut stated: Vec<(&str, u32)> = vec![];
+        for name in description.spec.names() {
+            let Some(constant) = pass.constant(name) else { continue };
+            // By its name and by its id: what stands later would say nothing.
+            if let Some((other, _)) = stated.iter().find(|(_, id)| *id == constant.id) {
+                let message = format!("is the same constant as {other}, which is stated too; state one of them");
+                return Err(Fault::new(format!("spec.{name}"), message));
+            }
+            stated.push((name, constant.id));
+        }
+    }
     for name in description.push.names().into_iter().filter(|name| *name != OTHERS) {
         if !passes().any(|pass| pass.foreign.push.iter().any(|member| member.name == name)) {
             return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());

@@ -292,6 +292,126 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     );
 }
 
+/// Kernels with scratch S beside A and D, judged by one that is right.
+const SCRATCH: &str = "[kernel]
+    source = ['right.comp', 'flag.comp', 'own.comp', 'changes.comp']
+    [axes]
+    N = 1000
+    [push]
+    n = 'N'
+    [buffer.A]
+    type = 'f32'
+    shape = ['N']
+    fill = 'uniform(1, 2)'
+    [buffer.D]
+    type = 'f32'
+    shape = ['N']
+    [buffer.S]
+    type = 'u32'
+    shape = ['N']
+    scratch = true
+    [dispatch]
+    groups = ['cdiv(N, 64)']
+    [reference]
+    kernel = 'right.comp'
+    groups = ['cdiv(N, 64)']
+    ";
+
+/// A kernel of [`SCRATCH`] with this body, in which `i` is below `n`.
+fn of_scratch(body: &str) -> String {
+    let access = if body.contains("a[i] =") { "" } else { "readonly" };
+    format!(
+        "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) {access} buffer A {{ float a[]; }};
+        layout(binding = 1) buffer D {{ float d[]; }};
+        layout(binding = 2) buffer S {{ uint s[]; }};
+        layout(push_constant) uniform P {{ uint n; }} p;
+        void main() {{ uint i = gl_GlobalInvocationID.x; if (i >= p.n) return; {body} }}"
+    )
+}
+
+#[test]
+fn a_kernel_that_finds_in_its_timed_runs_that_all_is_done_is_rejected_and_so_is_one_that_changes_its_input() {
+    let kernels = [
+        ("right.comp", "s[i] = 7; d[i] = 2.0 * a[i];"),
+        ("flag.comp", "if (s[i] == 7) return; s[i] = 7; d[i] = 2.0 * a[i];"),
+        ("own.comp", "s[i] = 7; if (d[i] >= 2.0 && d[i] <= 4.0) return; d[i] = 2.0 * a[i];"),
+        ("changes.comp", "s[i] = 7; d[i] = 2.0 * a[i]; a[i] = 0.0;"),
+    ];
+    let kernels = kernels.map(|(name, body)| (name, of_scratch(body)));
+    let mut files: Vec<_> = kernels.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    files.push(("scratch.toml", SCRATCH));
+    let folder = folder(&files);
+    let output = expect_exit(&mut command(folder.path(), &["--config=scratch.toml", "--json=-"]), 1);
+    let found = |variant: &str| {
+        let cases = cases(&output);
+        let case = cases.iter().find(|case| case["variant"] == variant).expect("a case");
+        (case["outcome"]["status"].to_string(), case["outcome"]["worst"].as_str().unwrap_or_default().to_string())
+    };
+    assert_eq!(found("right").0, "\"measured\"");
+    for variant in ["flag", "own"] {
+        let (status, worst) = found(variant);
+        assert_eq!(status, "\"rejected\"");
+        assert!(worst.starts_with("right at first, wrong after ") && worst.contains(" more runs: D["), "{worst}");
+    }
+    assert_eq!(found("changes").1, "the kernel changed its input A; give A a check if it is meant to change");
+}
+
+#[test]
+fn a_kernel_that_compares_what_lies_beyond_an_end_is_rejected() {
+    let extreme = |compared: &str, bound: &str| {
+        of_scratch(&format!(
+            "s[i] = 7; if (i % 64 != 0) return; float most = a[i];
+            for (uint j = i; j < {bound}; j++) {{ float x = a[j]; if (x {compared} most) most = x; }}
+            d[i / 64] = most;"
+        ))
+    };
+    let description = SCRATCH
+        .replace("'right.comp', 'flag.comp', 'own.comp', 'changes.comp'", "'right.comp', 'wrong.comp'")
+        .replacen("shape = ['N']", "shape = ['N' ]", 1)
+        .replacen("shape = ['N']", "shape = ['cdiv(N, 64)']", 1);
+    for compared in ["<", ">"] {
+        let (right, wrong) = (extreme(compared, "min(i + 64, p.n)"), extreme(compared, "i + 64"));
+        let folder = folder(&[("right.comp", &right), ("wrong.comp", &wrong), ("extreme.toml", &description)]);
+        let output = expect_exit(&mut command(folder.path(), &["--config=extreme.toml", "--json=-"]), 1);
+        let statuses: Vec<_> = cases(&output).iter().map(|case| case["outcome"]["status"].to_string()).collect();
+        assert_eq!(statuses, ["\"measured\"", "\"rejected\""], "{compared}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_output_that_the_command_does_not_write_is_an_error_with_a_check_and_unverified_without() {
+    let both = of_scratch("d[i] = a[i]; s[i] = 7;");
+    let folder = folder(&[("both.comp", both.as_str())]);
+    let given = "--right-by=cp {in}/A.npy {out}/D.npy; cp {in}/A.npy {out}/s.npy";
+    let outputs = ["--buffer=A=f32[N]:iota", "--buffer=D=f32[N]", "--buffer=S=u32[N]"];
+    let run = |check: &[&str], code| {
+        let mut run = command(folder.path(), &["both.comp", "--size=N=100", "--push=n=N", "--groups=2", given]);
+        expect_exit(run.args(outputs).args(check).arg("--json=-"), code)
+    };
+    let unknown = run(&[], 0);
+    let verification = cases(&unknown)[0]["outcome"]["verification"].clone();
+    assert_eq!(verification["unverified"], "there is no reference for S", "{verification}");
+    let output = run(&["--check=S=exact"], 3);
+    let error = cases(&output)[0]["outcome"]["error"].to_string();
+    assert!(error.contains("did not write S.npy, which has a check; it wrote D.npy, s.npy"), "{error}");
+}
+
+#[test]
+fn what_would_be_ignored_is_refused() {
+    let folder = folder(&[]);
+    let named = DESCRIPTION.replace("0 = 64", "0 = 64\n    WORK = 1");
+    fs::write(folder.path().join("named.toml"), named).expect("written");
+    for (arguments, expected) in [
+        (&["named.toml", "--spec=1=2"][..], "spec.1: is the same constant as WORK, which is stated too"),
+        (&["double.toml", "-s=N=64", "-s=N=128"], "--size states N twice; write its values in one"),
+    ] {
+        let output = expect_exit(&mut command(folder.path(), arguments), 2);
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_kernel_that_writes_elsewhere_crashes_or_hangs_ends_as_such() {
     let behind = DOUBLE.replace("if (i >= p.n) return;", "if (i == p.n) d[i] = 7.0;\n if (i >= p.n) return;");

@@ -198,7 +198,7 @@ mod tests {
 
     fn matrix(shape: &[u64]) -> Buffer {
         let (element, role, tolerance) = (Element::F32, Role::Output, Tolerance::Exact);
-        Buffer { name: "D".into(), element, shape: shape.to_vec(), role, fill: None, tolerance }
+        Buffer { name: "D".into(), element, shape: shape.to_vec(), role, fill: None, tolerance, checked: true }
     }
 
     fn text(shape: &[u64], ranges: Option<&str>) -> String {

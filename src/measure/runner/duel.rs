@@ -41,7 +41,7 @@ impl Runner {
             std::array::from_fn(|side| self.enter_one(&mut desk, SIDES[side], &entrants[side], sampling));
         self.workbench.pipelines.keep();
         let rounds = self.keeper.duel([&mut a.state, &mut b.state], sampling, decided);
-        let mut cases = [a, b].map(Entry::finish);
+        let mut cases = [a, b].map(|entry| self.finish(entry, desk.loaded()));
         let best = self.best_canary();
         for case in &mut cases {
             warn_of_clock(best, &mut case.outcome);
@@ -56,7 +56,7 @@ impl Runner {
         let mut desk = Desk::new(group);
         let mut entry = self.enter_one(&mut desk, SIDES[0], entrant, sampling);
         self.keeper.sample(vec![&mut entry.state], sampling);
-        let mut case = entry.finish();
+        let mut case = self.finish(entry, desk.loaded());
         warn_of_clock(self.best_canary(), &mut case.outcome);
         case
     }

@@ -6,7 +6,7 @@ mod forecast;
 mod limits;
 pub(crate) mod tune;
 
-use crate::algorithms::Problem;
+use crate::algorithms::{Check, Problem};
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
@@ -15,7 +15,7 @@ use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
-use crate::measure::workbench::{LoadedProblem, Sampler, Workbench};
+use crate::measure::workbench::{Answer, Later, LoadedProblem, Sampler, Workbench};
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
 use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Record, Sample, Verification};
 use crate::stats::Summary;
@@ -27,7 +27,7 @@ pub(crate) use limits::best_canary;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An observer of a run, told of each step.
 pub trait Observer {
@@ -101,11 +101,17 @@ struct Recorded {
     witness: Rc<dyn Witness>,
     sampler: Sampler,
     kernels: Vec<CompiledKernel>,
+    program: Program,
+    /// Runs of the sampler.
+    runs: u64,
+    /// The answer that was verified before the samples.
+    answer: Option<Answer>,
 }
 
 impl Timed for Recorded {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
         self.witness.on_device(&self.name);
+        self.runs += u64::from(self.sampler.repeats);
         self.sampler.sample().map_err(|error| told(self.witness.as_ref(), &error))
     }
 
@@ -129,23 +135,6 @@ struct Entry {
     state: State<Recorded>,
 }
 
-impl Entry {
-    /// The case with its outcome.
-    fn finish(self) -> Case {
-        let Self { mut case, state } = self;
-        match state {
-            State::Ended(outcome) => case.outcome = outcome,
-            State::Sampling(contender) => {
-                if let Some((measured, recorded)) = contender.finish() {
-                    case.kernels = recorded.kernels;
-                    case.outcome = Outcome::Measured(Box::new(measured));
-                }
-            }
-        }
-        case
-    }
-}
-
 /// A group's problem, on the device once a case of it can run: a group without one makes no inputs.
 struct Desk<'a> {
     group: &'a CaseGroup,
@@ -163,6 +152,11 @@ impl<'a> Desk<'a> {
     fn load(&mut self, workbench: &mut Workbench, witness: &dyn Witness) -> Result<&LoadedProblem, String> {
         let load = || workbench.load(self.problem.as_ref()).map_err(|error| told(witness, &error));
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
+    }
+
+    /// The problem on the device, if it was loaded.
+    fn loaded(&self) -> Option<&LoadedProblem> {
+        self.loaded.as_ref()?.as_ref().ok()
     }
 }
 
@@ -329,13 +323,65 @@ impl Runner {
         }
         let told: Vec<_> = entries.iter().map(|entry| matches!(entry.state, State::Ended(_))).collect();
         self.keeper.sample(entries.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
-        let mut cases: Vec<_> = entries.into_iter().map(Entry::finish).collect();
         let best = self.best_canary();
-        for (case, _) in cases.iter_mut().zip(told).filter(|(_, told)| !told) {
-            warn_of_clock(best, &mut case.outcome);
-            observer.end(case);
+        let mut cases = vec![];
+        for (entry, told) in entries.into_iter().zip(told) {
+            let mut case = self.finish(entry, desk.loaded());
+            if !told {
+                warn_of_clock(best, &mut case.outcome);
+                observer.end(&case);
+            }
+            cases.push(case);
         }
         cases
+    }
+
+    /// The case with its outcome.
+    fn finish(&mut self, entry: Entry, loaded: Option<&LoadedProblem>) -> Case {
+        let Entry { mut case, state } = entry;
+        match state {
+            State::Ended(outcome) => case.outcome = outcome,
+            State::Sampling(contender) => {
+                if let Some((measured, recorded)) = contender.finish() {
+                    case.outcome = match loaded {
+                        Some(loaded) => self.lasting(loaded, measured, &recorded),
+                        None => Outcome::Measured(Box::new(measured)),
+                    };
+                    case.kernels = recorded.kernels;
+                }
+            }
+        }
+        case
+    }
+
+    /// The outcome of what was measured, if the answer is still right after the samples: what was timed may have found in
+    /// its own buffers that there is nothing left to do. An interrupted run ends without another look.
+    fn lasting(&mut self, loaded: &LoadedProblem, mut measured: Measured, recorded: &Recorded) -> Outcome {
+        let Recorded { name, sampler, program, runs, answer: Some(answer), .. } = recorded else {
+            return Outcome::Measured(Box::new(measured));
+        };
+        if self.keeper.interrupted() {
+            return Outcome::Measured(Box::new(measured));
+        }
+        self.witness.on_device(name);
+        let start = Instant::now();
+        let later = self.workbench.look_again(loaded, program, sampler, *answer);
+        measured.phases.verification = measured.phases.verification + start.elapsed().into();
+        let said = |wrong: &str| format!("right at first, wrong after {runs} more runs: {wrong}");
+        match later {
+            Ok(Later::Right) => Outcome::Measured(Box::new(measured)),
+            Ok(Later::Other) => {
+                if let Correctness::Unverified { unverified } = &mut measured.verification {
+                    unverified.push_str(&format!("; its answer is another after {runs} more runs"));
+                }
+                Outcome::Measured(Box::new(measured))
+            }
+            Ok(Later::Wrong(Ok(check))) => Outcome::Rejected(Check { worst: said(&check.worst), ..check }.into()),
+            Ok(Later::Wrong(Err(reason))) => Outcome::Rejected(Verification::without_answer(said(&reason))),
+            // What was sampled before an interruption counts.
+            Err(_) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
+            Err(error) => Outcome::Failed { error: self.reason(&error) },
+        }
     }
 
     /// A case of the desk's group, with what `prepare` makes of its program; skipped where the device cannot run it.
@@ -390,18 +436,24 @@ impl Runner {
                 None => Verification::from(check).into(),
             },
         };
+        let (answer, again) = (verified.answer, verified.again);
         let verified = Verified { verification, time: verified.time, phases };
         if self.timing == Timing::VerifyOnly {
-            return Ok(State::Ended(Outcome::Measured(Box::new(once(verified)))));
+            let Some(sampler) = again else { return Ok(State::Ended(Outcome::Measured(Box::new(once(verified))))) };
+            let recorded = Recorded { runs: 1, answer: Some(answer), ..self.ready(name, program, sampler)? };
+            return Ok(State::Ended(self.lasting(loaded, once(verified), &recorded)));
         }
+        // Its buffers make room for those of the samples.
+        drop(again);
         let usual = if self.warm { sampling::MOST_WARM_UP } else { sampling::MOST_FIRST_WARM_UP };
         self.warm = true;
         let recorded = self.recorded(name, loaded, program, verified.time, sampling)?;
+        let recorded = Recorded { answer: Some(answer), ..recorded };
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
         let recount = |recorded: &mut Recorded, run: Nanos| {
             let sampler = bench.sampler(loaded, program, run, sampling);
-            sampler.map(|sampler| recorded.sampler = sampler).map_err(|error| error.to_string())
+            sampler.map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0)).map_err(|error| error.to_string())
         };
         let contender = self.keeper.warm(recorded, verified, sampling.patience.unwrap_or(usual), recount);
         Ok(contender.map_or_else(|error| self.keeper.broken(&error), |contender| State::Sampling(Box::new(contender))))
@@ -417,8 +469,14 @@ impl Runner {
         sampling: &Sampling,
     ) -> Result<Recorded, VulkanError> {
         let sampler = self.workbench.sampler(loaded, program, one_run, sampling)?;
+        self.ready(name, program, sampler)
+    }
+
+    /// What `sampler` takes samples of.
+    fn ready(&mut self, name: &str, program: &Program, sampler: Sampler) -> Result<Recorded, VulkanError> {
         let (name, witness) = (name.to_string(), Rc::clone(&self.witness));
-        Ok(Recorded { name, witness, sampler, kernels: self.workbench.pipelines.kernels(program)? })
+        let kernels = self.workbench.pipelines.kernels(program)?;
+        Ok(Recorded { name, witness, sampler, kernels, program: program.clone(), runs: 0, answer: None })
     }
 }
 

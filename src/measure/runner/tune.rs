@@ -10,6 +10,7 @@ use crate::kernel::program::Program;
 use crate::measure::timekeeper::State;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::Sampling;
+use crate::record::Outcome;
 use crate::tuning::search::{Found, Fruitless, Refusal, Search};
 use crate::tuning::tuned::{self, Chosen};
 use crate::vulkan::VulkanError;
@@ -96,6 +97,8 @@ struct Finalist {
     who: Who,
     program: Program,
     median: Option<Nanos>,
+    /// What is wrong with its answer after all.
+    wrong: Option<String>,
 }
 
 /// A candidate whose answer is right, and what its first run took.
@@ -167,7 +170,12 @@ impl Runner {
         self.keeper.sample(states.iter_mut().collect(), &sampling);
         for (finalist, state) in finalists.iter_mut().zip(states) {
             if let State::Sampling(contender) = state {
-                finalist.median = contender.finish().map(|(measured, _)| measured.summary.median);
+                let Some((measured, recorded)) = contender.finish() else { continue };
+                match self.lasting(loaded, measured, &recorded) {
+                    Outcome::Measured(measured) => finalist.median = Some(measured.summary.median),
+                    Outcome::Rejected(verification) => finalist.wrong = Some(verification.worst),
+                    _ => {}
+                }
             }
         }
     }
@@ -299,7 +307,7 @@ impl<'a> Hunt<'a> {
         if tiles.is_empty() {
             return vec![];
         }
-        let finalist = |who, program| Finalist { who, program, median: None };
+        let finalist = |who, program| Finalist { who, program, median: None, wrong: None };
         let tiles = tiles.into_iter().filter_map(|tile| Some(finalist(Who::Tile(tile), self.program(tile).ok()?)));
         let Question { algorithm, spec, .. } = self.question;
         let rule = tuned::favourite(algorithm, &spec, &self.info).filter(|rule| rule.name != self.variant.name);
@@ -327,7 +335,7 @@ impl<'a> Hunt<'a> {
 impl Tally {
     /// The result, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
     /// than the built-in one by [`GAIN`] does not replace it.
-    fn decide(self, built_in: Tile, space: usize, finalists: &[Finalist]) -> Result<Option<Found>, Fruitless> {
+    fn decide(mut self, built_in: Tile, space: usize, finalists: &[Finalist]) -> Result<Option<Found>, Fruitless> {
         let tile = |finalist: &Finalist| match finalist.who {
             Who::Tile(tile) => Some((tile, finalist.median?)),
             Who::Rule(_) => None,
@@ -336,6 +344,12 @@ impl Tally {
             Who::Rule(name) => Some((name.to_string(), finalist.median?)),
             Who::Tile(_) => None,
         };
+        for finalist in finalists {
+            if let (Who::Tile(tile), Some(wrong)) = (finalist.who, &finalist.wrong) {
+                self.timed.retain(|(other, _)| *other != tile);
+                self.refused.push((tile, Refusal::Rejected(wrong.clone())));
+            }
+        }
         let mut ranked: Vec<_> = finalists.iter().filter_map(tile).collect();
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
@@ -379,7 +393,7 @@ mod tests {
     const OTHER: Tile = Tile::Columns(128);
 
     fn finalist(who: Who, median: Option<f64>) -> Finalist {
-        Finalist { who, program: Program::default(), median: median.map(Nanos) }
+        Finalist { who, program: Program::default(), median: median.map(Nanos), wrong: None }
     }
 
     fn tally(timed: &[(Tile, f64)], refused: &[(Tile, Refusal)]) -> Tally {
