@@ -1,8 +1,8 @@
 // The exchange of rows at the end of a panel: 32 pivots change places with the rows that stood in theirs, in the columns of the
-// outer block up to this inner block, which are in P, and in `rows`.
+// outer block up to this inner block, which are in P, and in `rows`. Rows of U come to their place at the same time.
 //
 // Who includes it declares LANES, of which there are 64 at least, the arguments P, rows, stride, first and plane, and pivots, the
-// places of the pivots from `first` on, in shared memory.
+// places of the pivots from `first` on, in shared memory; and defines ROW_OF_U(i, d), an element of U in column d of pivot i.
 shared uint near, stays;  // bits: of pivots among the first 32 rows, and of those rows
 shared uint sources[2 * INNER], targets[2 * INNER], moved;
 
@@ -12,18 +12,24 @@ void barrier_of_memory() {
                    gl_SemanticsAcquireRelease);
 }
 
-void exchange(uint lane) {
-    // Where rows go: the pivots to the front, those that stood there to where pivots were.
+// Begins, and says which pivots lie among the first rows: each with a barrier behind it before the next.
+void begin_exchange(uint lane) {
     if (lane == 0) {
         near = 0;
         stays = 0;
     }
-    barrier();
+}
+
+void mark_pivots(uint lane) {
     if (lane < INNER && pivots[lane] < INNER) {
         atomicOr(near, 1u << lane);
         atomicOr(stays, 1u << pivots[lane]);
     }
-    barrier();
+}
+
+// Behind a barrier of memory.
+void exchange(uint lane) {
+    // Where rows go: the pivots to the front, those that stood there to where pivots were.
     if (lane < INNER) {
         uint place = pivots[lane], before = (1u << lane) - 1;
         sources[lane] = first + place;
@@ -33,7 +39,7 @@ void exchange(uint lane) {
         // They are as many as those, unless a column of zeros had no pivot: then one row is taken for two, which fails the case.
         if (lane == 0) moved = INNER + min(bitCount(~near), bitCount(~stays));
     }
-    barrier_of_memory();
+    barrier();
     uint row = 0;  // of W
     if (lane < moved) row = rows.at[sources[lane]];
     for (uint column = 0; column < plane + INNER; column += LANES / 8) {
@@ -45,7 +51,8 @@ void exchange(uint lane) {
         barrier_of_memory();
         [[unroll]] for (uint i = 0; i < 8; ++i) {
             uint at = i * LANES + lane, e = at % (2 * INNER), to = column + at / (2 * INNER);
-            if (e < moved && to < plane + INNER) P.at[to * stride + targets[e]] = values[i];
+            bool of_u = e < INNER && to >= plane + e;
+            if (e < moved && to < plane + INNER) P.at[to * stride + targets[e]] = of_u ? ROW_OF_U(e, to - plane) : values[i];
         }
     }
     if (lane < moved) rows.at[targets[lane]] = row;

@@ -1,13 +1,13 @@
 // Brings the columns of an inner block from `to` on up to date with the DEPTH before them, which pivot-panel has factorised: the
 // pivots' rows of U by substitution, in every work-group anew, then all other rows. Rows that have been pivots stay as they
 // are, for all work-groups read them.
-// Mapping: x is a block of 64 positions; 128 invocations, a quad of positions and a column each.
+// Mapping: x is a block of 64 positions; 128 invocations, a quad of positions and every eighth column each.
 #version 460
 #pragma dtypes f32
 #include "lu-blocked.glsl"
 
-layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint DEPTH = 8;
+layout(local_size_x = 128) in;
+layout(constant_id = 1) const uint DEPTH = 8;  // a multiple of 8
 
 layout(push_constant, scalar) uniform Arguments {
     Reals P;
@@ -20,6 +20,9 @@ layout(push_constant, scalar) uniform Arguments {
 };
 
 const uint BLOCK = 64;
+const uint QUADS = BLOCK / 4;
+const uint ACROSS = gl_WorkGroupSize.x / QUADS;  // columns that are updated at once
+const uint MOST = (INNER - DEPTH) / ACROSS;      // columns of an invocation
 const uint LINE = INNER + 1;
 
 shared float lower[INNER * LINE];
@@ -27,8 +30,16 @@ shared float upper[INNER * INNER];
 shared uint taken[BLOCK / 32];
 
 void main() {
-    uint lane = gl_LocalInvocationID.x, from = to - DEPTH, rest = INNER - to;
+    uint lane = gl_LocalInvocationID.x, from = to - DEPTH;
     uint begin = gl_WorkGroupID.x * BLOCK;  // from `first` on, as are the pivots
+    // All loads are on their way before the first is waited for.
+    uint quad = lane % QUADS, column = to + lane / QUADS;
+    uint place_of_quad = first + begin + quad * 4, read = min(place_of_quad, stride - 4);
+    vec4 l[DEPTH], sums[MOST];
+    [[unroll]] for (uint k = 0; k < DEPTH; ++k) l[k] = Quads(P).at[((plane + from + k) * stride + read) / 4];
+    [[unroll]] for (uint j = 0; j < MOST; ++j) {
+        sums[j] = Quads(P).at[((plane + min(column + j * ACROSS, INNER - 1)) * stride + read) / 4];
+    }
     if (lane < BLOCK / 32) taken[lane] = 0;
     for (uint at = lane; at < DEPTH * INNER; at += gl_WorkGroupSize.x) {
         uint i = at / INNER, d = from + at % INNER, place = chosen.at[from + i];
@@ -52,20 +63,17 @@ void main() {
         }
     }
     barrier();
-    for (uint at = lane; at < BLOCK / 4 * rest; at += gl_WorkGroupSize.x) {
-        uint q = at % (BLOCK / 4), d = to + at / (BLOCK / 4), place = begin + q * 4;
-        if (first + place >= stride) continue;
-        uint own = ((plane + d) * stride + first + place) / 4;
-        vec4 sums = Quads(P).at[own], l[DEPTH];
-        [[unroll]] for (uint k = 0; k < DEPTH; ++k) {
-            l[k] = Quads(P).at[((plane + from + k) * stride + first + place) / 4];
-        }
-        [[unroll]] for (uint k = 0; k < DEPTH; ++k) sums -= l[k] * upper[k * INNER + d];
-        uint pivots = taken[q / 8] >> q % 8 * 4 & 15u;
+    if (place_of_quad >= stride) return;
+    uint pivots = taken[quad / 8] >> quad % 8 * 4 & 15u;
+    [[unroll]] for (uint j = 0; j < MOST; ++j) {
+        uint d = column + j * ACROSS;
+        if (d >= INNER) break;
+        [[unroll]] for (uint k = 0; k < DEPTH; ++k) sums[j] -= l[k] * upper[k * INNER + d];
+        uint own = ((plane + d) * stride + place_of_quad) / 4;
         if (pivots == 0) {
-            Quads(P).at[own] = sums;
+            Quads(P).at[own] = sums[j];
         } else {
-            [[unroll]] for (uint j = 0; j < 4; ++j) if ((pivots >> j & 1u) == 0) P.at[own * 4 + j] = sums[j];
+            [[unroll]] for (uint i = 0; i < 4; ++i) if ((pivots >> i & 1u) == 0) P.at[own * 4 + i] = sums[j][i];
         }
     }
 }

@@ -35,6 +35,7 @@ shared uint places[2 * GROUPS];
 shared vec4 lines[2 * GROUPS * QUADS];  // their rows
 shared uint pivots[INNER];              // places
 shared float upper[INNER * COLUMNS];    // their rows of U, each from its pivot on
+#define ROW_OF_U(i, d) upper[(i) * COLUMNS + (d) - (i)]
 #include "lu-exchange.glsl"
 
 void main() {
@@ -50,6 +51,8 @@ void main() {
             x[r * COLUMNS + c] = first + PLACE(r) < stride ? value : 0.0;
         }
     }
+
+    begin_exchange(lane);
 
     // The columns move through the registers: the one to be factorised is always the first, and what is left of each
     // other is written a column further down. So places are constants in a loop that remains one.
@@ -105,11 +108,8 @@ void main() {
             }
         }
     }
+    barrier();
+    mark_pivots(lane);
     barrier_of_memory();
-    // The rows of U, over what the steps have left there.
-    for (uint at = lane; at < INNER * COLUMNS; at += LANES) {
-        uint i = at / COLUMNS, c = i + at % COLUMNS;
-        if (c < COLUMNS) P.at[(plane + c) * stride + first + pivots[i]] = upper[at];
-    }
     exchange(lane);
 }

@@ -49,13 +49,14 @@ shared uint pivots[INNER];                     // places of the pivots
 shared float lower[COLUMNS * LINE];            // rows of L of the set's
 shared vec4 upper[INNER * INNER / 4];          // rows of U of all
 shared uint taken[2 * LANES];                  // of the rows of an invocation, those that have been pivots
+#define UPPER(i, d) upper[(i) * (INNER / 4) + (d) / 4][(d) % 4]
+#define ROW_OF_U(i, d) UPPER(i, d)
 #include "lu-exchange.glsl"
 
 float x[ROWS * COLUMNS];
 #define X(r, d) x[(r) * COLUMNS + (d)]
 #define MAGNITUDE(r) (floatBitsToUint(X(r, 0)) & 0x7fffffffu)
 #define DONE(r) ((done[(r) / 32] >> (r) % 32 & 1u) != 0)
-#define UPPER(i, d) upper[(i) * (INNER / 4) + (d) / 4][(d) % 4]
 
 // The place of an invocation's row.
 uint place_of(uint r, uint lane) { return (r / 4 * LANES + lane) * 4 + r % 4; }
@@ -84,12 +85,45 @@ bool beyond(uint q, uint lane) { return first + (q * LANES + lane) * 4 >= stride
     [[unroll]] for (uint r = 0; r < ROWS; ++r) key = max(key, MAGNITUDE(r));                \
     top = subgroupMax(key);
 
+#define READ(k, column)                                                                     \
+    [[unroll]] for (uint q = 0; q < QUADS; ++q) {                                           \
+        l[(k) * QUADS + q] = Quads(P).at[quad(plane + (column), q, lane)];                  \
+    }
+
+// Solves for the rows of U of the pivots of the set at `s`, which lie in `upper` as they have been found.
+void rows_of_u(uint s, uint lane) {
+    uint next_set = s + COLUMNS, rest = to - next_set;
+    barrier();
+    if (s > from) {
+        for (uint at = lane; at < COLUMNS * rest; at += LANES) {
+            uint i = at / rest, d = next_set + at % rest;
+            float sum = UPPER(s + i, d);
+            for (uint some = from; some < s; some += COLUMNS) {
+                [[unroll]] for (uint k = 0; k < COLUMNS; ++k) sum -= lower[i * LINE + some + k] * UPPER(some + k, d);
+            }
+            UPPER(s + i, d) = sum;
+        }
+        barrier();
+    }
+    for (uint d = next_set + lane; d < to; d += LANES) {
+        float u[COLUMNS];
+        [[unroll]] for (uint i = 0; i < COLUMNS; ++i) {
+            u[i] = UPPER(s + i, d);
+            [[unroll]] for (uint k = 0; k < COLUMNS; ++k) if (k < i) u[i] -= lower[i * LINE + s + k] * u[k];
+            UPPER(s + i, d) = u[i];
+        }
+    }
+    barrier();
+}
+
 void main() {
     // Numbered by sub-group, so that a position tells the sub-group that has it.
     uint lane = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
     FETCH(from)
     taken[2 * lane] = 0;
     taken[2 * lane + 1] = 0;
+    begin_exchange(lane);
+    for (uint at = lane; at < from * (INNER / 4); at += LANES) upper[at] = Quads(corner).at[at];
     barrier();
     for (uint i = lane; i < from; i += LANES) {
         pivots[i] = chosen.at[i];
@@ -103,16 +137,25 @@ void main() {
 
     for (uint s = from; s < to; s += COLUMNS) {
         uint next_set = s + COLUMNS, rest = to - next_set;
-        // Several columns are on their way at once.
-        for (uint some = from; some < s; some += AT_ONCE) {
+        if (s > from) {
+            // Columns before the set: some are on their way while others are subtracted.
             vec4 l[AT_ONCE * QUADS];
             [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
-                [[unroll]] for (uint q = 0; q < QUADS; ++q) l[k * QUADS + q] = Quads(P).at[quad(plane + some + k, q, lane)];
+                READ(k, from + k)
             }
-            [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
-                [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
-                    float u = UPPER(some + k, s + c);
-                    [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) -= l[k * QUADS + r / 4][r % 4] * u;
+            for (uint some = from; some < s; some += AT_ONCE) {
+                // The rows of the last set's pivots have been on their way meanwhile.
+                if (some == s - COLUMNS) rows_of_u(some, lane);
+                [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+                    [[unroll]] for (uint c = 0; c < COLUMNS; ++c) {
+                        // Four at a time, where a set begins with a whole quad.
+                        vec4 four = upper[(some + k) * (INNER / 4) + s / 4 + c / 4];
+                        float u = four[COLUMNS < 4 ? (s + c) % 4 : c % 4];
+                        [[unroll]] for (uint r = 0; r < ROWS; ++r) X(r, c) -= l[k * QUADS + r / 4][r % 4] * u;
+                    }
+                    if (some + AT_ONCE < s) {
+                        READ(k, some + AT_ONCE + k)
+                    }
                 }
             }
         }
@@ -184,6 +227,7 @@ void main() {
             if (c + d < COLUMNS) UPPER(s + c, s + c + d) = pivot_lines[c * LINE_QUADS + d / 4][d % 4];
         }
         if (lane < COLUMNS && first + s + lane < n) check_pivot(status, pivot_lines[lane * LINE_QUADS].x, first + s + lane);
+        if (next_set == INNER) mark_pivots(lane);
         barrier_of_memory();
         if (rest == 0) break;
         // The pivots' rows: L in the columns so far, raw in those to come.
@@ -194,27 +238,6 @@ void main() {
             if (d < next_set) lower[i * LINE + d] = value;
             else UPPER(s + i, d) = value;
         }
-        barrier();
-        if (s > from) {
-            for (uint at = lane; at < COLUMNS * rest; at += LANES) {
-                uint i = at / rest, d = next_set + at % rest;
-                float sum = UPPER(s + i, d);
-                for (uint some = from; some < s; some += COLUMNS) {
-                    [[unroll]] for (uint k = 0; k < COLUMNS; ++k) sum -= lower[i * LINE + some + k] * UPPER(some + k, d);
-                }
-                UPPER(s + i, d) = sum;
-            }
-            barrier();
-        }
-        for (uint d = next_set + lane; d < to; d += LANES) {
-            float u[COLUMNS];
-            [[unroll]] for (uint i = 0; i < COLUMNS; ++i) {
-                u[i] = UPPER(s + i, d);
-                [[unroll]] for (uint k = 0; k < COLUMNS; ++k) if (k < i) u[i] -= lower[i * LINE + s + k] * u[k];
-                UPPER(s + i, d) = u[i];
-            }
-        }
-        barrier();
     }
 
     if (to < INNER) {
@@ -224,12 +247,6 @@ void main() {
             if (d >= i && d < to) corner.at[i * INNER + d] = UPPER(i, d);
         }
         return;
-    }
-    // The rows of U, over what the steps have left there. Each begins with its pivot.
-    for (uint at = lane; at < INNER * INNER; at += LANES) {
-        uint i = at / INNER, d = at % INNER;
-        float value = i < from ? corner.at[at] : UPPER(i, d);
-        if (d >= i) P.at[(plane + d) * stride + first + pivots[i]] = value;
     }
     exchange(lane);
 }

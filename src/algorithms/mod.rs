@@ -101,10 +101,10 @@ pub struct Solution {
     /// The kinds of input with which a variant promises a right solution in an element type, the usual first: what a
     /// conformance run asks for.
     pub inputs: fn(variant: &str, DType) -> &'static [Input],
-    /// The kernels that it takes beside those of the variant, in the order in which `program` gets them.
+    /// The kernels that it takes beside those of the variant.
     pub kernels: &'static [&'static str],
-    /// The program that solves a case, made from one that leaves the result. Pure.
-    pub program: fn(Program, &[&'static Shader], &CaseSpec, &DeviceInfo) -> Program,
+    /// What is made of a variant's program, which goes on from the result to the solution. Pure.
+    pub program: fn(Program, &CaseSpec, &DeviceInfo) -> Program,
 }
 
 /// What is asked of an algorithm.
@@ -158,10 +158,7 @@ impl Sweeps {
     /// The sweep for devices of this kind.
     #[must_use]
     pub fn on(&self, kind: DeviceKind) -> &'static str {
-        match kind {
-            DeviceKind::Cpu | DeviceKind::Host => self.cpu,
-            _ => self.gpu,
-        }
+        if kind.runs_on_host_cores() { self.cpu } else { self.gpu }
     }
 }
 
@@ -552,7 +549,7 @@ impl Algorithm {
         }
     }
 
-    /// The program of `variant` for a case: its own, and where a solution is asked for what goes on to it.
+    /// The program of `variant` for a case.
     ///
     /// # Errors
     /// Why the device cannot run it.
@@ -560,9 +557,7 @@ impl Algorithm {
         let program = variant.program(case, device)?;
         match (case.goal, variant.measures, self.solution) {
             (Goal::Solution, Measures::Problem, Some(solution)) => {
-                let shaders = compiled(solution.kernels, case.dtype, Layout::default(), || self.name.into());
-                let shaders = shaders.ok_or_else(|| format!("has no {} kernel to solve with", case.dtype))?;
-                let program = (solution.program)(program, &shaders, case, device);
+                let program = (solution.program)(program, case, device);
                 program.unsupported(device).map_or(Ok(program), Err)
             }
             _ => Ok(program),

@@ -211,6 +211,15 @@ impl fmt::Display for OpsPerSecond {
     }
 }
 
+/// A fraction from `2%` or `0.02`. A number from 1 on says by a sign whether it is percent.
+#[must_use]
+pub(crate) fn fraction(text: &str) -> Option<f64> {
+    match text.trim_end().strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
+        None => text.trim().parse().ok().filter(|value| *value < 1.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@ use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
 use crate::measure::runner::{Entrant, Timing};
 use crate::measure::session::{Session, Setup};
+use crate::measure::worker::DRIVER_FILES;
 use crate::plan::options;
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, PlannedRun, Purpose};
@@ -300,8 +301,9 @@ impl<'a> Match<'a> {
             let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
             let mut child = Child::bench(name.clone(), arguments, setup)?;
             // Older loaders know the second name.
-            child.env("VK_DRIVER_FILES", manifests[side].as_os_str());
-            child.env("VK_ICD_FILENAMES", manifests[side].as_os_str());
+            for name in DRIVER_FILES {
+                child.env(name, manifests[side].as_os_str());
+            }
             // A process that fails late must not lose the rounds before it.
             let seen = match child.record() {
                 Ok(Some(record)) => contestant(record, &self.labels[side], &name)?,

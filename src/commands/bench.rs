@@ -131,13 +131,12 @@ pub(super) fn view(args: &BenchArgs, notes: &mut String) -> Result<View, Error> 
 
 /// The number of processes that are to measure each case.
 fn processes(args: &BenchArgs, setup: &Setup) -> Result<usize, Error> {
-    let (name, processes, least) = match (args.noise, args.processes) {
-        (Some(noise), _) => ("noise", noise, 2),
-        (None, processes) => ("processes", processes.unwrap_or(1), 1),
+    let (name, processes, least, too_few) = match (args.noise, args.processes) {
+        (Some(noise), _) => ("noise", noise, 2, "it takes two processes to differ; "),
+        (None, processes) => ("processes", processes.unwrap_or(1), 1, ""),
     };
     if !(least..=MOST_PROCESSES).contains(&processes) {
-        let remedy = if processes < least { "it takes two processes to differ; " } else { "" };
-        let (remedy, least) = if name == "noise" { (remedy, 2) } else { ("", 1) };
+        let remedy = if processes < least { too_few } else { "" };
         return Err(Error::Usage(format!(
             "--{name}={processes}: {remedy}write a number from {least} to {MOST_PROCESSES}"
         )));

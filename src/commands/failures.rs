@@ -225,7 +225,16 @@ fn bindings<'a>(bindings: &Bindings, name: &dyn Fn(BufferId) -> &'a str) -> Valu
 fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
     let specs = problem.buffers();
     let size: u64 = specs.iter().filter(|spec| spec.role.is_input()).map(|spec| spec.bytes().0).sum();
-    let mut inputs = if size <= MOST_INPUTS.0 { problem.inputs() } else { vec![] }.into_iter();
+    let fetched = if size <= MOST_INPUTS.0 {
+        problem.fetch()
+    } else {
+        Err(format!("inputs of more than {MOST_INPUTS} are not kept"))
+    };
+    let (inputs, missing) = match fetched {
+        Ok(inputs) => (inputs, None),
+        Err(reason) => (vec![], Some(reason)),
+    };
+    let mut inputs = inputs.into_iter();
     let mut buffers = vec![];
     for spec in specs {
         let input = if spec.role.is_input() { inputs.next() } else { None };
@@ -234,7 +243,14 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
         if let (Some(input), Some(file)) = (&input, &file) {
             std::fs::write(folder.join(file), input.as_bytes())?;
         }
-        buffers.push(json!({ "name": spec.name, "dtype": spec.dtype, "elements": spec.len, "input": file }));
+        let missing = missing.as_ref().filter(|_| spec.role.is_input());
+        buffers.push(json!({
+            "name": spec.name,
+            "dtype": spec.dtype,
+            "elements": spec.len,
+            "input": file,
+            "missing": missing,
+        }));
     }
     Ok(buffers)
 }
@@ -242,10 +258,51 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Goal;
+    use crate::algorithms::{Goal, Oracle};
+    use crate::basis::dtype::{DType, HostArray};
     use crate::basis::layout::Layout;
+    use crate::basis::units::Work;
     use crate::device::capability::tests::software_device;
     use crate::export::tests::record;
+    use crate::kernel::buffer::{BufferSpec, Role};
+
+    /// A problem whose one input nobody can make.
+    struct Unmade;
+
+    impl Problem for Unmade {
+        fn extents(&self) -> String {
+            "1".into()
+        }
+
+        fn buffers(&self) -> Vec<BufferSpec> {
+            let spec = |name, role| BufferSpec { name, role, dtype: DType::F32, len: 1 };
+            vec![spec("A", Role::Input), spec("C", Role::Output)]
+        }
+
+        fn work(&self) -> Work {
+            Work::default()
+        }
+
+        fn inputs(&self) -> Vec<HostArray> {
+            vec![]
+        }
+
+        fn oracle(&self, _: &[HostArray]) -> Box<dyn Oracle> {
+            unreachable!("nobody asks for an answer")
+        }
+
+        fn fetch(&self) -> Result<Vec<HostArray>, String> {
+            Err("inputs.command failed".into())
+        }
+    }
+
+    #[test]
+    fn an_input_that_nobody_can_make_is_missing_for_a_reason() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = buffers(folder.path(), &Unmade).expect("written");
+        assert_eq!((&kept[0]["input"], &kept[0]["missing"]), (&Value::Null, &json!("inputs.command failed")));
+        assert_eq!(kept[1]["missing"], Value::Null);
+    }
 
     #[test]
     fn the_command_of_a_failure_names_its_problem_whole() {

@@ -5,7 +5,7 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
-use crate::compare::{self, Comparison, Difference, Settings, Unmatched, Verdict};
+use crate::compare::{self, Comparison, Difference, Settings, State, Unmatched, Verdict};
 use crate::record::Record;
 use crate::report;
 use std::path::Path;
@@ -68,8 +68,8 @@ pub(super) fn check_any(comparison: &Comparison) -> Result<(), Error> {
     };
     Err(Error::Usage(format!(
         "no case was measured on both sides; one only in the baseline: {}, one only in the candidate: {}",
-        on(|case| case.candidate == "absent"),
-        on(|case| case.baseline == "absent"),
+        on(|case| case.candidate == State::Absent),
+        on(|case| case.baseline == State::Absent),
     )))
 }
 

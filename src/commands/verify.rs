@@ -42,7 +42,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let output =
         format!("{}\n{}", report::verify::table(&record, report::table::width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
-    if quick && record.devices.iter().any(|device| device.kind.is_host()) {
+    if quick && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {LEFT_OUT}");
     }
     let exit = match &known {

@@ -1,7 +1,7 @@
 //! Limits that a candidate must keep: a TOML file of `[[limit]]` tables.
 
-use super::{Compared, Comparison, Verdict};
-use crate::basis::units::{Nanos, significant};
+use super::{Compared, Comparison, State, Verdict};
+use crate::basis::units::{self, Nanos, significant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -93,11 +93,9 @@ impl TryFrom<Table> for GateLimit {
 /// # Errors
 /// A message when it is no such share.
 pub(crate) fn percentage(text: &str) -> Result<f64, String> {
-    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
-    match number.trim().parse::<f64>() {
-        Ok(value) if (0.0..=10.0).contains(&(value * scale)) => Ok(value * scale),
-        _ => Err(format!("malformed share '{text}'; write a percentage from 0% to 1000%, such as 2%")),
-    }
+    units::fraction(text)
+        .filter(|value| (0.0..=10.0).contains(value))
+        .ok_or_else(|| format!("malformed share '{text}'; write a percentage from 0% to 1000%, such as 2%"))
 }
 
 fn time(text: &str) -> Result<Nanos, String> {
@@ -171,7 +169,7 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
         if !used && unmatched.peek().is_none() {
             return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
         }
-        if !used && unmatched.any(|case| case.candidate != "measured") {
+        if !used && unmatched.any(|case| case.candidate != State::Measured) {
             ruling.unheld.push(limit.case.clone());
         }
     }
@@ -207,11 +205,11 @@ impl GateLimit {
         }
         let rate = case.work.rate(time);
         if let Some(least) = self.min_rate.filter(|least| rate.0 < *least) {
-            broken.push(format!("does {rate} GOP/s, min-rate is {}", significant(least * 1e-9)));
+            broken.push(format!("does {rate} GOP/s, min-rate is {} GOP/s", significant(least * 1e-9)));
         }
         let bandwidth = case.work.bandwidth(time);
         if let Some(least) = self.min_bandwidth.filter(|least| bandwidth.0 < *least) {
-            broken.push(format!("moves {bandwidth} GB/s, min-bandwidth is {}", significant(least * 1e-9)));
+            broken.push(format!("moves {bandwidth} GB/s, min-bandwidth is {} GB/s", significant(least * 1e-9)));
         }
         broken
     }
@@ -249,6 +247,8 @@ mod tests {
             assert!(time(text).is_err(), "{text}");
         }
         assert!(rate("5", &["B/s"]).is_err() && rate("inf GB/s", &["B/s"]).is_err() && percentage("-1%").is_err());
+        // Two of a hundred, or twice?
+        assert!(percentage("2").is_err() && percentage("1").is_err());
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 use rayon::prelude::*;
 use serde::Serialize;
+pub(crate) use side::State;
 use side::{Matching, Seen, Sightings};
 
 /// Name and version of the JSON document of a comparison.
@@ -195,9 +196,11 @@ pub struct Unmatched {
     /// The device's name.
     pub device: String,
     /// What the baseline says: `measured`, `rejected`, …, or `absent`.
-    pub baseline: &'static str,
+    #[cfg_attr(test, schemars(with = "&'static str"))]
+    pub baseline: State,
     /// What the candidate says.
-    pub candidate: &'static str,
+    #[cfg_attr(test, schemars(with = "&'static str"))]
+    pub candidate: State,
     /// The reason that a record gives.
     pub reason: String,
     /// Whether it worked before and does not now: the candidate's answer is wrong, or it fails.

@@ -1,8 +1,9 @@
 //! A case on both sides: its ratio, verdict and reasons.
 
-use super::side::{FAILED, INTERRUPTED, MEASURED, REJECTED, Seen, state};
+use super::side::{Seen, State, state};
 use super::{Compared, FEW_PROCESSES, LEAST_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, judge, why};
 use crate::basis::units::{self, Nanos};
+use crate::record::marks::OTHERS_APART;
 use crate::record::{Measured, SLOW};
 use crate::stats::bootstrap::{self, ProcessSamples, Side, TELLING_RUNS};
 use crate::stats::noise;
@@ -10,8 +11,6 @@ use std::collections::BTreeSet;
 
 /// Ratio by which a canary on the host's processors changes from process to process by itself.
 const STEADY: f64 = 1.02;
-/// How much more of the host's processors other programs may take beside one side than beside the other.
-const OTHERS_APART: f64 = 0.1;
 
 /// A case with samples on both sides.
 pub(super) struct Pair<'a> {
@@ -21,12 +20,11 @@ pub(super) struct Pair<'a> {
 
 pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<Pair<'a>, Box<Unmatched>> {
     let [before, after] = [state(baseline), state(candidate)];
-    if before.0 == MEASURED && after.0 == MEASURED {
+    if [before.0, after.0] == [State::Measured; 2] {
         let timed = |side: &[Seen<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
         return Ok(Pair { baseline: timed(baseline), candidate: timed(candidate) });
     }
     let any = baseline.first().or(candidate.first());
-    let wrong = |state: &'static str| matches!(state, REJECTED | FAILED);
     Err(Box::new(Unmatched {
         id: any.map(|seen| seen.case.id.clone()).unwrap_or_default(),
         algorithm: any.map(|seen| seen.case.algorithm.clone()).unwrap_or_default(),
@@ -34,8 +32,8 @@ pub(super) fn pair<'a>(baseline: &[Seen<'a>], candidate: &[Seen<'a>]) -> Result<
         device: any.map(|seen| seen.record.device_name(seen.case.device)).unwrap_or_default(),
         baseline: before.0,
         candidate: after.0,
-        newly_wrong: wrong(after.0) && !wrong(before.0),
-        interrupted: [before.0, after.0].contains(&INTERRUPTED),
+        newly_wrong: after.0.is_wrong() && !before.0.is_wrong(),
+        interrupted: [before.0, after.0].contains(&State::Interrupted),
         reason: if after.1.is_empty() { before.1 } else { after.1 },
     }))
 }
@@ -76,7 +74,11 @@ impl Pair<'_> {
     }
 
     pub(super) fn on_host(&self) -> bool {
-        self.baseline.iter().chain(&self.candidate).filter_map(Seen::device).any(|device| device.kind.is_host())
+        self.baseline
+            .iter()
+            .chain(&self.candidate)
+            .filter_map(Seen::device)
+            .any(|device| device.kind.runs_on_host_cores())
     }
 
     /// How far the medians of two processes lie apart by chance, beyond what is seen.
@@ -102,7 +104,7 @@ impl Pair<'_> {
         }
         let [baseline, candidate] = [runs(&self.baseline), runs(&self.candidate)];
         // From "two processes differ by less than this in 95 of 100 cases" to the standard deviation of one.
-        let floor = self.assumed_noise(settings).ln_1p() / (1.959_964 * std::f64::consts::SQRT_2);
+        let floor = self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2);
         let noise = |runs: &[ProcessSamples], side: &[Seen<'_>]| {
             if self.shared() {
                 return 0.0;

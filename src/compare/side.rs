@@ -2,7 +2,9 @@
 
 use crate::record::processes::rank;
 use crate::record::{Case, Outcome, Record, Sample};
+use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 /// What joins the cases of two sides: the device, its number among those of this name, and the id.
 pub(super) type Key = (String, usize, String);
@@ -89,23 +91,79 @@ impl Seen<'_> {
     }
 }
 
-pub(super) const MEASURED: &str = "measured";
-pub(super) const REJECTED: &str = "rejected";
-pub(super) const FAILED: &str = "failed";
-pub(super) const INTERRUPTED: &str = "interrupted";
+/// What a side says of a case, what counts most first: a wrong answer of one process counts more than the right ones of
+/// others, and a time of one process more than that another was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Its answer is wrong.
+    Rejected,
+    /// It has none: it failed, crashed or took too long.
+    Failed,
+    /// It has a time.
+    Measured,
+    /// Its answer is right, and nobody took its time.
+    #[serde(rename = "verified only")]
+    VerifiedOnly,
+    /// The device cannot run it.
+    Skipped,
+    /// The run was cut short.
+    Interrupted,
+    /// It is not there.
+    Absent,
+}
 
-/// What a side says of a case, and why. A wrong answer of one process counts more than the right ones of others; a
-/// time of one process counts more than that another was interrupted.
-pub(super) fn state(side: &[Seen<'_>]) -> (&'static str, String) {
-    let say = |seen: &Seen<'_>| match &seen.case.outcome {
-        Outcome::Rejected(verification) => (0, REJECTED, verification.worst.clone()),
-        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => {
-            (1, FAILED, seen.case.outcome.failure().unwrap_or_default())
+impl State {
+    /// The name in tables and documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Failed => "failed",
+            Self::Measured => "measured",
+            Self::VerifiedOnly => "verified only",
+            Self::Skipped => "skipped",
+            Self::Interrupted => "interrupted",
+            Self::Absent => "absent",
         }
-        Outcome::Measured(measured) if !measured.samples.is_empty() => (2, MEASURED, String::new()),
-        Outcome::Measured(_) => (3, "verified only", String::new()),
-        Outcome::Skipped { reason } => (4, "skipped", reason.clone()),
-        Outcome::Interrupted => (5, INTERRUPTED, String::new()),
+    }
+
+    /// Whether it ran and does not work.
+    pub(super) fn is_wrong(self) -> bool {
+        matches!(self, Self::Rejected | Self::Failed)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a side says of a case, and why.
+pub(super) fn state(side: &[Seen<'_>]) -> (State, String) {
+    let say = |seen: &Seen<'_>| match &seen.case.outcome {
+        Outcome::Rejected(verification) => (State::Rejected, verification.worst.clone()),
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => {
+            (State::Failed, seen.case.outcome.failure().unwrap_or_default())
+        }
+        Outcome::Measured(measured) if !measured.samples.is_empty() => (State::Measured, String::new()),
+        Outcome::Measured(_) => (State::VerifiedOnly, String::new()),
+        Outcome::Skipped { reason } => (State::Skipped, reason.clone()),
+        Outcome::Interrupted => (State::Interrupted, String::new()),
     };
-    side.iter().map(say).min_by_key(|said| said.0).map_or(("absent", String::new()), |(_, state, why)| (state, why))
+    side.iter().map(say).min_by_key(|said| said.0).unwrap_or((State::Absent, String::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State;
+
+    #[test]
+    fn a_state_is_called_the_same_in_tables_and_documents() {
+        use State::{Absent, Failed, Interrupted, Measured, Rejected, Skipped, VerifiedOnly};
+        for state in [Rejected, Failed, Measured, VerifiedOnly, Skipped, Interrupted, Absent] {
+            assert_eq!(serde_json::to_value(state).expect("JSON"), state.name());
+        }
+    }
 }

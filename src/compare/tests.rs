@@ -137,7 +137,14 @@ fn cases_without_a_time_are_listed_and_new_wrong_answers_are_regressions() {
     b.cases[1].id = "lu/other".into();
     let found = compare(std::slice::from_ref(&a), std::slice::from_ref(&b), &Settings::default());
     let listed: Vec<_> = found.unmatched.iter().map(|u| (u.baseline, u.candidate, u.newly_wrong)).collect();
-    assert_eq!(listed, [("measured", "failed", true), ("measured", "absent", false), ("absent", "measured", false)]);
+    assert_eq!(
+        listed,
+        [
+            (State::Measured, State::Failed, true),
+            (State::Measured, State::Absent, false),
+            (State::Absent, State::Measured, false)
+        ]
+    );
     assert_eq!(found.unmatched[0].reason, "device lost");
     let mut broken = a.clone();
     broken.cases[0].outcome = failed;

@@ -35,7 +35,7 @@ impl DeviceKind {
 
     /// Whether its kernels run on the host's cores, which every other program uses too.
     #[must_use]
-    pub fn is_host(self) -> bool {
+    pub fn runs_on_host_cores(self) -> bool {
         matches!(self, Self::Cpu | Self::Host)
     }
 }
@@ -712,6 +712,14 @@ pub(crate) mod tests {
                 assert!(known, "{}: feature {name} is unknown", shader.label());
             }
         }
+    }
+
+    #[test]
+    fn names_of_capabilities_are_those_of_the_specification() {
+        let known: Vec<_> = (0..8192).filter_map(rspirv::spirv::Capability::from_u32).collect();
+        let mapped = known.iter().filter(|capability| requirement(&format!("{capability:?}")).is_some()).count();
+        // As many as there are names in the table: one with a slip would be none of them.
+        assert_eq!(mapped, 50);
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl History {
 pub(crate) mod tests {
     use super::*;
     use crate::basis::units::Nanos;
-    use crate::record::{Origin, Outcome, Record};
+    use crate::record::{Origin, Outcome};
     use crate::report::bench::tests::record;
     use crate::stats::Summary;
 
@@ -170,7 +170,6 @@ pub(crate) mod tests {
     fn a_history_of_one_run_has_a_series_and_no_step() {
         let history = History::new(vec![run(0, [250.0, 125.0])], vec![], &settings());
         assert_eq!((history.series.len(), history.events.len()), (2, 0));
-        let empty: Vec<Record> = vec![];
-        assert!(empty.is_empty() && History::new(vec![], vec![], &settings()).series.is_empty());
+        assert!(History::new(vec![], vec![], &settings()).series.is_empty());
     }
 }

@@ -72,9 +72,9 @@ pub(crate) fn program<'a>(
 /// Compares the outputs of `program` with the right answer, by the problem's own oracle.
 ///
 /// # Errors
-/// Why the outputs are no answer at all, as [`crate::algorithms::Oracle::check`] says it.
+/// Why nobody knows the answer, or the outputs are none at all, as [`crate::algorithms::Oracle::check`] says it.
 pub(crate) fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<Check, String> {
-    problem.oracle(inputs).check(&program.outputs())
+    problem.judge(inputs)?.check(&program.outputs())
 }
 
 /// The threads that baselines run on: one a core, unless `RAYON_NUM_THREADS` says otherwise.

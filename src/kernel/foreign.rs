@@ -6,7 +6,7 @@ use crate::kernel::reflection::{DEEPEST, Declarations, Interface, Reflector, Siz
 use rspirv::dr::{Instruction, Operand};
 use rspirv::spirv::{Decoration, Op, StorageClass};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a foreign kernel shows to the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,13 +135,9 @@ impl Slot {
     /// The names of all blocks, without repetition, the best first.
     #[must_use]
     pub(crate) fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = vec![];
-        for name in self.blocks.iter().flat_map(|block| &block.names) {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
-        }
-        names
+        let mut seen = BTreeSet::new();
+        let names = self.blocks.iter().flat_map(|block| &block.names).map(String::as_str);
+        names.filter(|name| seen.insert(*name)).collect()
     }
 
     /// Whether a kernel may write to it.

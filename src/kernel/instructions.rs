@@ -71,7 +71,7 @@ mod tests {
                 prop_assert!(next < words.len());
                 next = match own {
                     Ok(own) => {
-                        prop_assert_eq!((own.at, own.words), (next, &words[next..next + own.operands().len() + 1]));
+                        prop_assert_eq!((own.at, own.words), (next, &words[next..=next + own.operands().len()]));
                         own.at + own.words.len()
                     }
                     Err(_) => words.len(),

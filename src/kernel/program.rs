@@ -12,7 +12,8 @@ use crate::kernel::reflection::{ArgumentKind, Interface, Word};
 use crate::kernel::shaders::{Shader, SpecValues};
 use serde::{Deserialize, Serialize};
 
-/// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`].
+/// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`], or behind these one of the
+/// program's own, by its position in [`Program::scratch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BufferId(pub usize);
 
@@ -587,10 +588,10 @@ impl Program {
         refusal.map_or(Ok(self), Err)
     }
 
-    /// Why `device` cannot give the program texel views of buffers of these sizes, if so.
+    /// Why `device` cannot give the program texel views of its buffers, the problem's and its own, if so.
     fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         let most = u64::from(device.limits.texel_buffer_elements);
-        let buffer = |id: &BufferId| buffers.iter().chain(&self.scratch).nth(id.0).expect("a buffer of the program");
+        let buffer = |id: &BufferId| buffers.get(id.0).expect("a buffer of the program");
         let viewed = self.dispatches().flat_map(|dispatch| &dispatch.views).map(buffer);
         viewed.map(|buffer| (buffer, buffer.bytes().0.div_ceil(TEXEL))).find(|(_, texels)| *texels > most).map(
             |(buffer, texels)| {

@@ -117,12 +117,16 @@ mod tests {
             (Op::TypeInt, &[3, 32, 0]),
             (Op::TypeFloat, &[4, 16]),
         ];
-        types.into_iter().for_each(|(op, operands)| all.read(Some(op), operands));
+        for (op, operands) in types {
+            all.read(Some(op), operands);
+        }
         for to in 1..=3 {
             all.read(Some(Op::TypePointer), &[10 + to, class, to]);
             all.read(Some(Op::Variable), &[10 + to, 20 + to, class]);
         }
-        instructions.iter().for_each(|(op, operands)| all.read(Some(*op), operands));
+        for (op, operands) in instructions {
+            all.read(Some(*op), operands);
+        }
         all.features.into_iter().collect()
     }
 

@@ -89,7 +89,13 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
     let mut case = Case::new(group, baseline.name, problem.as_ref(), index, Outcome::Interrupted);
     case.notes = vec![format!("{} on the host: {}", baseline.name, baseline.summary)];
     let start = Instant::now();
-    let inputs = problem.inputs();
+    let inputs = match problem.fetch() {
+        Ok(inputs) => inputs,
+        Err(error) => {
+            case.outcome = Outcome::Failed { error };
+            return case;
+        }
+    };
     let phases = Phases { inputs: start.elapsed().into(), ..Phases::default() };
     let Some(mut program) = program(group.algorithm, &group.spec, &inputs) else {
         case.outcome = Outcome::Failed { error: format!("{} does not take these inputs", baseline.name) };

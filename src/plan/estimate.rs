@@ -33,7 +33,7 @@ const LONG_RUNS: [f64; 2] = [2.0, 4.0];
 pub(crate) fn of_case(group: &CaseGroup, kind: DeviceKind, sampling: &Sampling) -> Nanos {
     let work = (group.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
     let shared = of_oracle(work) / group.cases().max(1) as f64;
-    let pace = if kind.is_host() { CPU } else { GPU };
+    let pace = if kind.runs_on_host_cores() { CPU } else { GPU };
     let run = (work.operations as f64 / pace.operations).max(work.bytes.0 as f64 / pace.bytes);
     let [warm_up, samples] = LONG_RUNS.map(|runs| runs * run);
     let most = sampling.max_time.as_secs_f64().max(samples);

@@ -99,8 +99,8 @@ impl DeviceClass {
     pub fn suits(self, kind: DeviceKind) -> bool {
         match self {
             Self::Any => true,
-            Self::Cpu => matches!(kind, DeviceKind::Cpu | DeviceKind::Host),
-            Self::Gpu => !Self::Cpu.suits(kind),
+            Self::Cpu => kind.runs_on_host_cores(),
+            Self::Gpu => !kind.runs_on_host_cores(),
         }
     }
 }
@@ -911,8 +911,8 @@ fn unique<T>(items: impl Iterator<Item = Result<T, String>>, same: impl Fn(&T, &
     Ok(kept)
 }
 
-/// Puts `items` in a random order (Fisher and Yates).
-fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
+/// Puts `items` in a random order (Fisher and Yates); the slight preference of the remainder is of no account.
+pub(crate) fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
     for last in (1..items.len()).rev() {
         items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
     }

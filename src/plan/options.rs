@@ -3,6 +3,7 @@
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::printable::brief;
+use crate::basis::units;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use serde::{Deserialize, Deserializer};
@@ -275,10 +276,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 /// A message when it is no number, or not above 0 and at most 100 %.
 pub(crate) fn precision(text: &str) -> Result<f64, String> {
     let malformed = || format!("malformed precision '{}'; write a percentage such as 1% or 0.5%", brief(text));
-    let value = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map_err(|_| malformed())? / 100.0,
-        None => text.parse().map_err(|_| malformed())?,
-    };
+    let value = units::fraction(text).ok_or_else(malformed)?;
     if value > 0.0 && value <= 1.0 {
         Ok(value)
     } else {
@@ -391,7 +389,7 @@ mod tests {
     #[test]
     fn precision_is_a_percentage_or_a_fraction() {
         assert_eq!((precision("1%"), precision("0.5 %"), precision("0.02")), (Ok(0.01), Ok(0.005), Ok(0.02)));
-        for text in ["0%", "-1%", "200%", "x", "nan", "inf"] {
+        for text in ["0%", "-1%", "200%", "1", "x", "nan", "inf"] {
             assert!(precision(text).is_err(), "{text}");
         }
     }

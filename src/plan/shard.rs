@@ -1,21 +1,12 @@
 //! A shard: one of several parts of a plan, for machines that measure it together.
 
-use super::{CaseGroup, DeviceClass, Plan, VariantChoice};
+use super::{CaseGroup, DeviceClass, Plan, Sampling, estimate};
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
+use crate::device::capability::DeviceKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-
-/// Rate at which a case's time is estimated, in operations or bytes a second: that of a software device. On a GPU it is
-/// the preparation of cases that takes time.
-const PACE: f64 = 1e10;
-
-/// Seconds that a case takes at least: kernels compiled, one answer verified, warm-up.
-const PREPARATION: f64 = 0.7;
-
-/// Runs of a program in its warm-up and samples, where the time limit allows them.
-const RUNS: f64 = 20.0;
 
 /// One of the parts of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,8 +47,7 @@ impl Plan {
         let groups: Vec<_> =
             self.runs.iter().flat_map(|run| run.groups.iter().map(move |group| (run, group))).collect();
         let count = groups.len();
-        let times: Vec<_> =
-            groups.iter().map(|(run, group)| estimated(group, run.sampling.max_time.as_secs_f64())).collect();
+        let times: Vec<_> = groups.iter().map(|(run, group)| estimated(group, &run.sampling)).collect();
         let mut own = vec![false; count];
         for class in [DeviceClass::Any, DeviceClass::Gpu, DeviceClass::Cpu] {
             let members: Vec<usize> = (0..count).filter(|at| groups[*at].1.on == class).collect();
@@ -97,18 +87,20 @@ fn shares(seconds: &[f64], count: usize) -> Vec<usize> {
     shares
 }
 
-/// Seconds that a group takes, roughly, on no device in particular: every machine must come to the same.
-fn estimated(group: &CaseGroup, max_time: f64) -> f64 {
-    let work = (group.algorithm.problem)(&group.spec).map(|problem| problem.work());
-    let run = work.map_or(0.0, |work| work.operations as f64 / PACE + work.bytes.0 as f64 / PACE);
-    let variants = group.variants.len() + usize::from(group.pick == VariantChoice::Auto) + usize::from(group.on_host);
-    // The oracle is solved once for all variants, and each is run for its answer at least.
-    run + variants as f64 * (PREPARATION + run + (RUNS * run).min(max_time.max(run)))
+/// Seconds that a group takes by rule of thumb, whatever devices the machine has: every one must come to the same.
+fn estimated(group: &CaseGroup, sampling: &Sampling) -> f64 {
+    let kind = match group.on {
+        DeviceClass::Gpu => DeviceKind::DiscreteGpu,
+        DeviceClass::Any | DeviceClass::Cpu => DeviceKind::Cpu,
+    };
+    let cases = group.cases() + usize::from(group.on_host);
+    cases as f64 * estimate::of_case(group, kind, sampling).seconds()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::PlannedRun;
     use crate::plan::options::Selection;
 
     fn plan() -> Plan {
@@ -152,7 +144,8 @@ mod tests {
         assert_eq!(shares(&seconds, 2), [0, 1, 1, 1, 0, 1]);
         assert_eq!(shares(&[1.0; 4], 3), [0, 1, 2, 0]);
         let estimates = |plan: Plan| -> f64 {
-            plan.runs.iter().flat_map(|run| &run.groups).map(|group| estimated(group, 2.0)).sum()
+            let of = |run: &PlannedRun| run.groups.iter().map(|group| estimated(group, &run.sampling)).sum::<f64>();
+            plan.runs.iter().map(of).sum()
         };
         let parts = [1, 2].map(|index| estimates(plan().part(Shard { index, count: 2 }).expect("a part")));
         assert!(parts[0] / parts[1] < 1.3 && parts[1] / parts[0] < 1.3, "{parts:?}");

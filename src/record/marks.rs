@@ -15,8 +15,8 @@ const LOOSE: f64 = 0.02;
 const APART: f64 = 1.05;
 /// The same on the host's processors, where the canary itself is disturbed now and then.
 const APART_ON_HOST: f64 = 1.10;
-/// How much more of the host's processors others may take than beside the other cases.
-const OTHERS_APART: f64 = 0.1;
+/// How much more of the host's processors others may take beside one case, or one side, than beside the others.
+pub(crate) const OTHERS_APART: f64 = 0.1;
 /// Cases that do not differ lie within so many robust standard deviations of the middle.
 const DEVIATIONS: f64 = 4.0;
 /// From a median absolute deviation to the standard deviation of a normal distribution.
@@ -82,7 +82,7 @@ impl RunConditions {
     /// Those of `record`.
     pub(crate) fn of(record: &Record) -> Self {
         let of = |device: &crate::device::capability::DeviceInfo| {
-            let on_host = device.kind.is_host();
+            let on_host = device.kind.runs_on_host_cores();
             let measured: Vec<&Measured> =
                 record.cases.iter().filter(|case| case.device == device.index).filter_map(Case::measured).collect();
             let figures = |figure: fn(&Measured) -> Option<f64>| -> Vec<f64> {
@@ -116,7 +116,7 @@ impl RunConditions {
             parts.push(format!("other programs took {share} of the host's processors"));
         }
         if let Some(error) = of.error.filter(|error| *error > LOOSE) {
-            parts.push(format!("medians are known to ±{:.0} %", 100.0 * error));
+            parts.push(format!("half of the medians are known to ±{:.0} % or better", 100.0 * error));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -303,6 +303,6 @@ pub(crate) mod tests {
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = told(&record);
         assert_eq!(signs, [""; 3]);
-        assert!(sentence.ends_with("; medians are known to ±17 %"), "{sentence}");
+        assert!(sentence.ends_with("; half of the medians are known to ±17 % or better"), "{sentence}");
     }
 }

@@ -558,7 +558,7 @@ impl Caveat {
     /// Those of `devices`.
     #[must_use]
     pub fn of(devices: &[DeviceInfo]) -> Vec<Self> {
-        let on_host = devices.iter().filter(|device| device.kind.is_host());
+        let on_host = devices.iter().filter(|device| device.kind.runs_on_host_cores());
         on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
     }
 

@@ -196,7 +196,9 @@ mod tests {
     fn a_short_store_says_how_many_runs_it_lacks() {
         let shown = |runs: usize, cases: usize| {
             let mut runs = driver_change()[40 - runs..].to_vec();
-            runs.iter_mut().for_each(|run| run.record.cases.truncate(cases));
+            for run in &mut runs {
+                run.record.cases.truncate(cases);
+            }
             text(&History::new(runs, vec![], &settings()), 200)
         };
         let told = "too few runs for a step: one of all cases is found from 13 runs on (8 more), of one alone from 15 runs \

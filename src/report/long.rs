@@ -233,12 +233,14 @@ fn share(share: Share) -> String {
         Limit::Launch => "launch",
     };
     let Some([low, high]) = share.interval else { return format!("{} {limit}", percent(share.fraction)) };
-    let doubt = (high - low) / 2.0 / share.fraction;
+    // An interval need not lie evenly about the estimate, and what is said has to hold all of it.
+    let [below, above] = [share.fraction - low, high - share.fraction].map(|doubt| doubt / share.fraction);
+    let (least, doubt) = (below.min(above), below.max(above));
     if doubt < DOUBTED {
         format!("{} {limit}", percent(share.fraction))
     } else {
         let decimals = usize::from(share.fraction < SMALL);
-        if doubt > UNKNOWN {
+        if doubt > UNKNOWN || doubt > LOPSIDED * least {
             return format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high);
         }
         let [own, doubt] = [share.fraction, doubt * share.fraction].map(|of| format!("{:.decimals$}", 100.0 * of));
@@ -248,6 +250,9 @@ fn share(share: Share) -> String {
 
 /// Doubt of a limit, relative to it, from which a share is but a range.
 const UNKNOWN: f64 = 0.75;
+
+/// The doubt to one side, relative to that to the other, from which both ends are told.
+const LOPSIDED: f64 = 2.0;
 
 /// A share below which whole percents tell too little.
 const SMALL: f64 = 0.1;
@@ -315,5 +320,8 @@ mod tests {
         let of_busy = Share { limit: limit.0, least: limit.1, fraction: 0.31, interval: Some([0.03, 2.17]) };
         assert_eq!(share(of_busy), "3 … 217 % memory");
         assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±24 % memory"]);
+        let lopsided = Share { interval: Some([0.48, 4.75]), fraction: 4.24, ..of_busy };
+        assert_eq!(share(lopsided), "48 … 475 % memory");
+        assert_eq!(share(Share { interval: Some([0.40, 0.50]), fraction: 0.46, ..of_busy }), "46 ±6 % memory");
     }
 }

@@ -66,19 +66,35 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     out
 }
 
+/// What a search gained.
+enum Gain {
+    /// Nothing: the tile that is built in is the best.
+    BuiltIn,
+    /// So many times the built-in tile's rate.
+    Over { times: f64, rate: String },
+}
+
+/// The gain of a row, where the tile that is built in has a time.
+fn gain(Row { found, work, .. }: &Row) -> Option<Gain> {
+    let ((tile, time), (own, built_in)) = (found.best, found.built_in);
+    let built_in = built_in?;
+    let over = || Gain::Over { times: built_in.0 / time.0, rate: work.rate(built_in).to_string() };
+    Some(if own == tile { Gain::BuiltIn } else { over() })
+}
+
 /// Its cells behind those that name it.
-fn found(Row { found, work, .. }: &Row) -> [String; 5] {
+fn found(row: &Row) -> [String; 5] {
+    let Row { found, work, .. } = row;
     let (tile, time) = found.best;
-    let gain = match found.built_in {
-        (own, Some(_)) if own == tile => "built in".into(),
-        (_, Some(own)) => format!("{:.2} ×", own.0 / time.0),
-        (_, None) => "–".into(),
-    };
     [
         tile.to_string(),
         work.rate(time).to_string(),
         found.built_in.1.map_or_else(|| "–".into(), |own| work.rate(own).to_string()),
-        gain,
+        match gain(row) {
+            None => "–".into(),
+            Some(Gain::BuiltIn) => "built in".into(),
+            Some(Gain::Over { times, .. }) => format!("{times:.2} ×"),
+        },
         format!("{} of {}", found.tried, found.space),
     ]
 }
@@ -86,9 +102,12 @@ fn found(Row { found, work, .. }: &Row) -> [String; 5] {
 /// The same where a table is too wide.
 fn sentence(row: &Row) -> String {
     let Row { variant, spec, .. } = row;
-    let [tile, rate, built_in, gain, tried] = found(row);
-    let gain = if gain.ends_with('×') { format!("{gain} the built-in one's {built_in}") } else { gain };
-    let gain = if gain == "–" { String::new() } else { format!(", {gain}") };
+    let [tile, rate, _, _, tried] = found(row);
+    let gain = match gain(row) {
+        None => String::new(),
+        Some(Gain::BuiltIn) => ", built in".into(),
+        Some(Gain::Over { times, rate }) => format!(", {times:.2} × the built-in one's {rate}"),
+    };
     format!("{variant} {} {} {}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.dtype, spec.layout, spec.size)
 }
 

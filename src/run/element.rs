@@ -81,6 +81,12 @@ impl Element {
         }
     }
 
+    /// Whether it is an integer that may be below zero.
+    #[must_use]
+    pub(crate) fn is_signed_integer(self) -> bool {
+        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
+    }
+
     /// Whether it has a fraction.
     #[must_use]
     pub(crate) fn is_float(self) -> bool {

@@ -1,6 +1,7 @@
 //! What buffers hold before a run: how it is written, and the bytes.
 
 use super::array;
+use super::element::Element;
 use super::expression::{Expression, Scope};
 use super::job::{Buffer, Fill};
 use crate::algorithms::input::generator;
@@ -81,12 +82,7 @@ impl Buffer {
         match &self.fill {
             None | Some(Fill::Zero) => bytes.resize(self.bytes() as usize, 0),
             Some(Fill::Iota) => (0..len).for_each(|at| {
-                // Integers wrap, as counting in them does.
-                let narrow = 8 * element.bytes().min(4);
-                let value = if element.is_float() { at as u64 } else { at as u64 & ((1 << narrow) - 1) };
-                let negative = element.name().starts_with('i') && value >> (narrow - 1) == 1;
-                let below = if negative { 2f64.powi(narrow as i32) } else { 0.0 };
-                element.push(value as f64 - below, &mut bytes);
+                element.push(counted(element, at as u64), &mut bytes);
             }),
             Some(Fill::Uniform { low, high }) => (0..len).for_each(|_| {
                 let unit = (random.next_u64() >> 11) as f64 * 2f64.powi(-53);
@@ -121,12 +117,30 @@ impl Buffer {
     }
 }
 
+/// The element `at` of those that count from 0. Integers wrap, as counting in them does.
+fn counted(element: Element, at: u64) -> f64 {
+    let bits = 8 * element.bytes();
+    if element.is_float() || bits == 64 {
+        return at as f64;
+    }
+    let value = at & ((1 << bits) - 1);
+    let negative = element.is_signed_integer() && value >> (bits - 1) == 1;
+    value as f64 - if negative { 2f64.powi(bits as i32) } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
-    use crate::run::element::Element;
     use crate::run::job::Tolerance;
+
+    #[test]
+    fn counting_wraps_where_the_type_does() {
+        assert_eq!([Element::I8, Element::U8, Element::F32].map(|of| counted(of, 200)), [-56.0, 200.0, 200.0]);
+        assert_eq!([Element::I32, Element::U32].map(|of| counted(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
+        assert_eq!([Element::I64, Element::U64].map(|of| counted(of, 1 << 31)), [2_147_483_648.0; 2]);
+        assert_eq!([Element::I64, Element::U64].map(|of| counted(of, 1 << 40)), [2f64.powi(40); 2]);
+    }
 
     fn values(element: Element, fill: &str, len: u64) -> Vec<f64> {
         let nothing = |name: &str| Err(format!("no {name}"));

@@ -55,7 +55,8 @@ pub(crate) fn least(series: usize, level: f64) -> usize {
         let chance = ln_tail(before, after, (before * after) as f64 / 2.0).exp();
         chance * tests(*length) as f64 * series as f64 <= level
     };
-    (2 * SIDE..).find(is_found).unwrap_or(usize::MAX)
+    // The chance halves with each value at the least.
+    (2 * SIDE..1 << 10).find(is_found).unwrap_or(usize::MAX)
 }
 
 /// A place in an interval that may be a step.

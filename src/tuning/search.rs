@@ -4,7 +4,7 @@
 use crate::algorithms::input::generator;
 use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
-use rand::Rng;
+use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};
 
 /// Steps, each a doubling or halving of one extent, between tiles that count as neighbours. Two, since a lane's tile
@@ -33,10 +33,7 @@ impl Search {
         }
         let mut rest: Vec<_> = space.into_iter().filter(|tile| !unique.contains(tile)).collect();
         let mut generator = generator(seed, 0);
-        // Fisher and Yates; the slight preference of the remainder is of no account.
-        for last in (1..rest.len()).rev() {
-            rest.swap(last, (generator.next_u64() % (last as u64 + 1)) as usize);
-        }
+        shuffle(&mut rest, &mut generator);
         unique.reverse();
         Self { first: unique, rest }
     }

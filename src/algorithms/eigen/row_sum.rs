@@ -2,7 +2,8 @@
 
 use super::streaming::{Quads, Terms, over_rows};
 use super::{
-    AWKWARD_MATRICES, Elementwise, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order, over_matrix, reals,
+    AWKWARD_MATRICES, Elementwise, GROUP, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order,
+    over_matrix, reals,
 };
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
@@ -95,9 +96,10 @@ pub(super) fn steps(
     device: &DeviceInfo,
 ) -> [Step; 2] {
     let dispatch = over_matrix(shader, &[("A", buffer(matrix)), ("s", buffer(sums))], case, device);
-    // `local` adds up its sub-groups' sums, at most 256 of them, in a loop; `…-cas` repeats itself until it is alone,
-    // at most once for each other invocation that meets it.
-    [Step::Fill { buffer: BufferId(sums), word: 0 }, Step::Dispatch(dispatch.loops(256.min(extent(case))))]
+    // `local` adds up its sub-groups' sums, at most 256 of them, in a loop; `…-cas` repeats itself until it is alone, at
+    // most once for each other of the n invocations that add to a row.
+    let loops = u64::from(GROUP) + extent(case);
+    [Step::Fill { buffer: BufferId(sums), word: 0 }, Step::Dispatch(dispatch.loops(loops))]
 }
 
 struct RowSum {

@@ -69,7 +69,7 @@ struct Teams {
     group: u32,
     /// Sub-groups of a team.
     team: u32,
-    /// Teams of a team.
+    /// Rows that a team adds up at a time.
     rows: u32,
     /// Quads of a row that an invocation has in flight.
     unroll: u32,

@@ -164,7 +164,7 @@ impl Plan<'_> {
             soon: if follow { outer.ahead } else { rest.max(begin) },
             end: stride,
             after_solve: self.followed == Some(Followed::Unsolved),
-            tile: u64::from(update_tile(stride - first, self.schedule.device).bn),
+            tile: u64::from(slice_tile(stride - first, self.schedule.device).bn),
         };
         let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
         let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
@@ -183,7 +183,7 @@ impl Plan<'_> {
                 if j == 0 && part == 0 {
                     self.beside_the_first_stage(outer);
                 }
-                self.slices(outer, &late.next().unwrap_or_default());
+                self.slice(outer, late.next().unwrap_or_default());
             }
             let several = several.get(j + 1).copied().unwrap_or(in_time);
             self.behind(outer, j as u64 * INNER, in_time, several);
@@ -194,33 +194,26 @@ impl Plan<'_> {
     /// Stores the last outer block, and solves for what it has left of U.
     fn beside_the_first_stage(&mut self, outer: Outer) {
         let Outer { last, first, rest, .. } = outer;
-        let (width, end) = (self.schedule.width, self.schedule.stride);
+        let width = self.schedule.width;
         let dispatch = self.schedule.store(self.kernels.store, last, first - width);
         self.schedule.push(dispatch.beside());
         self.schedule.finished(first);
-        if self.followed == Some(Followed::Unsolved) && rest < end {
-            let first = first - width;
-            let upper = Solve { side: Side::Upper, first, width, plane: 0, start: rest, end };
-            self.solve_beside(last, upper);
+        if self.followed == Some(Followed::Unsolved) {
+            self.solve_from(last, first - width, rest);
         }
     }
 
-    fn solve_beside(&mut self, own: Panel, upper: Solve) {
-        for (at, dispatch) in self.schedule.rows_of_u(self.kernels.solve, own, upper).into_iter().enumerate() {
-            self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
+    /// Updates a slice of W by the last outer block.
+    fn slice(&mut self, outer: Outer, columns: Range<u64>) {
+        if columns.is_empty() {
+            return;
         }
-    }
-
-    /// Updates slices of W by the last outer block.
-    fn slices(&mut self, outer: Outer, slices: &[Range<u64>]) {
         let Outer { last, first, .. } = outer;
         let (width, stride) = (self.schedule.width, self.schedule.stride);
-        let tile = update_tile(stride - first, self.schedule.device);
-        for slice in slices {
-            let area = Area { top: first, bottom: stride, left: slice.start, right: slice.end, plane: 0, depth: width };
-            let dispatch = self.schedule.update(self.kernels.update, last, tile, area, Target::Matrix { corner: 0 });
-            self.schedule.push(dispatch.beside());
-        }
+        let tile = slice_tile(stride - first, self.schedule.device);
+        let area = Area { top: first, bottom: stride, left: columns.start, right: columns.end, plane: 0, depth: width };
+        let dispatch = self.schedule.update(self.kernels.update, last, tile, area, Target::Matrix { corner: 0 });
+        self.schedule.push(dispatch.beside());
     }
 
     /// What follows the inner block at the outer block's column `plane` at once. Where the next outer block leaves no time for it
@@ -271,11 +264,15 @@ impl Plan<'_> {
         }
     }
 
-    /// Solves for the rows of U of the outer block at `first` from column `start` on, which nobody does beside the next one.
+    /// Solves for the rows of U of the outer block at `first` from column `start` on, beside what has been recorded last.
     fn solve_from(&mut self, own: Panel, first: u64, start: u64) {
         let (width, end) = (self.schedule.width, self.schedule.stride);
-        if start < end {
-            self.solve_beside(own, Solve { side: Side::Upper, first, width, plane: 0, start, end });
+        if start == end {
+            return;
+        }
+        let upper = Solve { side: Side::Upper, first, width, plane: 0, start, end };
+        for (at, dispatch) in self.schedule.rows_of_u(self.kernels.solve, own, upper).into_iter().enumerate() {
+            self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
         }
     }
 }
@@ -293,21 +290,16 @@ struct Late {
 }
 
 impl Late {
-    /// What is updated beside each of so many stages.
-    fn slices(self, stages: usize) -> Vec<Vec<Range<u64>>> {
-        let mut slices = vec![vec![]; stages];
+    /// What is updated beside each of so many stages: equal parts, of which the first has all that is wanted soon.
+    fn slices(self, stages: usize) -> Vec<Range<u64>> {
         let start = usize::from(self.after_solve);
-        if self.begin < self.soon {
-            slices[start].push(self.begin..self.soon);
-        }
-        let rest = self.soon.max(self.begin)..self.end;
-        for (index, slices) in slices[start..].iter_mut().enumerate() {
-            let slice = slice(rest.clone(), index as u64, (stages - start) as u64, self.tile);
-            if !slice.is_empty() {
-                slices.push(slice);
-            }
-        }
-        slices
+        let parts = (stages - start) as u64;
+        let part = |index: u64| {
+            let part = slice(self.begin..self.end, index, parts, self.tile);
+            let begin = if index == 0 { self.begin } else { part.start.max(self.soon) };
+            begin..part.end.max(self.soon)
+        };
+        std::iter::repeat_n(0..0, start).chain((0..parts).map(part)).collect()
     }
 }
 
@@ -495,7 +487,6 @@ impl Schedule<'_> {
         let buffers = [("P", own.p), ("corner", chosen.corner), ("chosen", chosen.places)];
         let numbers = [("stride", self.stride), ("first", first), ("plane", plane), ("to", to)];
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([128, 1, 1])
             .groups([(self.stride - first).div_ceil(64), 1, 1])
             .constant("DEPTH", depth as u32)
             .loops(INNER)
@@ -572,7 +563,8 @@ impl PanelShape {
             // What a sub-group does once a step costs more than what it does for a row; but no more than 64 rows an invocation.
             (DeviceKind::Cpu, ..=1024) => (64, 32),
             (DeviceKind::Cpu, ..=16_384) => (256, 16),
-            (_, ..=2048) => (512, 32),
+            (_, ..=2048) => (256, 32),
+            (_, ..=4096) => (512, 32),
             (_, ..=8192) => (512, 16),
             (_, ..=16_384) => (1024, 16),
             _ => (1024, 8),
@@ -590,6 +582,11 @@ impl PanelShape {
 /// Elements that an invocation of a group of so many can hold in registers.
 fn most_values(lanes: u32) -> u32 {
     32768 / lanes.max(256)
+}
+
+/// The tile of a slice beside a panel of so many rows: a small one where a slice may end later than the panel.
+fn slice_tile(rows: u64, device: &DeviceInfo) -> Tile {
+    update_tile(if rows > 8192 { rows } else { 1 }, device)
 }
 
 /// The tile of an update of 32 columns.
@@ -633,27 +630,51 @@ mod tests {
                 let slices = Late { begin, soon, end, after_solve, tile: 64 }.slices(stages);
                 assert_eq!(slices.len(), stages);
                 assert!(!after_solve || slices[0].is_empty(), "before its rows of U are solved for");
-                let all: Vec<_> = slices.iter().flatten().cloned().collect();
+                let all = &slices[usize::from(after_solve)..];
                 assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{all:?}");
-                let columns = all.first().map_or(begin, |first| first.start)..all.last().map_or(end, |last| last.end);
-                assert_eq!(columns, begin..end);
-                let first = slices[usize::from(after_solve)].last().map_or(end, |slice| slice.end);
-                assert!(first >= soon, "{slices:?}");
+                assert_eq!(all[0].start..all[all.len() - 1].end, begin..end);
+                assert!(all[0].end >= soon, "{slices:?}");
             }
         }
+    }
+
+    fn word(dispatch: &Dispatch, name: &str) -> u64 {
+        let at = dispatch.shader.interface.arguments.iter().position(|argument| argument.name == name);
+        match at.map(|at| dispatch.values[at]) {
+            Some(Value::U32(word)) => u64::from(word),
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn rows_of_u_are_solved_for_once_and_a_stage_before_the_slice_that_reads_them() {
+        let case = CaseSpec::new(&LU, Size::Uniform(8192), DType::F32);
+        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        // Of an outer block of 128 columns: those solved for, and of them those behind a barrier.
+        let (mut block, mut solved, mut ready, mut slices) = (0, 0, 0, 0);
+        for dispatch in program.dispatches() {
+            if !dispatch.beside {
+                ready = solved;
+            }
+            if dispatch.shader.name == "lu/blocked-solve" {
+                let (first, start, end) = (word(dispatch, "first"), word(dispatch, "start"), word(dispatch, "end"));
+                // What follows the inner blocks of this outer block and the next has been solved for on the way.
+                let expected = if first == block && solved > 0 { solved } else { first + 256 };
+                assert_eq!(start, expected, "{first}");
+                (block, solved) = (first, end);
+            } else if dispatch.shader.name == "lu/blocked-update" && dispatch.beside {
+                slices += 1;
+                assert_eq!(word(dispatch, "top"), block + 128);
+                assert!(word(dispatch, "right") <= ready, "{block}");
+            }
+        }
+        assert!(slices > 300, "{slices}");
     }
 
     #[test]
     fn strips_that_a_panel_does_not_wait_for_are_updated_beside_what_exchanges_no_rows() {
         let case = CaseSpec::new(&LU, Size::Uniform(8192), DType::F32);
         let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
-        let word = |dispatch: &Dispatch, name: &str| {
-            let at = dispatch.shader.interface.arguments.iter().position(|argument| argument.name == name);
-            match at.map(|at| dispatch.values[at]) {
-                Some(Value::U32(word)) => u64::from(word),
-                other => panic!("{name} is {other:?}"),
-            }
-        };
         let (mut stage, mut expected, mut split) = (None, None, 0);
         for dispatch in program.dispatches() {
             if !dispatch.beside {

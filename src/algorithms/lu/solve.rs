@@ -33,7 +33,7 @@ pub(super) static SOLUTION: Solution = Solution {
     work: "2/3·n³ + 2·n² operations; A and b read once, x written once",
     inputs,
     kernels: KERNELS,
-    program: |mut program, _, case, device| {
+    program: |mut program, case, device| {
         if let Some(refusal) = refusal(case, device) {
             return Program::refused(refusal);
         }
@@ -373,7 +373,7 @@ mod tests {
                 "lu/blocked-corner" => self.writes(word("first")..word("first") + constant("NB")),
                 "lu/blocked-solve" if !lower => self.writes(word("first")..word("first") + constant("NB")),
                 "lu/pivot-store" | "lu/pivot-store-texel" => {
-                    self.writes(word("first")..word("first") + dispatch.groups[1] * INNER)
+                    self.writes(word("first")..word("first") + dispatch.groups[1] * INNER);
                 }
                 "lu/solve-prepare" if lower => {
                     let (first, blocks) = (word("first"), dispatch.groups[0] * INNER / BLOCK);

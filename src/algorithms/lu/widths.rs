@@ -56,7 +56,8 @@ pub(super) static PIVOTING: Widths = Widths {
     built_in: |n, device| match (device.kind, n) {
         (_, ..=32) => 32,
         (DeviceKind::Cpu, _) => 64,
-        (_, ..=4096) => 32,
+        (_, ..=2048) => 32,
+        (_, ..=4096) => 64,
         _ => 128,
     },
 };

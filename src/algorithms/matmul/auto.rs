@@ -118,7 +118,7 @@ pub(super) fn predict(
         return Some(predicted(&Tile::flat(block, [1, 1]), slab, &(plain.pace)(constants), case, machine));
     }
     if variant == "coopmat-direct" {
-        return Some(direct::predicted(case, device));
+        return Some(direct::predicted(constants, case));
     }
     let texels = variant == "gemv-texel";
     let schedule = Schedule::of(case, texels, device).filter(|_| texels || variant == "gemv")?;

@@ -174,7 +174,7 @@ fn arrival(bytes: f64, machine: &Machine) -> f64 {
 
 /// The share of so many bytes that the last cache does not keep.
 fn driven_out(bytes: f64, machine: &Machine) -> f64 {
-    (bytes / machine.cached - 1.0).clamp(0.0, 1.0)
+    ((bytes - machine.cached) / machine.beyond).clamp(0.0, 1.0)
 }
 
 /// ns in which every operand, and C, comes or goes once.
@@ -238,21 +238,26 @@ pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, ma
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
-    use crate::algorithms::matmul::constants::GPU;
+    use crate::algorithms::matmul::constants::{GPU, INSTANT};
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 
-    const PACE: Pace =
-        Pace { products: 100.0, wait: 500.0, stores: f64::INFINITY, drain: f64::INFINITY, ..Pace::OF_PRODUCTS };
     const TILE: Tile = Tile::flat([100, 100, 10], [10, 10]);
-    /// The H100, if its cores and its memory hid each other's time altogether.
-    const MACHINE: Machine = Machine { together: HIDDEN, ..GPU.machine };
+
+    fn pace() -> Pace {
+        Pace { products: 100.0, wait: 500.0, ..Pace::default() }
+    }
+
+    /// The machine of GPUs, if its cores and its memory hid each other's time altogether.
+    fn machine() -> Machine {
+        Machine { together: HIDDEN, ..GPU.machine.clone() }
+    }
 
     /// ns that a product of blocks of 100×100 in slabs of 10 takes beside its launches.
     fn time(m: u64, n: u64, k: u64, k_parts: u32, held: u64) -> f64 {
         let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
-        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &MACHINE) };
-        predicted(&TILE.over(k_parts), slab, &PACE, &case, &MACHINE).0 - MACHINE.launch
+        let slab = Slab { held, ..Slab::plain([100, 100, 10], 100, &case, &machine()) };
+        predicted(&TILE.over(k_parts), slab, &pace(), &case, &machine()).0 - machine().launch
     }
 
     #[test]
@@ -274,17 +279,18 @@ mod tests {
     #[test]
     fn parts_of_k_divide_the_slabs_and_add_a_second_pass() {
         let [whole, cut] = [1, 4].map(|parts| time(100, 100, 1000, parts, 1));
-        let Machine { second_pass, passes, cache, .. } = MACHINE;
+        let Machine { second_pass, passes, cache, .. } = machine();
         let second = second_pass + passes * 4.0 * 4.0 * 1e4 / cache;
         assert!((cut - (whole / 4.0 + second)).abs() < 1e-6, "{whole} {cut}");
     }
 
     #[test]
     fn what_does_not_stay_in_the_cache_comes_from_memory() {
-        let Machine { cached, cache, memory, .. } = GPU.machine;
+        let Machine { cached, beyond, cache, memory, .. } = GPU.machine;
         let of = |bytes| arrival(bytes, &GPU.machine);
-        assert!((of(cached) - cached / cache).abs() < 1e-6 && (of(2.0 * cached) - 2.0 * cached / memory).abs() < 1e-6);
-        assert!(of(1.5 * cached) > 1.5 * cached / cache && of(1.5 * cached) < 1.5 * cached / memory);
+        let [none, some] = [cached + beyond, cached + beyond / 2.0];
+        assert!((of(cached) - cached / cache).abs() < 1e-6 && (of(none) - none / memory).abs() < 1e-6);
+        assert!(of(some) > some / cache && of(some) < some / memory);
     }
 
     #[test]
@@ -297,13 +303,12 @@ mod tests {
     #[test]
     fn no_product_is_faster_than_its_operands_arrive() {
         // 4 GiB of A at the speed of memory, though each core has little to do.
-        let fast = Pace { products: 1e9, wait: 0.0, ..PACE };
+        let fast = Pace { products: INSTANT, wait: 0.0, ..pace() };
         let case = CaseSpec::new(&MATMUL, Size::Three(1 << 15, 1, 1 << 15), DType::F32);
         let slab = Slab::plain([100, 100, 10], 100, &case, &GPU.machine);
         let least = (1u64 << 32) as f64 / GPU.machine.memory;
         assert!(predicted(&TILE, slab, &fast, &case, &GPU.machine).0 > least);
-        let (loads, products, singles, sums) = (1e9, 1e9, 1e9, 1e9);
-        let stream = Stream { share: 1.0, loads, products, singles, wait: 0.0, far: 0.0, sums, ends: 0.0, parts: 0.0 };
+        let stream = Stream::default();
         let schedule = Schedule::of(&case, false, &gpu()).expect("one column");
         assert!(streamed(&stream, &schedule, &case, &GPU.machine).0 > least);
     }

@@ -86,8 +86,10 @@ fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
 
 fn unmatched(case: &Unmatched) -> Test {
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
-    let why =
-        Reason { kind: case.candidate.into(), message: format!("{} → {}{reason}", case.baseline, case.candidate) };
+    let why = Reason {
+        kind: case.candidate.name().into(),
+        message: format!("{} → {}{reason}", case.baseline, case.candidate),
+    };
     let ending = if case.newly_wrong { Ending::Failure(why) } else { Ending::Skipped(why) };
     Test {
         name: case.id.clone(),
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Work;
     use crate::compare::gate::Violation;
-    use crate::compare::{Difference, Sighting};
+    use crate::compare::{Difference, Sighting, State};
     use crate::export::tests::HOSTILE;
 
     fn case(id: &str, verdict: Verdict) -> Compared {
@@ -132,13 +134,13 @@ mod tests {
         }
     }
 
-    fn missing(id: &str, candidate: &'static str, newly_wrong: bool) -> Unmatched {
+    fn missing(id: &str, candidate: State, newly_wrong: bool) -> Unmatched {
         Unmatched {
             id: format!("matmul/{id}/f32/64x64x64"),
             algorithm: "matmul".into(),
             variant: id.into(),
             device: "llvmpipe".into(),
-            baseline: "measured",
+            baseline: State::Measured,
             candidate,
             reason: if newly_wrong { "C[0][0] is NaN".into() } else { String::new() },
             newly_wrong,
@@ -166,7 +168,7 @@ mod tests {
                 refused: true,
             }],
             cases: verdicts.map(|name| case(name, of(name))).to_vec(),
-            unmatched: vec![missing("wrong", "rejected", true), missing("gone", "absent", false)],
+            unmatched: vec![missing("wrong", State::Rejected, true), missing("gone", State::Absent, false)],
         };
         let violations =
             vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];

@@ -176,7 +176,7 @@ impl Runner {
         workbench.leave_rounds_when(interrupted);
         workbench.leave_rounds_after(MOST_RUN);
         keeper.watch_clock((timing == Timing::Sample).then(|| ClockSource::of(&device.info)).flatten());
-        keeper.watch_host(timing == Timing::Sample && device.info.kind.is_host());
+        keeper.watch_host(timing == Timing::Sample && device.info.kind.runs_on_host_cores());
         Ok(Self {
             device: Rc::clone(device),
             workbench,

@@ -77,7 +77,7 @@ impl Canary {
     /// # Errors
     /// Why the device has no room for it, or failed.
     pub(crate) fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
-        let place = if workbench.info().kind.is_host() { Place::Host } else { Place::Device };
+        let place = if workbench.info().kind.runs_on_host_cores() { Place::Host } else { Place::Device };
         let (invocations, steps) = match place {
             Place::Host => (ON_THE_HOST, STEPS),
             Place::Device => (ONE_GROUP, STEPS_OF_A_GPU),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// The loader's variable for the manifests of drivers, and what older loaders call it.
-pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+pub(crate) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 /// The loader's variable for further manifests.
 const MORE_DRIVER_FILES: &str = "VK_ADD_DRIVER_FILES";
 /// The folder of manifests below the system's and the user's folders.
