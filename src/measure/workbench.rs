@@ -320,18 +320,20 @@ impl Workbench {
     /// # Errors
     /// When it cannot make the staging buffers.
     pub fn new(device: &Rc<Device>, cache: &cache::CacheFolder) -> Result<Self, VulkanError> {
+        let staging = Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?;
+        let landing = Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?;
         let mut patterns = Buffer::new(device, "fillings", Bytes(PATTERNS as u64 * PATTERN), Use::Upload)?;
         for (number, pattern) in patterns.mapped_mut().chunks_exact_mut(PATTERN as usize).enumerate().take(PATTERNS) {
             let words = Poison::Number.words(number).map(u32::to_le_bytes);
             pattern.chunks_exact_mut(16).for_each(|part| part.copy_from_slice(words.as_flattened()));
         }
         Ok(Self {
+            staging,
+            landing,
             patterns,
             evictor: None,
             patience: Patience { interrupted: None, longest: Duration::MAX },
             pipelines: Pipelines::new(device, cache)?,
-            staging: Buffer::new(device, "upload staging", Bytes(CHUNK), Use::Upload)?,
-            landing: Buffer::new(device, "download staging", Bytes(CHUNK), Use::Download)?,
             device: Rc::clone(device),
         })
     }
