@@ -581,7 +581,7 @@ impl Variant {
     /// Its kernels compiled for `dtype` and `layout`.
     ///
     /// # Panics
-    /// As of [`compiled`].
+    /// When there is no kernel of such a name.
     #[must_use]
     pub fn shaders(&self, dtype: DType, layout: Layout) -> Option<Vec<&'static Shader>> {
         compiled(self.kernels, dtype, layout, || format!("variant {}", self.name))

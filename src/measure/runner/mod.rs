@@ -25,6 +25,7 @@ pub(crate) use duel::{Entrant, SIDES};
 use forecast::Forecasts;
 pub(crate) use limits::best_canary;
 use serde::{Deserialize, Serialize};
+use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -372,7 +373,7 @@ impl Runner {
             Ok(Later::Right) => Outcome::Measured(Box::new(measured)),
             Ok(Later::Other) => {
                 if let Correctness::Unverified { unverified } = &mut measured.verification {
-                    unverified.push_str(&format!("; its answer is another after {runs} more runs"));
+                    let _ = write!(unverified, "; its answer is another after {runs} more runs");
                 }
                 Outcome::Measured(Box::new(measured))
             }
