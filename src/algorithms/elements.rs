@@ -30,7 +30,7 @@ pub(super) fn matrix_order(case: &CaseSpec) -> Result<u64, String> {
 }
 
 /// The first extent of a case whose problem has accepted its size.
-pub(super) fn extent(case: &CaseSpec) -> u64 {
+pub(crate) fn extent(case: &CaseSpec) -> u64 {
     match case.size {
         Size::Uniform(n) | Size::Two(n, _) | Size::Three(n, ..) => n,
     }

@@ -4,7 +4,7 @@
 pub(crate) mod collectives;
 pub(crate) mod dims;
 pub(crate) mod eigen;
-mod elements;
+pub(crate) mod elements;
 mod error_bound;
 mod feasible;
 pub(crate) mod guests;

@@ -10,7 +10,7 @@ mod kernels;
 mod lu;
 mod matmul;
 
-use crate::algorithms::{Algorithm, CaseSpec, Check, Problem};
+use crate::algorithms::{Algorithm, CaseSpec, Check, Problem, elements};
 use crate::basis::dtype::{DType, HostArray};
 
 /// Every baseline, in the order of the algorithms.
@@ -85,11 +85,7 @@ pub(crate) fn threads() -> usize {
 
 /// The order of a matrix, or the length of a vector, of a case whose problem has accepted its size.
 fn extent(case: &CaseSpec) -> usize {
-    match case.size {
-        crate::basis::size::Size::Uniform(n)
-        | crate::basis::size::Size::Two(n, _)
-        | crate::basis::size::Size::Three(n, ..) => n as usize,
-    }
+    elements::extent(case) as usize
 }
 
 #[cfg(test)]

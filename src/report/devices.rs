@@ -48,11 +48,9 @@ impl<'a> DeviceReport<'a> {
                         let problem = (algorithm.problem)(&spec);
                         problem.and_then(|p| algorithm.feasible(variant, &spec, p.as_ref(), info)).err()
                     };
-                    let missing = if sizes.iter().any(|size| missing(size).is_none()) {
-                        None
-                    } else {
-                        sizes.first().and_then(missing)
-                    };
+                    // The reason at the first size, if there is one at each.
+                    let missing = sizes.iter().map(missing).collect::<Option<Vec<_>>>();
+                    let missing = missing.and_then(|reasons| reasons.into_iter().next());
                     variants.push(Support { algorithm: algorithm.name, variant: variant.name, dtype, missing });
                 }
             }

@@ -119,7 +119,7 @@ impl<'a> Schedule<'a> {
         let v = self.own("rest of b", DType::F32, self.n);
         let [l, u] = ["L in order", "U in order"].map(|name| solve::packed(self.n, name));
         let [l, u] = [l, u].map(|packed| self.own(packed.name, packed.dtype, packed.len));
-        let lower = Triangle { side: solve::Side::Lower, matrix, stride, rows, packed: l, v, x: solve::X };
+        let lower = Triangle { side: Side::Lower, matrix, stride, rows, packed: l, v, x: solve::X };
         self.steps.push(Step::Copy { from: solve::B, to: v });
         self.forward = Some(Forward::new(Substitution::new(case, self.device), [lower, solve::upper(self.n, u)]));
     }
@@ -296,12 +296,12 @@ fn part(width: u64) -> u32 {
     if width > 128 { 8 } else { width.min(16) as u32 }
 }
 
-/// What a triangular solve is for.
+/// A triangular factor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Rows of U.
+    /// U.
     Upper,
-    /// Columns of L.
+    /// L.
     Lower,
 }
 
@@ -309,6 +309,7 @@ pub(super) enum Side {
 /// columns of U, or rows of L, `start..end`.
 #[derive(Clone, Copy)]
 pub(super) struct Solve {
+    /// Whether it is for rows of U or columns of L.
     pub(super) side: Side,
     pub(super) first: u64,
     pub(super) width: u64,

@@ -4,7 +4,8 @@
 //!
 //! The host looks after each step whether the device has decided that it was the last.
 
-use super::solve::{self, Link, Side, Substitution, Triangle};
+use super::blocked::Side;
+use super::solve::{self, Link, Substitution, Triangle};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64};
 use super::{BUFFERS, LU, order};
 use crate::algorithms::{CaseSpec, Goal};

@@ -7,6 +7,7 @@
 //! Where a solution is asked for, the variants' programs go on to it themselves: for blocked ones find y beside the stages of the
 //! factorisation ([`Forward`]), as HPL does.
 
+use super::blocked::Side;
 use super::variants::WITHOUT_PIVOTING;
 use super::{BUFFERS, L, STATUS, U, order};
 use crate::algorithms::{CaseSpec, Input, Solution};
@@ -82,18 +83,10 @@ pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
     BufferSpec { name, role: Role::Scratch, dtype: DType::F32, len: n.div_ceil(BLOCK) * PACKED }
 }
 
-/// Which factor it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    /// L, from the first row on.
-    Lower,
-    /// U, from the last row on.
-    Upper,
-}
-
 /// A triangular system of equations.
 #[derive(Clone, Copy)]
 pub(super) struct Triangle {
+    /// L, from the first row on, or U, from the last.
     pub(super) side: Side,
     /// The factor, in rows of `stride` elements.
     pub(super) matrix: BufferId,
