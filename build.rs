@@ -152,10 +152,10 @@ fn spirv(
         let resolved_name = path.display().to_string();
         let content = fs::read_to_string(&path).map_err(|e| format!("{resolved_name}, included by {from}: {e}"))?;
         let Pragmas { lists, kernels } = pragmas::read(&content, &resolved_name)?;
-        match lists.into_keys().chain(kernels.iter().map(|_| "kernel")).next() {
-            Some(pragma) => Err(format!("{resolved_name}: '#pragma {pragma}' belongs in {from}, which includes it")),
-            None => Ok(shaderc::ResolvedInclude { resolved_name, content }),
+        if let Some(pragma) = lists.into_keys().chain(kernels.iter().map(|_| "kernel")).next() {
+            return Err(format!("{resolved_name}: '#pragma {pragma}' belongs in {from}, which includes it"));
         }
+        Ok(shaderc::ResolvedInclude { resolved_name, content })
     });
     let artifact = compiler
         .compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options))
