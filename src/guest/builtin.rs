@@ -75,10 +75,10 @@ impl Counterpart {
         let parts = || own.iter().zip(&self.places);
         let taken: Vec<_> = parts()
             .filter(|(own, _)| own.role.is_input())
-            .map(|(own, place)| typed(own, &inputs[among(*place, |spec| spec.role.is_input())]))
+            .map(|(_, place)| inputs[among(*place, |spec| spec.role.is_input())].clone())
             .collect();
         let outputs = parts().filter(|(own, _)| own.role.is_output());
-        let outputs = outputs.map(|(own, place)| (*own, among(*place, |spec| spec.role.is_output()))).collect();
+        let outputs = outputs.map(|(_, place)| among(*place, |spec| spec.role.is_output())).collect();
         Box::new(Translated { oracle: self.problem.oracle(&taken), outputs })
     }
 
@@ -109,7 +109,7 @@ impl Counterpart {
 
 /// The element type that a buffer of a built-in algorithm would have in its place.
 pub(super) fn dtype(buffer: &Buffer) -> Option<DType> {
-    DType::ALL.into_iter().find(|dtype| dtype.name() == buffer.element.name())
+    Some(buffer.element).filter(|element| DType::ALL.contains(element))
 }
 
 fn first_dtype(algorithm: &Algorithm) -> DType {
@@ -145,23 +145,16 @@ fn fits(own: &BufferSpec, buffer: &'static Buffer, algorithm: &str) -> Result<()
     Ok(())
 }
 
-/// The elements of a buffer in the type that the built-in algorithm has them in.
-fn typed(own: &BufferSpec, bytes: &HostArray) -> HostArray {
-    let mut array = HostArray::zeros(own.dtype, own.len as usize);
-    array.as_bytes_mut().copy_from_slice(bytes.as_bytes());
-    array
-}
-
 /// The oracle of a built-in algorithm over outputs of another problem.
 struct Translated {
     oracle: Box<dyn Oracle>,
-    /// Each of its outputs, and the place of what stands for it among those of the other problem.
-    outputs: Vec<(BufferSpec, usize)>,
+    /// The place of what stands for each of its outputs among those of the other problem.
+    outputs: Vec<usize>,
 }
 
 impl Oracle for Translated {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let own: Vec<_> = self.outputs.iter().map(|(own, place)| typed(own, &outputs[*place])).collect();
+        let own: Vec<_> = self.outputs.iter().map(|place| outputs[*place].clone()).collect();
         self.oracle.check(&own)
     }
 }

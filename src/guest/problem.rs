@@ -149,7 +149,8 @@ impl Problem for Posed {
         let folder = made.as_ref().map_or(Path::new("."), tempfile::TempDir::path);
         let contents = self.filled().map(|(stream, buffer)| {
             let contents = buffer.contents(self.seed, stream as u64, folder);
-            contents.map(HostArray::U8).map_err(|reason| format!("buffer {}: {reason}", buffer.name))
+            let contents = contents.map(|bytes| HostArray::of_bytes(buffer.element, &bytes));
+            contents.map_err(|reason| format!("buffer {}: {reason}", buffer.name))
         });
         contents.collect()
     }

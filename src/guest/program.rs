@@ -1,6 +1,5 @@
 //! The programs of kernels of the user's.
 
-use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::binding::{Bindings, Descriptor, DescriptorKind};
 use crate::kernel::buffer::{BufferSpec, RED_ZONE};
@@ -40,9 +39,9 @@ fn asks_lengths(spirv: &[u32]) -> bool {
     instructions(spirv).flatten().any(|own| own.op() == Some(Op::ArrayLength))
 }
 
-/// A buffer as programs know it. Its elements are bytes here: what is in them is compared by their own type.
+/// A buffer as programs know it.
 pub(super) fn spec(buffer: &'static Buffer) -> BufferSpec {
-    BufferSpec { name: &buffer.name, role: buffer.role, dtype: DType::U8, len: buffer.bytes() }
+    BufferSpec { name: &buffer.name, role: buffer.role, dtype: buffer.element, len: buffer.len() }
 }
 
 /// The program of a job at a point.

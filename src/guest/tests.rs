@@ -12,7 +12,7 @@ use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
 use crate::record::{Case, Outcome};
 use crate::run::array;
-use crate::run::element::Element;
+use crate::basis::dtype::DType;
 use crate::run::job::{
     Address, Binding, Buffer, Builtin, Contender, Fill, Job, Module, Pass, Point, Reference, Tolerance, Undertaking,
 };
@@ -45,7 +45,7 @@ fn compiled(name: &str, source: &str) -> Module {
 
 fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
     let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
-    Buffer { name: name.into(), element: Element::F32, shape: vec![len], role, fill, tolerance, checked: true }
+    Buffer { name: name.into(), element: DType::F32, shape: vec![len], role, fill, tolerance, checked: true }
 }
 
 fn bound(set: u32, binding: u32, kind: DescriptorKind, buffer: usize) -> Binding {
@@ -133,9 +133,9 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
     // What the second left, which ran last: −2·a + 2.
     let buffers = shifted();
-    let d = array::read(&path, Element::F32, &[100]).expect("it was saved");
+    let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
     let a = buffers[0].contents(1, 0, std::path::Path::new(".")).expect("values");
-    let value = |bytes: &[u8], at: usize| Element::F32.value(&bytes[4 * at..]);
+    let value = |bytes: &[u8], at: usize| DType::F32.value(&bytes[4 * at..]);
     assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
 }
 
@@ -211,7 +211,7 @@ fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() 
         );
         compiled("writes", &source)
     });
-    let buffers = vec![Buffer { element: Element::I32, ..buffer("D", 128, Role::Output, None) }];
+    let buffers = vec![Buffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
     let (reference, job) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
     let cases = run(&guest("nothing", vec![nothing, poison], buffers, reference, vec![job]));
     let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
@@ -234,7 +234,7 @@ fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
         );
         compiled("scratch", &source)
     });
-    let with = |name, role| Buffer { element: Element::I32, ..buffer(name, 128, role, None) };
+    let with = |name, role| Buffer { element: DType::I32, ..buffer(name, 128, role, None) };
     let buffers = [with("D", Role::Output), with("T", Role::Scratch)];
     let job = |module| Job { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
     let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(job(1)));
@@ -262,7 +262,7 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("d.npy");
     let contents: Vec<u8> = std::iter::repeat_n(100f32.to_le_bytes(), 100).flatten().collect();
-    array::write(&path, Element::F32, &[100], &contents).expect("written");
+    array::write(&path, DType::F32, &[100], &contents).expect("written");
     let reference = Reference::Files(vec![(0, Fill::Npy(path))]);
     let cases = run(&guest("lengths", vec![compiled("lengths", source)], buffers, reference, vec![job(20)]));
     assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");

@@ -1,7 +1,7 @@
 //! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
 
 use super::description::Description;
-use super::element::Element;
+use crate::basis::dtype::DType;
 use super::expression::Expression;
 use super::fault::{Described, Fault};
 use super::fill;
@@ -24,7 +24,7 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Entry {
     name: String,
-    element: Element,
+    element: DType,
     shape: Vec<Expression>,
     role: Role,
     tolerance: Tolerance,
@@ -127,7 +127,7 @@ impl Entry {
             Some(check) => check.tolerance(&field("check"))?,
             None => init::usual(element),
         };
-        if let (Tolerance::Ulp(_), Element::Bytes) = (tolerance, element) {
+        if let (Tolerance::Ulp(_), DType::Bytes) = (tolerance, element) {
             return Err(Fault::new(field("check"), "counts representable values, which bytes are not; use \"exact\""));
         }
         let (name, constants, checked) = (name.to_string(), constants.to_vec(), stated.check.is_some());
@@ -136,14 +136,14 @@ impl Entry {
 }
 
 /// The type of a buffer.
-fn element(description: &Description, name: &str) -> Result<Element, Fault> {
+fn element(description: &Description, name: &str) -> Result<DType, Fault> {
     let stated = description.buffer.get(name).and_then(|buffer| buffer.element.as_deref());
     let field = format!("buffer.{name}.type");
     let Some(text) = stated else {
-        let known = Element::ALL.map(Element::name).join(", ");
+        let known = DType::OF_BUFFERS.map(DType::name).join(", ");
         return Err(Fault::new(field, format!("is missing; write one of {known}")));
     };
-    text.parse().map_err(|e: String| Fault::new(field, e))
+    DType::of_buffer(text).map_err(|e| Fault::new(field, e))
 }
 
 /// Checks that `bind` of a pass names blocks that it has and buffers that are described.

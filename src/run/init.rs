@@ -1,6 +1,6 @@
 //! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
 
-use super::element::Element;
+use crate::basis::dtype::DType;
 use super::fault::{Described, Fault};
 use super::job::Tolerance;
 use super::loaded::{LoadedPass, programs};
@@ -11,12 +11,12 @@ use std::fmt::Write;
 
 /// The tolerance of outputs that state none.
 #[must_use]
-pub(crate) fn usual(element: Element) -> Tolerance {
+pub(crate) fn usual(element: DType) -> Tolerance {
     match element {
-        Element::F64 => Tolerance::Close { rtol: 1e-10, atol: 1e-12 },
-        Element::F32 => Tolerance::Close { rtol: 1e-4, atol: 1e-5 },
-        Element::F16 => Tolerance::Close { rtol: 1e-2, atol: 1e-3 },
-        Element::Bf16 => Tolerance::Close { rtol: 2e-2, atol: 1e-2 },
+        DType::F64 => Tolerance::Close { rtol: 1e-10, atol: 1e-12 },
+        DType::F32 => Tolerance::Close { rtol: 1e-4, atol: 1e-5 },
+        DType::F16 => Tolerance::Close { rtol: 1e-2, atol: 1e-3 },
+        DType::Bf16 => Tolerance::Close { rtol: 2e-2, atol: 1e-2 },
         _ => Tolerance::Exact,
     }
 }
@@ -182,7 +182,7 @@ fn buffer(place: (u32, u32), slot: &Slot, text: &mut String) {
             text,
             "# check = {}  # (…) what is usual for {element}; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"; \
                                 with a fill it is changed in place; scratch = true: not looked at",
-            element.parse().map_or_else(|_: String| "\"exact\"".into(), |element| usual(element).to_string())
+            DType::of_buffer(&element).map_or_else(|_| "\"exact\"".into(), |element| usual(element).to_string())
         );
     } else {
         let fill = format!("fill = \"{}\"", fill(&element));

@@ -1,11 +1,11 @@
 //! What is to be run, once everything that a person wrote has been found to make sense: numbers and bytes, no expressions
 //! and no names that are still to be looked up. It is what a worker is sent.
 
-use super::element::Element;
+use crate::basis::dtype::DType;
 use crate::basis::units::Work;
 use crate::kernel::binding::{DescriptorKind, SizedConstant};
 use crate::kernel::buffer::Role;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -113,7 +113,8 @@ pub(crate) struct Binding {
 pub(crate) struct Buffer {
     /// The name in the description.
     pub name: String,
-    pub element: Element,
+    #[serde(deserialize_with = "any_type")]
+    pub element: DType,
     /// Extents, the slowest first.
     pub shape: Vec<u64>,
     pub role: Role,
@@ -123,6 +124,11 @@ pub(crate) struct Buffer {
     pub tolerance: Tolerance,
     /// Whether that is what the description states, not what is usual.
     pub checked: bool,
+}
+
+/// Reads the type of a buffer, which need not be one of built-in kernels.
+fn any_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
+    DType::of_buffer(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
 impl Buffer {

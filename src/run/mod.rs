@@ -6,7 +6,6 @@ mod axes;
 mod buffers;
 mod compile;
 pub(crate) mod description;
-pub(crate) mod element;
 mod entry;
 mod expression;
 pub(crate) mod fault;

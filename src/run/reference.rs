@@ -190,7 +190,7 @@ fn role(
         return Err(Fault::new(field, error::unknown("buffer", name, "", &known)));
     };
     let buffer = &buffers[place];
-    if buffer.element.name() != spec.dtype.name() || buffer.len() != spec.len {
+    if buffer.element != spec.dtype || buffer.len() != spec.len {
         return Err(Fault::new(
             field,
             format!(

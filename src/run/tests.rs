@@ -472,8 +472,8 @@ const OF_RIGHT: &[Mistake] = &[
 fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
-    super::array::write(&path("short.npy"), super::element::Element::F32, &[4], &[0; 16]).expect("written");
-    super::array::write(&path("bytes.npy"), super::element::Element::U8, &[128], &[0; 128]).expect("written");
+    super::array::write(&path("short.npy"), crate::basis::dtype::DType::F32, &[4], &[0; 16]).expect("written");
+    super::array::write(&path("bytes.npy"), crate::basis::dtype::DType::U8, &[128], &[0; 128]).expect("written");
     std::fs::write(path("k.bin"), [1, 2, 3]).expect("written");
     assert!(resolved(folder.path(), PLAIN).is_ok());
     let mistakes =

@@ -6,7 +6,7 @@ use crate::commands::cli::RunArgs;
 use crate::guest::Save;
 use crate::kernel::buffer::Role;
 use crate::run::array;
-use crate::run::element::Element;
+use crate::basis::dtype::DType;
 use crate::run::job::{Buffer, Undertaking};
 use std::fmt::Write;
 use std::ops::Range;
@@ -181,12 +181,12 @@ fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8]) -> String {
     }
 }
 
-fn shown(element: Element, bytes: &[u8]) -> String {
+fn shown(element: DType, bytes: &[u8]) -> String {
     match element {
-        Element::U64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
-        Element::I64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        DType::U64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        DType::I64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
         // As many digits as tell it from its neighbours.
-        Element::F32 => f32::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
         _ => element.value(bytes).to_string(),
     }
 }
@@ -197,7 +197,7 @@ mod tests {
     use crate::run::job::Tolerance;
 
     fn matrix(shape: &[u64]) -> Buffer {
-        let (element, role, tolerance) = (Element::F32, Role::Output, Tolerance::Exact);
+        let (element, role, tolerance) = (DType::F32, Role::Output, Tolerance::Exact);
         Buffer { name: "D".into(), element, shape: shape.to_vec(), role, fill: None, tolerance, checked: true }
     }
 
