@@ -226,7 +226,7 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
     let specs = problem.buffers();
     let size: u64 = specs.iter().filter(|spec| spec.role.is_input()).map(|spec| spec.bytes().0).sum();
     let fetched = if size <= MOST_INPUTS.0 {
-        problem.fetch()
+        problem.inputs()
     } else {
         Err(format!("inputs of more than {MOST_INPUTS} are not kept"))
     };
@@ -283,15 +283,11 @@ mod tests {
             Work::default()
         }
 
-        fn inputs(&self) -> Vec<HostArray> {
-            vec![]
-        }
-
-        fn oracle(&self, _: &[HostArray]) -> Box<dyn Oracle> {
+        fn oracle(&self, _: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
             unreachable!("nobody asks for an answer")
         }
 
-        fn fetch(&self) -> Result<Vec<HostArray>, String> {
+        fn inputs(&self) -> Result<Vec<HostArray>, String> {
             Err("inputs.command failed".into())
         }
     }

@@ -1,14 +1,12 @@
 //! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
 
-use super::description::Description;
-use crate::basis::dtype::DType;
-use super::expression::Expression;
-use super::fault::{Described, Fault};
+use super::description::{Described, Description, Fault};
+use super::expression::{Expression, Values};
 use super::fill;
-use super::job::{Buffer, Fill, Tolerance};
 use super::loaded::{LoadedPass, Program, means};
-use super::scope::Values;
+use super::resolved::{Buffer, Fill, Tolerance};
 use super::{array, init};
+use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;

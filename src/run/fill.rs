@@ -1,10 +1,10 @@
 //! What buffers hold before a run: how it is written, and the bytes.
 
 use super::array;
-use crate::basis::dtype::DType;
 use super::expression::{Expression, Scope};
-use super::job::{Buffer, Fill};
+use super::resolved::{Buffer, Fill};
 use crate::algorithms::input::generator;
+use crate::basis::dtype::DType;
 use crate::basis::error;
 use rand::Rng;
 use std::f64::consts::TAU;
@@ -132,7 +132,7 @@ fn counted(element: DType, at: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
-    use crate::run::job::Tolerance;
+    use crate::run::resolved::Tolerance;
 
     #[test]
     fn counting_wraps_where_the_type_does() {

@@ -1,9 +1,9 @@
 //! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
 
-use crate::basis::dtype::DType;
-use super::fault::{Described, Fault};
-use super::job::Tolerance;
+use super::description::{Described, Fault};
 use super::loaded::{LoadedPass, programs};
+use super::resolved::Tolerance;
+use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::kernel::foreign::{Constant, MemberKind, Scalar, Slot};
 use half::{bf16, f16};

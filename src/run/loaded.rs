@@ -1,16 +1,15 @@
 //! The kernels of a description, compiled and with their interfaces read.
 
 use super::compile::{Compiled, Source};
-use super::description::{Description, Formula, Kernel, Listed, Named};
-use super::fault::{Described, Fault};
-use super::job::Module;
+use super::description::{Described, Description, Fault, Formula, Kernel, Listed, Named};
+use super::resolved::Module;
 use crate::kernel::foreign::{Constant, Foreign, Slot};
 use crate::kernel::reflection::Word;
 
 /// A kernel, or a sequence of them, that solves the problem.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// The name of its contenders.
+    /// The name of its configurations.
     pub(crate) name: String,
     pub(crate) passes: Vec<LoadedPass>,
 }

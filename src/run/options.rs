@@ -4,11 +4,11 @@
 
 use super::compile::ENDINGS;
 use super::description::{
-    Check, CheckFigures, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles, Reference, Work,
+    Check, CheckFigures, Described, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles,
+    Reference, Work,
 };
-use crate::basis::dtype::DType;
-use super::fault::Described;
 use super::fill::split;
+use crate::basis::dtype::DType;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::brief;

@@ -1,11 +1,10 @@
-//! The passes of a job: constants, grid, push constants and bindings of each kernel at a point.
+//! The passes of a configuration: constants, grid, push constants and bindings of each kernel at a point.
 
 use super::buffers::{Table, addressed, bound, buffers, fits_blocks};
-use super::description::{Formula, Named, OTHERS};
-use super::fault::{Described, Fault};
-use super::job::{Address, Binding, Buffer, Job, Module, Pass};
+use super::description::{Described, Fault, Formula, Named, OTHERS};
+use super::expression::Values;
 use super::loaded::{LoadedPass, Program, bytes};
-use super::scope::Values;
+use super::resolved::{Address, Binding, Buffer, Module, Pass, PassList};
 use crate::kernel::binding::SizedConstant;
 use crate::kernel::buffer::Role;
 use crate::kernel::foreign::{Foreign, MemberKind, Scalar};
@@ -46,13 +45,13 @@ pub(crate) fn settle(
     choice: &Choice,
     axes: &Values,
     modules: &mut Vec<Module>,
-) -> Result<Result<Job, String>, Fault> {
+) -> Result<Result<PassList, String>, Fault> {
     let settings = program.passes.iter().map(|pass| Setting::new(pass, choice, axes)).collect::<Result<Vec<_>, _>>()?;
     let mut everything = axes.clone();
     for setting in &settings {
         setting.enter(&mut everything);
     }
-    // A reference is no contender.
+    // A reference does not compete.
     let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
     for (name, formula) in described.description.conditions.iter().filter(|_| judged) {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
@@ -68,7 +67,7 @@ pub(crate) fn settle(
     for setting in &settings {
         passes.push(setting.pass(described, table, axes, &all, modules)?);
     }
-    Ok(Ok(Job { passes, scratch }))
+    Ok(Ok(PassList { passes, scratch }))
 }
 
 /// A pass with the values of its constants.

@@ -1,14 +1,14 @@
 //! A built-in algorithm that solves the problem of kernels of the user's: its oracle knows the answer, and its variants run
 //! beside them, over the same buffers.
 
-use super::program::spec;
+use super::algorithm::spec;
+use super::resolved::{Buffer, Builtin, Point};
 use crate::algorithms::{self, Algorithm, CaseSpec, Check, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{BufferId, Program};
-use crate::run::job::{Buffer, Builtin, Point};
 
 /// The name that stands for what the model takes for the best variant.
 pub(super) const AUTO: &str = "auto";
@@ -68,7 +68,7 @@ impl Counterpart {
     }
 
     /// What knows the answer for `inputs`, those of the point's buffers that are filled.
-    pub(super) fn oracle(&self, inputs: &[HostArray], point: &'static Point) -> Box<dyn Oracle> {
+    pub(super) fn oracle(&self, inputs: &[HostArray], point: &'static Point) -> Result<Box<dyn Oracle>, String> {
         let specs: Vec<_> = point.buffers.iter().map(spec).collect();
         let among = |place: usize, is: fn(&BufferSpec) -> bool| specs[..place].iter().filter(|spec| is(spec)).count();
         let own = self.problem.buffers();
@@ -79,7 +79,7 @@ impl Counterpart {
             .collect();
         let outputs = parts().filter(|(own, _)| own.role.is_output());
         let outputs = outputs.map(|(_, place)| among(*place, |spec| spec.role.is_output())).collect();
-        Box::new(Translated { oracle: self.problem.oracle(&taken), outputs })
+        Ok(Box::new(Translated { oracle: self.problem.oracle(&taken)?, outputs }))
     }
 
     /// The program of a variant, or of the one that the model prefers, over the buffers of the point.

@@ -1,10 +1,10 @@
 //! Whether what kernels of the user's left is right: compared with a reference, element by element.
 
+use super::array;
+use super::resolved::{Buffer, Tolerance};
 use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
-use crate::basis::dtype::HostArray;
-use crate::run::array;
 use crate::basis::dtype::DType;
-use crate::run::job::{Buffer, Tolerance};
+use crate::basis::dtype::HostArray;
 use std::path::PathBuf;
 
 /// The right contents of buffers.
