@@ -8,6 +8,9 @@
 #[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/instructions.rs"]
 mod instructions;
+#[allow(unreachable_pub, dead_code)]
+#[path = "src/kernel/interface.rs"]
+mod interface;
 #[path = "build/pragmas.rs"]
 mod pragmas;
 #[allow(unreachable_pub, dead_code)]
@@ -19,7 +22,7 @@ mod required;
 #[path = "build/table.rs"]
 mod table;
 
-use reflection::Interface;
+use interface::Interface;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -32,6 +35,7 @@ fn main() {
     println!("cargo::rerun-if-changed=glsl");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/kernel/instructions.rs");
+    println!("cargo::rerun-if-changed=src/kernel/interface.rs");
     println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
     println!("cargo::rerun-if-changed=src/kernel/required.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -90,13 +94,13 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Stri
         let binary = spirv(compiler, &source, &shown, newest, macros)?;
         let file = out.join(format!("{folder}-{stem}{suffix}.spv"));
         fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
-        let interface = Interface::read(&binary).map_err(|e| format!("{shown}: {e}"))?;
+        let interface = Interface::read_built_in(&binary).map_err(|e| format!("{shown}: {e}"))?;
         let dtype = table::choice("DType", dtype);
         let layout = table::choice("Layout", layout);
         let file = file.display().to_string();
         writeln!(
             entries,
-            "    Shader {{ name: {}, dtype: {dtype}, layout: {layout}, spirv: Cow::Borrowed(include_bytes!({file:?})), interface: {} }},",
+            "    Shader {{ name: {}, dtype: {dtype}, layout: {layout}, spirv: Cow::Borrowed(include_bytes!({file:?})), interface: {}, built_in: true }},",
             table::string(&name),
             table::interface(&interface),
         )

@@ -708,7 +708,7 @@ impl Workbench {
                 self.record_poison(&mut recorder, &whole(buffer), (poison, number));
             }
             recorder.barrier();
-            for (spec, buffer) in scratch.iter().filter(|_| !program.poisoned) {
+            for (spec, buffer) in scratch.iter().filter(|_| !program.is_users()) {
                 recorder.fill_data(&region(buffer, spec), ALL_BITS);
             }
             recorder.finish()?.run()?;
@@ -745,7 +745,7 @@ impl Workbench {
         }
         let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
         drop(regions);
-        let (commands, poisoned) = (recorder.finish()?, program.poisoned);
+        let (commands, poisoned) = (recorder.finish()?, program.is_users());
         Ok(Sampler { commands, timestamps, rounds, clock, repeats, scratch, poisoned, poison, _evictor: evictor })
     }
 

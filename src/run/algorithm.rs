@@ -1,8 +1,9 @@
 //! What was resolved as an [`Algorithm`] like those of the table.
 
 use super::builtin::{AUTO, Counterpart, dtype};
+use super::loaded;
 use super::problem::Posed;
-use super::resolved::{Binding, Buffer, Configuration, Module, Pass, PassList, Point, Reference, ResolvedRun};
+use super::resolved::{Buffer, Configuration, Module, Pass, PassList, Point, Reference, ResolvedRun};
 use crate::algorithms::input::Input;
 use crate::algorithms::{Algorithm, Build, CaseSpec, Measures, Problem, Sweeps, Variant, users};
 use crate::basis::dtype::DType;
@@ -10,13 +11,11 @@ use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::binding::{Bindings, Descriptor, DescriptorKind};
+use crate::kernel::binding::{Binding, Descriptor, SpecValue};
 use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
-use crate::kernel::foreign::Foreign;
-use crate::kernel::instructions::instructions;
-use crate::kernel::program::{BufferId, Dispatch, Program, Step};
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::{Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
-use rspirv::spirv::Op;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
@@ -68,9 +67,9 @@ pub(crate) fn register(own: UserKernels) -> Result<&'static Algorithm, String> {
 
 fn algorithm(own: &'static UserKernels) -> Result<Algorithm, String> {
     let run = &own.run;
-    let kernel = |(index, module)| Kernel::new(module, format!("{}/{}#{index}", own.name, module.name));
+    let kernel = |(index, module)| shader(module, format!("{}/{}#{index}", own.name, module.name));
     let kernels: Vec<_> = run.modules.iter().enumerate().map(kernel).collect::<Result<_, _>>()?;
-    let kernels: &'static [Kernel] = kernels.leak();
+    let kernels: &'static [&'static Shader] = kernels.leak();
     let sizes: &'static [Size] = run.sizes().leak();
     for point in &run.points {
         if let Reference::Builtin(builtin) = &point.reference {
@@ -130,7 +129,7 @@ fn variant(own: &'static UserKernels, name: String, program: Build) -> Variant {
 
 fn of_kernels(
     own: &'static UserKernels,
-    kernels: &'static [Kernel],
+    kernels: &'static [&'static Shader],
     sizes: &'static [Size],
     configuration: usize,
 ) -> Build {
@@ -234,33 +233,13 @@ impl UserKernels {
     }
 }
 
-/// A compiled kernel as the device is given it.
-pub(super) struct Kernel {
-    shader: &'static Shader,
-    /// Whether it asks how long the arrays are that it is given.
-    asks_lengths: bool,
-    /// The sets and bindings that it may write to.
-    writable: Vec<(u32, u32)>,
-}
-
-impl Kernel {
-    /// The kernel of a module, which no other has the name of.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    fn new(module: &Module, name: String) -> Result<Self, String> {
-        let spirv: Vec<u8> = module.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let foreign = Foreign::read(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
-        let writable = foreign.slots.iter().filter(|(_, slot)| slot.is_writable()).map(|(place, _)| *place).collect();
-        let interface = foreign.interface;
-        let shader = Shader { name: name.into(), dtype: None, layout: None, spirv: spirv.into(), interface };
-        Ok(Self { shader: Box::leak(Box::new(shader)), asks_lengths: asks_lengths(&module.spirv), writable })
-    }
-}
-
-/// Whether a module has an `OpArrayLength`.
-fn asks_lengths(spirv: &[u32]) -> bool {
-    instructions(spirv).flatten().any(|own| own.op() == Some(Op::ArrayLength))
+/// The kernel of a module, which no other has the name of.
+fn shader(module: &Module, name: String) -> Result<&'static Shader, String> {
+    let spirv = loaded::bytes(&module.spirv);
+    let interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+    let (name, spirv) = (name.into(), spirv.into());
+    let shader = Shader { name, dtype: None, layout: None, spirv, interface, built_in: false };
+    Ok(Box::leak(Box::new(shader)))
 }
 
 /// A buffer as programs know it.
@@ -270,40 +249,32 @@ pub(super) fn spec(buffer: &'static Buffer) -> BufferSpec {
 
 /// The program of a configuration at a point.
 pub(super) fn program(
-    kernels: &[Kernel],
+    kernels: &[&'static Shader],
     point: &'static Point,
     list: &'static PassList,
     device: &DeviceInfo,
 ) -> Program {
     let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
-    let steps = list.passes.iter().map(|pass| Step::Dispatch(dispatch(&kernels[pass.module], pass, &buffers, device)));
+    let steps = list.passes.iter().map(|pass| Step::Dispatch(dispatch(kernels[pass.module], pass, &buffers, device)));
     let scratch = list.scratch.iter().map(spec).collect();
-    Program { steps: steps.collect(), scratch, poisoned: true, ..Program::default() }
+    Program { steps: steps.collect(), scratch, ..Program::default() }
 }
 
-fn dispatch(kernel: &Kernel, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
-    let descriptor = |binding: &Binding| {
-        let bytes = buffers[binding.buffer].bytes();
+fn dispatch(shader: &'static Shader, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
+    let descriptor = |at: &Binding| {
+        let bytes = buffers[at.buffer.0].bytes();
         // What is written behind the data is to be found in the red zone, where nobody would see it otherwise: robust
         // accesses end with the descriptor. A kernel that asks for lengths is told the true ones.
         let guarded = bytes + RED_ZONE;
-        let fits = guarded <= device.limits.storage_buffer_range.0;
-        let bytes = match binding.kind {
-            DescriptorKind::Storage if fits && !kernel.asks_lengths => guarded,
-            DescriptorKind::Storage | DescriptorKind::Uniform => bytes,
-        };
-        let &Binding { set, binding, kind, buffer } = binding;
-        let writable = kernel.writable.contains(&(set, binding));
-        Descriptor { set, binding, kind, buffer: BufferId(buffer), offset: 0, bytes, writable }
+        let fits = guarded <= device.limits.storage_buffer_range.0 && !shader.interface.asks_lengths;
+        let bytes = if at.kind == SlotKind::Storage && fits { guarded } else { bytes };
+        Descriptor { at: *at, offset: 0, bytes: Some(bytes) }
     };
-    let (words, others): (Vec<_>, Vec<_>) = pass.constants.iter().partition(|constant| constant.bytes == 4);
-    let bindings = Bindings {
-        descriptors: pass.bindings.iter().map(descriptor).collect(),
-        block: pass.push.clone(),
-        addresses: pass.addresses.iter().map(|address| (address.offset, BufferId(address.buffer))).collect(),
-        constants: others,
-    };
-    let mut constants: Vec<_> = words.iter().map(|constant| (constant.id, constant.bits as u32)).collect();
-    constants.sort_unstable();
-    Dispatch { constants, ..Dispatch::bound(kernel.shader, bindings) }.groups(pass.groups)
+    let (mut constants, others): (Vec<SpecValue>, Vec<_>) =
+        pass.constants.iter().copied().partition(|constant| constant.bytes == 4);
+    constants.sort_unstable_by_key(|constant| constant.id);
+    constants.extend(others);
+    let (push, addresses) = (pass.push.clone(), pass.addresses.clone());
+    let descriptors = pass.bindings.iter().map(descriptor).collect();
+    Dispatch { constants, push, addresses, descriptors, ..Dispatch::bare(shader) }.groups(pass.groups)
 }

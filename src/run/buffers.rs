@@ -3,14 +3,14 @@
 use super::description::{Described, Description, Fault};
 use super::expression::{Expression, Values};
 use super::fill;
-use super::loaded::{LoadedPass, Program, means};
+use super::loaded::{LoadedPass, Program};
 use super::resolved::{Buffer, Fill, Tolerance};
 use super::{array, init};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
-use crate::kernel::foreign::{MemberKind, Scalar, Slot};
+use crate::kernel::interface::{ArgumentKind, Block, Scalar, Slot};
 
 /// The buffers of a description, in its order.
 #[derive(Debug)]
@@ -49,13 +49,13 @@ impl Table {
         let passes = || programs.iter().flat_map(|program| &program.passes);
         for pass in passes() {
             known_binds(description, pass)?;
-            for (place, slot) in &pass.foreign.slots {
-                let buffer = bound(description, pass, *place, slot)?;
+            for slot in pass.interface.slots.iter() {
+                let buffer = bound(description, pass, slot)?;
                 fits_type(description, buffer, pass, slot)?;
                 usage[buffer].bound = true;
                 usage[buffer].writable |= slot.is_writable();
             }
-            for member in pass.foreign.push.iter().filter(|member| member.kind == MemberKind::Address) {
+            for member in pass.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address) {
                 let buffer = addressed(description, pass, &member.name)?;
                 usage[buffer] = Usage { bound: true, writable: true };
             }
@@ -64,13 +64,13 @@ impl Table {
             let name = &description.buffer.0[unused].0;
             let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
             let known: Vec<&str> =
-                passes().flat_map(|pass| pass.foreign.slots.values().flat_map(Slot::names)).collect();
+                passes().flat_map(|pass| pass.interface.slots.iter().flat_map(Slot::names)).collect();
             let message = error::unknown("block", name, "", &known);
             let message = message.split("; available").next().unwrap_or_default();
             return Err(Fault::new(format!("buffer.{name}"), format!("{message}; kernels bind: {}", all.join("; "))));
         }
         let constants: Vec<String> =
-            passes().flat_map(|pass| &pass.constants).map(|constant| constant.name.clone()).collect();
+            passes().flat_map(|pass| &pass.constants).map(|constant| constant.name.to_string()).collect();
         let entry = |((name, _), usage): (&(String, super::description::Buffer), &Usage)| {
             Entry::new(description, name, *usage, &constants)
         };
@@ -148,8 +148,8 @@ fn element(description: &Description, name: &str) -> Result<DType, Fault> {
 fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault> {
     for (block, buffer) in pass.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
-        if !pass.foreign.slots.iter().any(|(place, slot)| means(block, *place, slot)) {
-            let known: Vec<&str> = pass.foreign.slots.values().flat_map(Slot::names).collect();
+        if !pass.interface.slots.iter().any(|slot| slot.is_called(block)) {
+            let known: Vec<&str> = pass.interface.slots.iter().flat_map(Slot::names).collect();
             return Err(Fault::new(field, error::unknown("block", block, "", &known)));
         }
         if description.buffer.get(buffer).is_none() {
@@ -163,16 +163,11 @@ fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault
 ///
 /// # Errors
 /// When there is none, or several.
-pub(crate) fn bound(
-    description: &Description,
-    pass: &LoadedPass,
-    place: (u32, u32),
-    slot: &Slot,
-) -> Result<usize, Fault> {
+pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<usize, Fault> {
     let index = |wanted: &str| description.buffer.0.iter().position(|(name, _)| name == wanted);
-    let stated = pass.bind.iter().find(|(block, _)| means(block, place, slot)).and_then(|(_, buffer)| index(buffer));
-    let by_name = || description.buffer.0.iter().enumerate().filter(|(_, (name, _))| means(name, place, slot));
-    let (set, binding) = place;
+    let stated = pass.bind.iter().find(|(block, _)| slot.is_called(block)).and_then(|(_, buffer)| index(buffer));
+    let by_name = || description.buffer.0.iter().enumerate().filter(|(_, (name, _))| slot.is_called(name));
+    let Slot { set, binding, .. } = slot;
     match (stated, by_name().map(|(index, _)| index).collect::<Vec<_>>().as_slice()) {
         (Some(index), _) | (None, &[index]) => Ok(index),
         (None, []) => {
@@ -305,7 +300,7 @@ impl Entry {
 /// # Errors
 /// What it should have.
 pub(crate) fn fits_blocks(name: &str, bytes: u64, source: &str, slot: &Slot) -> Result<(), Fault> {
-    let fits = |block: &crate::kernel::foreign::Block| match block.array {
+    let fits = |block: &Block| match block.array {
         Some(array) => bytes > block.fixed && (bytes - block.fixed).is_multiple_of(array.stride.max(1)),
         None => bytes >= block.fixed,
     };

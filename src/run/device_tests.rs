@@ -6,16 +6,17 @@ use crate::basis::dtype::DType;
 use crate::basis::units::Work;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
-use crate::kernel::binding::{DescriptorKind, SizedConstant};
+use crate::kernel::binding::{Address, Binding, SpecValue};
 use crate::kernel::buffer::Role;
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::BufferId;
 use crate::measure::runner::{Runner, Silent, Timing};
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
 use crate::record::{Case, Outcome};
 use crate::run::array;
 use crate::run::resolved::{
-    Address, Binding, Buffer, Builtin, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun,
-    Tolerance,
+    Buffer, Builtin, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
 use crate::vulkan::{Access, Device, Instance, Validation};
 use std::rc::Rc;
@@ -49,12 +50,12 @@ fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
     Buffer { name: name.into(), element: DType::F32, shape: vec![len], role, fill, tolerance, checked: true }
 }
 
-fn bound(set: u32, binding: u32, kind: DescriptorKind, buffer: usize) -> Binding {
-    Binding { set, binding, kind, buffer }
+fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Binding {
+    Binding { set, binding, kind, buffer: BufferId(buffer) }
 }
 
-fn constant(id: u32, bits: u64, bytes: u32) -> SizedConstant {
-    SizedConstant { id, bits, bytes }
+fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
+    SpecValue { id, bits, bytes }
 }
 
 fn configuration(kernel: &str) -> Configuration {
@@ -86,9 +87,9 @@ fn shift(negate: bool, scale: f64) -> PassList {
         push,
         addresses: vec![],
         bindings: vec![
-            bound(0, 1, DescriptorKind::Storage, 0),
-            bound(2, 0, DescriptorKind::Uniform, 1),
-            bound(2, 3, DescriptorKind::Storage, 2),
+            bound(0, 1, SlotKind::Storage, 0),
+            bound(2, 0, SlotKind::Uniform, 1),
+            bound(2, 3, SlotKind::Storage, 2),
         ],
     };
     PassList { passes: vec![pass], scratch: vec![] }
@@ -168,7 +169,7 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
         groups: [1; 3],
         push: vec![],
         addresses: vec![],
-        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
     };
     let list = PassList { passes: vec![pass], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
@@ -180,7 +181,7 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
 /// A run of two groups of 64 over `buffers`, which are bound in their order.
 fn over(module: usize, buffers: &[Buffer]) -> PassList {
     let bindings = (0u32..).zip(0..buffers.len());
-    let bindings = bindings.map(|(binding, at)| bound(0, binding, DescriptorKind::Storage, at)).collect();
+    let bindings = bindings.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
     let pass = Pass { module, constants: vec![], groups: [2, 1, 1], push: vec![], addresses: vec![], bindings };
     PassList { passes: vec![pass], scratch: vec![] }
 }
@@ -262,7 +263,7 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
         groups: [groups, 1, 1],
         push: vec![],
         addresses: vec![],
-        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
     };
     let list = |groups| PassList { passes: vec![pass(groups)], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
@@ -300,8 +301,8 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
         constants: vec![],
         groups: [n.div_ceil(8), m.div_ceil(8), 1],
         push,
-        addresses: vec![Address { offset: 0, buffer: 2 }, Address { offset: 8, buffer: 1 }],
-        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
+        addresses: vec![Address { offset: 0, buffer: BufferId(2) }, Address { offset: 8, buffer: BufferId(1) }],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
     };
     let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
     let mut short = push.clone();

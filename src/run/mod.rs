@@ -42,7 +42,7 @@ pub fn check_description(text: &str, folder: &Path) -> Result<(), String> {
 pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
     let module = entry::isolate(&words, None)?;
-    crate::kernel::foreign::Foreign::read(&loaded::bytes(&module)).map(drop)
+    loaded::interface(&loaded::bytes(&module)).map(drop)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The problem that a point of axes poses.
 
-use super::algorithm::{Kernel, UserKernels, program, spec};
+use super::algorithm::{UserKernels, program, spec};
 use super::array;
 use super::builtin::Counterpart;
 use super::oracle::{Expected, Saving, Unknown};
@@ -10,13 +10,14 @@ use crate::basis::dtype::HostArray;
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
+use crate::kernel::shaders::Shader;
 use std::path::Path;
 use std::process::Stdio;
 
 /// The problem of one point.
 pub(super) struct Posed {
     pub(super) own: &'static UserKernels,
-    pub(super) kernels: &'static [Kernel],
+    pub(super) kernels: &'static [&'static Shader],
     /// The point, by its place.
     pub(super) at: usize,
     pub(super) seed: u64,

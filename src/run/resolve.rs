@@ -13,6 +13,7 @@ use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::Role;
+use crate::kernel::program::BufferId;
 
 /// Choices of specialization constants of one kernel at most.
 const MOST_CHOICES: usize = 10_000;
@@ -106,8 +107,8 @@ impl PassList {
     fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
         for pass in &mut self.passes {
             pass.module += first_module;
-            pass.addresses.iter_mut().for_each(|address| address.buffer = place(address.buffer));
-            pass.bindings.iter_mut().for_each(|binding| binding.buffer = place(binding.buffer));
+            pass.addresses.iter_mut().for_each(|address| address.buffer = BufferId(place(address.buffer.0)));
+            pass.bindings.iter_mut().for_each(|binding| binding.buffer = BufferId(place(binding.buffer.0)));
         }
     }
 }
@@ -273,11 +274,12 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
         let shown = pass
             .constants
             .iter()
-            .map(|constant| if constant.name.is_empty() { constant.id.to_string() } else { constant.name.clone() });
+            .map(|constant| if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() });
         shown.collect::<Vec<_>>()
     };
-    let members =
-        |pass: &loaded::LoadedPass| pass.foreign.push.iter().map(|member| member.name.clone()).collect::<Vec<_>>();
+    let members = |pass: &loaded::LoadedPass| {
+        pass.interface.arguments.iter().map(|member| member.name.to_string()).collect::<Vec<_>>()
+    };
     for name in description.spec.names() {
         if passes().all(|pass| pass.constant(name).is_none()) {
             return unknown(
@@ -301,7 +303,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
         }
     }
     for name in description.push.names().into_iter().filter(|name| *name != OTHERS) {
-        if !passes().any(|pass| pass.foreign.push.iter().any(|member| member.name == name)) {
+        if !passes().any(|pass| pass.interface.arguments.iter().any(|member| member.name == name)) {
             return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
         }
     }
@@ -309,7 +311,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
         if let Some(name) = pass.spec.names().into_iter().find(|name| pass.constant(name).is_none()) {
             return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
         }
-        let has = |name: &&str| pass.foreign.push.iter().any(|member| member.name == **name);
+        let has = |name: &&str| pass.interface.arguments.iter().any(|member| member.name == **name);
         if let Some(name) = pass.push.names().into_iter().find(|name| *name != OTHERS && !has(name)) {
             return unknown("push constant", pass.field(&format!("push.{name}")), name, members(pass));
         }

@@ -4,7 +4,7 @@
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
-use crate::kernel::binding::{DescriptorKind, SizedConstant};
+use crate::kernel::binding::{Address, Binding, SpecValue};
 use crate::kernel::buffer::Role;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
@@ -119,35 +119,15 @@ pub(crate) struct Pass {
     /// The module, by its place in [`ResolvedRun::modules`].
     pub module: usize,
     /// The specialization constants that differ from their defaults or are stated.
-    pub constants: Vec<SizedConstant>,
+    pub constants: Vec<SpecValue>,
     /// Work-groups along x, y, z: one at least.
     pub groups: [u64; 3],
     /// The push-constant block, with zeros where addresses go.
     pub push: Vec<u8>,
-    /// Where the addresses of buffers go in it.
+    /// Where the addresses of buffers go in it. Buffers are those of the point, with the scratch behind them.
     pub addresses: Vec<Address>,
-    /// What is bound to the descriptors, each set and binding once.
+    /// What is bound, each set and binding once.
     pub bindings: Vec<Binding>,
-}
-
-/// Bytes of the push constants at which the address of a buffer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Address {
-    /// Bytes from the start of the block.
-    pub offset: u32,
-    /// The buffer, by its place among those of the point and the scratch behind them.
-    pub buffer: usize,
-}
-
-/// A buffer at a set and binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "they are Vulkan's words")]
-pub(crate) struct Binding {
-    pub set: u32,
-    pub binding: u32,
-    pub kind: DescriptorKind,
-    /// The buffer, by its place among those of the point and the scratch behind them.
-    pub buffer: usize,
 }
 
 /// A buffer.

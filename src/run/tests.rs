@@ -5,8 +5,8 @@ use super::options::{Fields, describe};
 use super::resolve::resolve;
 use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
 use crate::basis::error::Error;
-use crate::kernel::binding::DescriptorKind;
 use crate::kernel::buffer::Role;
+use crate::kernel::interface::SlotKind;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
@@ -189,8 +189,8 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
     ]
     .concat();
     assert_eq!(pass.push, push);
-    let bindings: Vec<_> = pass.bindings.iter().map(|b| (b.set, b.binding, b.kind, b.buffer)).collect();
-    let (storage, uniform) = (DescriptorKind::Storage, DescriptorKind::Uniform);
+    let bindings: Vec<_> = pass.bindings.iter().map(|b| (b.set, b.binding, b.kind, b.buffer.0)).collect();
+    let (storage, uniform) = (SlotKind::Storage, SlotKind::Uniform);
     assert_eq!(bindings, [(0, 0, storage, 0), (0, 2, uniform, 2), (1, 3, storage, 1)]);
 }
 
@@ -219,10 +219,10 @@ fn addresses_passes_scratch_and_references_find_their_buffers() {
     assert_eq!(point.buffers.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["A", "D"]);
     let job = point.pass_lists[0].as_ref().expect("a job");
     assert_eq!(job.scratch[0].name, "T");
-    assert_eq!(job.passes[0].bindings.iter().map(|b| b.buffer).collect::<Vec<_>>(), [0, 2]);
-    assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
+    assert_eq!(job.passes[0].bindings.iter().map(|b| b.buffer.0).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer.0)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
     let Reference::Kernel(reference) = &point.reference else { panic!("{:?}", point.reference) };
-    assert_eq!(reference.passes[0].bindings.iter().map(|b| b.buffer).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(reference.passes[0].bindings.iter().map(|b| b.buffer.0).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]

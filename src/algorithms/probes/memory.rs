@@ -165,7 +165,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispa
     let mask = Value::U32((traffic.buffer() / ELEMENT - 1) as u32);
     let count = Value::U32(traffic.count() as u32);
     let arguments = match pattern {
-        Pattern::Read if *shader.interface.views == ["X4"] => {
+        Pattern::Read if shader.interface.views().eq(["X4"]) => {
             vec![("X4", first), ("S", second), ("MASK", mask), ("COUNT", count)]
         }
         Pattern::Read => vec![("X", first), ("S", second), ("MASK", mask), ("COUNT", count)],
