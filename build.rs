@@ -8,6 +8,9 @@
 #[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/instructions.rs"]
 mod instructions;
+#[allow(unreachable_pub, dead_code)]
+#[path = "src/kernel/interface.rs"]
+mod interface;
 #[path = "build/pragmas.rs"]
 mod pragmas;
 #[allow(unreachable_pub, dead_code)]
@@ -19,8 +22,8 @@ mod required;
 #[path = "build/table.rs"]
 mod table;
 
+use interface::Interface;
 use pragmas::{Kernel, Pragmas};
-use reflection::Interface;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,6 +36,7 @@ fn main() {
     println!("cargo::rerun-if-changed=glsl");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/kernel/instructions.rs");
+    println!("cargo::rerun-if-changed=src/kernel/interface.rs");
     println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
     println!("cargo::rerun-if-changed=src/kernel/required.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -104,7 +108,7 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<
             let suffix: String = dtype.iter().chain(&layout).map(|name| format!(".{name}")).collect();
             let file = out.join(format!("{folder}-{name}{suffix}.spv"));
             fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
-            let interface = Interface::read(&binary).map_err(|e| format!("{shown}: {e}"))?;
+            let interface = Interface::read_built_in(&binary).map_err(|e| format!("{shown}: {e}"))?;
             entries += &entry(&format!("{folder}/{name}"), [dtype, layout], &file, &interface);
             if let Some(other) = binaries.insert(binary, name) {
                 let reason = "are the same program; is a macro misspelt?";
@@ -119,7 +123,7 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<
 /// The line of the table for one binary.
 fn entry(name: &str, [dtype, layout]: [Option<&str>; 2], file: &Path, interface: &Interface) -> String {
     format!(
-        "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), interface: {} }},\n",
+        "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), interface: {}, built_in: true }},\n",
         table::string(name),
         table::choice("DType", dtype),
         table::choice("Layout", layout),

@@ -9,7 +9,6 @@ mod commands;
 mod compare;
 mod device;
 mod export;
-mod guest;
 mod history;
 mod host;
 mod kernel;

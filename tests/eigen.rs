@@ -174,12 +174,12 @@ impl Problem for Kept {
         self.problem.work()
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         self.problem.inputs()
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        Box::new(Keeper { oracle: self.problem.oracle(inputs), answers: Rc::clone(&self.answers) })
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok(Box::new(Keeper { oracle: self.problem.oracle(inputs)?, answers: Rc::clone(&self.answers) }))
     }
 }
 
@@ -292,7 +292,7 @@ fn the_bracket_contains_the_eigenvalue_of_twenty_random_matrices() {
             let n = 37 + 29 * seed;
             let case = CaseSpec { seed, ..case("eigen", Input::Uniform, n, StopRule::default()) };
             let problem = (find_algorithm("eigen").expect("an algorithm").problem)(&case).expect("a problem");
-            let inputs = problem.inputs();
+            let inputs = problem.inputs().expect("inputs");
             let a: Vec<f64> = (0..inputs[0].len()).map(|i| inputs[0].get(i)).collect();
             let check = verify(&device, "eigen", &case, &built("eigen", "fused", &case, &info)).expect("converged");
             assert!(check.passes(), "{check:?}");

@@ -37,12 +37,12 @@ impl Problem for Kept<Box<dyn Problem>> {
         self.of.work()
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         self.of.inputs()
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        Box::new(Kept { of: self.of.oracle(inputs), answers: Rc::clone(&self.answers) })
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok(Box::new(Kept { of: self.of.oracle(inputs)?, answers: Rc::clone(&self.answers) }))
     }
 }
 

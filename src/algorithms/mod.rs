@@ -7,7 +7,6 @@ pub(crate) mod eigen;
 pub(crate) mod elements;
 mod error_bound;
 mod feasible;
-pub(crate) mod guests;
 pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
@@ -16,6 +15,7 @@ pub(crate) mod probes;
 mod product;
 pub(crate) mod source;
 pub(crate) mod tile;
+pub(crate) mod users;
 
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
@@ -324,25 +324,17 @@ pub trait Problem {
         vec![]
     }
     /// The contents of the buffers that the host fills, in their order.
-    fn inputs(&self) -> Vec<HostArray>;
+    ///
+    /// # Errors
+    /// Why a file or another program does not supply them.
+    fn inputs(&self) -> Result<Vec<HostArray>, String>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle>;
-    /// [`Self::inputs`], where they come from files or other programs.
     ///
     /// # Errors
-    /// Why there are none.
-    fn fetch(&self) -> Result<Vec<HostArray>, String> {
-        Ok(self.inputs())
-    }
-    /// [`Self::oracle`], where files or other programs know the answer.
-    ///
-    /// # Errors
-    /// Why they do not.
-    fn judge(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        Ok(self.oracle(inputs))
-    }
+    /// Why a file or another program does not know the answer.
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String>;
     /// The program whose outputs on the same device are the right answer, in place of an oracle on the host.
-    fn reference(&self, _: &DeviceInfo) -> Option<Reference> {
+    fn reference(&self, _: &DeviceInfo) -> Option<ReferenceProgram> {
         None
     }
     /// What is doubtful about a case that can run all the same.
@@ -351,15 +343,14 @@ pub trait Problem {
     }
 }
 
-/// What makes an oracle of the outputs of a reference, in their order.
-pub(crate) type Judge = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, String>>;
+/// Makes an oracle of outputs, in their order.
+pub(crate) type MakeOracle = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, String>>;
 
-/// A program that is right, and what makes an oracle of its outputs.
-pub struct Reference {
-    /// The program, or why the device cannot run it.
-    pub program: Result<Program, String>,
-    /// What its outputs say.
-    pub judge: Judge,
+/// A program that is right.
+pub struct ReferenceProgram {
+    pub program: Program,
+    /// Makes an oracle of its outputs.
+    pub oracle: MakeOracle,
 }
 
 /// The right answer of a problem.
@@ -487,7 +478,7 @@ pub enum CheckMethod {
 /// # Errors
 /// A message with the nearest name when no algorithm has this one.
 pub fn find(name: &str) -> Result<&'static Algorithm, String> {
-    guests::find(name).map_or_else(|| builtin(name), Ok)
+    users::find(name).map_or_else(|| builtin(name), Ok)
 }
 
 /// Finds an algorithm of the table by name.

@@ -74,7 +74,7 @@ pub(crate) fn program<'a>(
 /// # Errors
 /// Why nobody knows the answer, or the outputs are none at all, as [`crate::algorithms::Oracle::check`] says it.
 pub(crate) fn check(problem: &dyn Problem, inputs: &[HostArray], program: &dyn HostProgram) -> Result<Check, String> {
-    problem.judge(inputs)?.check(&program.outputs())
+    problem.oracle(inputs)?.check(&program.outputs())
 }
 
 /// The threads that baselines run on: one a core, unless `RAYON_NUM_THREADS` says otherwise.
@@ -98,7 +98,7 @@ mod tests {
     /// Runs a case's baseline and, restored, runs it again: both answers must pass.
     fn passes(algorithm: &Algorithm, case: &CaseSpec) -> Vec<HostArray> {
         let problem = (algorithm.problem)(case).expect("a sensible size");
-        let inputs = problem.inputs();
+        let inputs = problem.inputs().expect("made here");
         let mut program = program(algorithm, case, &inputs).expect("a baseline");
         let mut verify = |when| {
             program.run();
@@ -192,7 +192,7 @@ mod tests {
         let lu = find("lu").expect("it is in the registry");
         let case = CaseSpec::new(lu, Size::Uniform(65), DType::F32);
         let problem = (lu.problem)(&case).expect("a sensible size");
-        let inputs = problem.inputs();
+        let inputs = problem.inputs().expect("made here");
         let mut wrong = Wrong(program(lu, &case, &inputs).expect("a baseline"));
         wrong.run();
         assert!(!check(problem.as_ref(), &inputs, &wrong).expect("an answer").passes());
@@ -211,7 +211,7 @@ mod tests {
 
         let short = case(StopTest::Neighbour, 1e-3, 3);
         let problem = (eigen.problem)(&short).expect("a sensible size");
-        let inputs = problem.inputs();
+        let inputs = problem.inputs().expect("made here");
         let mut program = program(eigen, &short, &inputs).expect("a baseline");
         program.run();
         let error = check(problem.as_ref(), &inputs, program.as_ref()).expect_err("too few rounds");

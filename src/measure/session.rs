@@ -5,8 +5,8 @@ use super::host;
 use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing, best_canary};
 use super::worker::{self, Remote, Workers};
-use crate::algorithms::guests;
 use crate::algorithms::input::generator;
+use crate::algorithms::users;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
@@ -194,9 +194,9 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What becomes of accesses outside of descriptors: those of guests are kept inside.
+/// What becomes of accesses outside of descriptors: those of users' kernels are kept inside.
 pub(super) fn access() -> Access {
-    if guests::any() { Access::Robust } else { Access::Unchecked }
+    if users::any() { Access::Robust } else { Access::Unchecked }
 }
 
 /// Whether cases are held against the limits of their device.

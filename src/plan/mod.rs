@@ -276,7 +276,7 @@ impl Plan {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
             // What a kernel of the user's is, its name does not say.
-            let guest = if algorithms::guests::is(algorithm) { algorithm.variants[0].source } else { "" };
+            let guest = if algorithms::users::is(algorithm) { algorithm.variants[0].source } else { "" };
             format!("{}{guest} {spec:?} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
         };
         let run = |run: &PlannedRun| {

@@ -1,18 +1,16 @@
 //! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
 
-use super::description::Description;
-use super::element::Element;
-use super::expression::Expression;
-use super::fault::{Described, Fault};
+use super::description::{Described, Description, Fault};
+use super::expression::{Expression, Values};
 use super::fill;
-use super::job::{Buffer, Fill, Tolerance};
-use super::loaded::{LoadedPass, Program, means};
-use super::scope::Values;
+use super::loaded::{LoadedPass, Program};
+use super::resolved::{Buffer, Fill, Tolerance};
 use super::{array, init};
+use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
-use crate::kernel::foreign::{MemberKind, Scalar, Slot};
+use crate::kernel::interface::{ArgumentKind, Block, Scalar, Slot};
 
 /// The buffers of a description, in its order.
 #[derive(Debug)]
@@ -24,7 +22,7 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Entry {
     name: String,
-    element: Element,
+    element: DType,
     shape: Vec<Expression>,
     role: Role,
     tolerance: Tolerance,
@@ -51,13 +49,13 @@ impl Table {
         let passes = || programs.iter().flat_map(|program| &program.passes);
         for pass in passes() {
             known_binds(description, pass)?;
-            for (place, slot) in &pass.foreign.slots {
-                let buffer = bound(description, pass, *place, slot)?;
+            for slot in pass.interface.slots.iter() {
+                let buffer = bound(description, pass, slot)?;
                 fits_type(description, buffer, pass, slot)?;
                 usage[buffer].bound = true;
                 usage[buffer].writable |= slot.is_writable();
             }
-            for member in pass.foreign.push.iter().filter(|member| member.kind == MemberKind::Address) {
+            for member in pass.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address) {
                 let buffer = addressed(description, pass, &member.name)?;
                 usage[buffer] = Usage { bound: true, writable: true };
             }
@@ -66,13 +64,13 @@ impl Table {
             let name = &description.buffer.0[unused].0;
             let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
             let known: Vec<&str> =
-                passes().flat_map(|pass| pass.foreign.slots.values().flat_map(Slot::names)).collect();
+                passes().flat_map(|pass| pass.interface.slots.iter().flat_map(Slot::names)).collect();
             let message = error::unknown("block", name, "", &known);
             let message = message.split("; available").next().unwrap_or_default();
             return Err(Fault::new(format!("buffer.{name}"), format!("{message}; kernels bind: {}", all.join("; "))));
         }
         let constants: Vec<String> =
-            passes().flat_map(|pass| &pass.constants).map(|constant| constant.name.clone()).collect();
+            passes().flat_map(|pass| &pass.constants).map(|constant| constant.name.to_string()).collect();
         let entry = |((name, _), usage): (&(String, super::description::Buffer), &Usage)| {
             Entry::new(description, name, *usage, &constants)
         };
@@ -127,7 +125,7 @@ impl Entry {
             Some(check) => check.tolerance(&field("check"))?,
             None => init::usual(element),
         };
-        if let (Tolerance::Ulp(_), Element::Bytes) = (tolerance, element) {
+        if let (Tolerance::Ulp(_), DType::Bytes) = (tolerance, element) {
             return Err(Fault::new(field("check"), "counts representable values, which bytes are not; use \"exact\""));
         }
         let (name, constants, checked) = (name.to_string(), constants.to_vec(), stated.check.is_some());
@@ -136,22 +134,22 @@ impl Entry {
 }
 
 /// The type of a buffer.
-fn element(description: &Description, name: &str) -> Result<Element, Fault> {
+fn element(description: &Description, name: &str) -> Result<DType, Fault> {
     let stated = description.buffer.get(name).and_then(|buffer| buffer.element.as_deref());
     let field = format!("buffer.{name}.type");
     let Some(text) = stated else {
-        let known = Element::ALL.map(Element::name).join(", ");
+        let known = DType::OF_BUFFERS.map(DType::name).join(", ");
         return Err(Fault::new(field, format!("is missing; write one of {known}")));
     };
-    text.parse().map_err(|e: String| Fault::new(field, e))
+    DType::of_buffer(text).map_err(|e| Fault::new(field, e))
 }
 
 /// Checks that `bind` of a pass names blocks that it has and buffers that are described.
 fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault> {
     for (block, buffer) in pass.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
-        if !pass.foreign.slots.iter().any(|(place, slot)| means(block, *place, slot)) {
-            let known: Vec<&str> = pass.foreign.slots.values().flat_map(Slot::names).collect();
+        if !pass.interface.slots.iter().any(|slot| slot.is_called(block)) {
+            let known: Vec<&str> = pass.interface.slots.iter().flat_map(Slot::names).collect();
             return Err(Fault::new(field, error::unknown("block", block, "", &known)));
         }
         if description.buffer.get(buffer).is_none() {
@@ -165,16 +163,11 @@ fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault
 ///
 /// # Errors
 /// When there is none, or several.
-pub(crate) fn bound(
-    description: &Description,
-    pass: &LoadedPass,
-    place: (u32, u32),
-    slot: &Slot,
-) -> Result<usize, Fault> {
+pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<usize, Fault> {
     let index = |wanted: &str| description.buffer.0.iter().position(|(name, _)| name == wanted);
-    let stated = pass.bind.iter().find(|(block, _)| means(block, place, slot)).and_then(|(_, buffer)| index(buffer));
-    let by_name = || description.buffer.0.iter().enumerate().filter(|(_, (name, _))| means(name, place, slot));
-    let (set, binding) = place;
+    let stated = pass.bind.iter().find(|(block, _)| slot.is_called(block)).and_then(|(_, buffer)| index(buffer));
+    let by_name = || description.buffer.0.iter().enumerate().filter(|(_, (name, _))| slot.is_called(name));
+    let Slot { set, binding, .. } = slot;
     match (stated, by_name().map(|(index, _)| index).collect::<Vec<_>>().as_slice()) {
         (Some(index), _) | (None, &[index]) => Ok(index),
         (None, []) => {
@@ -307,7 +300,7 @@ impl Entry {
 /// # Errors
 /// What it should have.
 pub(crate) fn fits_blocks(name: &str, bytes: u64, source: &str, slot: &Slot) -> Result<(), Fault> {
-    let fits = |block: &crate::kernel::foreign::Block| match block.array {
+    let fits = |block: &Block| match block.array {
         Some(array) => bytes > block.fixed && (bytes - block.fixed).is_multiple_of(array.stride.max(1)),
         None => bytes >= block.fixed,
     };

@@ -1,16 +1,14 @@
 //! The kernels of a description, compiled and with their interfaces read.
 
 use super::compile::{Compiled, Source};
-use super::description::{Description, Formula, Kernel, Listed, Named};
-use super::fault::{Described, Fault};
-use super::job::Module;
-use crate::kernel::foreign::{Constant, Foreign, Slot};
-use crate::kernel::reflection::Word;
+use super::description::{Described, Description, Fault, Formula, Kernel, Listed, Named};
+use super::resolved::Module;
+use crate::kernel::interface::{Interface, Slot, SlotKind, SpecConstant, Word};
 
 /// A kernel, or a sequence of them, that solves the problem.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// The name of its contenders.
+    /// The name of its configurations.
     pub(crate) name: String,
     pub(crate) passes: Vec<LoadedPass>,
 }
@@ -24,9 +22,9 @@ pub(crate) struct LoadedPass {
     pub(crate) prefix: &'static str,
     compiled: Compiled,
     /// The interface, where all constants have their defaults.
-    pub(crate) foreign: Foreign,
+    pub(crate) interface: Interface,
     /// The specialization constants; of WGSL the overrides.
-    pub(crate) constants: Vec<Constant>,
+    pub(crate) constants: Vec<SpecConstant>,
     /// Blocks that see a buffer of another name.
     pub(crate) bind: Named<String>,
     pub(crate) spec: Named<Formula>,
@@ -162,14 +160,14 @@ fn load(described: &Described, kernel: &Kernel, source: &str, at: Place) -> Resu
     let compiled = text.compile().map_err(fault)?;
     let words = compiled.spirv(&[]).map_err(fault)?;
     let named = |reason: String| fault(format!("{source}: {reason}"));
-    let foreign = Foreign::read(&bytes(&words)).map_err(named)?;
+    let interface = interface(&bytes(&words)).map_err(named)?;
     let overrides = compiled.overrides();
-    let constants = if overrides.is_empty() { foreign.constants.clone() } else { overrides };
+    let constants = if overrides.is_empty() { interface.constants.to_vec() } else { overrides };
     Ok(LoadedPass {
         source: source.to_string(),
         prefix: at.prefix,
         compiled,
-        foreign,
+        interface,
         constants,
         bind: kernel.bind.clone(),
         spec: kernel.spec.clone(),
@@ -183,9 +181,24 @@ pub(crate) fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// The interface of a user's kernel.
+///
+/// # Errors
+/// What is wrong with it, or cannot be served, and what to do.
+pub(crate) fn interface(spirv: &[u8]) -> Result<Interface, String> {
+    let interface = Interface::read(spirv)?;
+    match interface.slots.iter().find(|slot| slot.kind == SlotKind::Texel) {
+        Some(view) => Err(format!(
+            "'{}' is an image, a sampler or a texel buffer; use storage and uniform buffers",
+            view.names().first().copied().unwrap_or_default()
+        )),
+        None => Ok(interface),
+    }
+}
+
 impl LoadedPass {
     /// The constant of this name or number.
-    pub(crate) fn constant(&self, key: &str) -> Option<&Constant> {
+    pub(crate) fn constant(&self, key: &str) -> Option<&SpecConstant> {
         let id = key.parse::<u32>().ok();
         self.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
     }
@@ -206,7 +219,7 @@ impl LoadedPass {
 
     /// The work-group size, where constants have these values.
     pub(crate) fn local_size(&self, values: &[(u32, i64)]) -> [i64; 3] {
-        self.foreign.interface.local_size.map(|word| match word {
+        self.interface.local_size.map(|word| match word {
             Word::Literal(value) => i64::from(value),
             Word::Constant { id, default } => {
                 values.iter().find(|(own, _)| *own == id).map_or(i64::from(default), |(_, value)| *value)
@@ -225,15 +238,10 @@ impl LoadedPass {
 
     /// What is bound, as a person would call it: `A (0.0), B (0.1)`.
     pub(crate) fn listing(&self) -> String {
-        let slot = |((set, binding), slot): (&(u32, u32), &Slot)| match slot.names().first() {
-            Some(name) => format!("{name} ({set}.{binding})"),
-            None => format!("{set}.{binding}"),
+        let slot = |slot: &Slot| match slot.names().first() {
+            Some(name) => format!("{name} ({}.{})", slot.set, slot.binding),
+            None => format!("{}.{}", slot.set, slot.binding),
         };
-        self.foreign.slots.iter().map(slot).collect::<Vec<_>>().join(", ")
+        self.interface.slots.iter().map(slot).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// Whether a person means this slot by `key`: a name of one of its blocks, or its set and binding.
-pub(crate) fn means(key: &str, (set, binding): (u32, u32), slot: &Slot) -> bool {
-    slot.names().contains(&key) || key == format!("{set}.{binding}")
 }

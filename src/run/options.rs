@@ -4,11 +4,11 @@
 
 use super::compile::ENDINGS;
 use super::description::{
-    Check, CheckFigures, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles, Reference, Work,
+    Check, CheckFigures, Described, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles,
+    Reference, Work,
 };
-use super::element::Element;
-use super::fault::Described;
 use super::fill::split;
+use crate::basis::dtype::DType;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::brief;
@@ -335,7 +335,7 @@ fn set_buffer(description: &mut Description, option: &str, relative: bool) -> Re
     const EXAMPLE: &str = "'A=f32[M,K]:uniform(-1,1)'";
     let (name, value) = assigned("--buffer", option, EXAMPLE)?;
     let malformed = || {
-        let known = Element::ALL.map(Element::name).join(", ");
+        let known = DType::OF_BUFFERS.map(DType::name).join(", ");
         format!("--buffer '{}' is no NAME=TYPE[SHAPE]:FILL; write {EXAMPLE}; types: {known}", brief(option))
     };
     let (element, rest) = value.split_once('[').ok_or_else(malformed)?;

@@ -1,10 +1,9 @@
 //! Where the right answer comes from: files, programs, and algorithms of this program's.
 
 use super::array;
-use super::description::{Description, OutputFiles};
-use super::fault::{Described, Fault};
-use super::job::{Buffer, Builtin, Command, Fill, Reference};
-use super::scope::Values;
+use super::description::{Described, Description, Fault, OutputFiles};
+use super::expression::Values;
+use super::resolved::{Buffer, Builtin, Command, Fill, Reference};
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -190,7 +189,7 @@ fn role(
         return Err(Fault::new(field, error::unknown("buffer", name, "", &known)));
     };
     let buffer = &buffers[place];
-    if buffer.element.name() != spec.dtype.name() || buffer.len() != spec.len {
+    if buffer.element != spec.dtype || buffer.len() != spec.len {
         return Err(Fault::new(
             field,
             format!(

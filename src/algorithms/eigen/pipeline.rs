@@ -222,18 +222,18 @@ impl Problem for Eigen {
         Work { operations: 3 * self.n * self.n, bytes: Bytes(4 * (self.n * self.n + self.n + 1)) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let n = self.n as usize;
-        vec![HostArray::F32(match self.case.input {
+        Ok(vec![HostArray::F32(match self.case.input {
             Input::Hilbert => matrix::hilbert(n),
             Input::Slow => matrix::slow(n, self.case.seed),
             Input::Example => matrix::EXAMPLE.to_vec(),
             _ => matrix::positive(n * n, self.case.seed, 0),
-        })]
+        })])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        Box::new(Expected::new(reals(&inputs[0]), self.n as usize, self.case.stop))
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok(Box::new(Expected::new(reals(&inputs[0]), self.n as usize, self.case.stop)))
     }
 
     fn warnings(&self) -> Vec<String> {

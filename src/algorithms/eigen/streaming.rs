@@ -212,8 +212,8 @@ pub(super) fn over_quads_of_rows(
 fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
     // Below 2^32: the problem has checked it.
     let n = [("n", Value::U32(n as u32))];
-    let (own, views) = (&shader.interface.arguments, &shader.interface.views);
-    let has = |name: &str| own.iter().any(|own| own.name == name) || views.iter().any(|view| view == name);
+    let own = &shader.interface;
+    let has = |name: &str| own.arguments.iter().any(|own| own.name == name) || own.views().any(|view| view == name);
     let arguments: Vec<_> = arguments.iter().chain(&n).copied().filter(|(name, _)| has(name)).collect();
     Dispatch::new(shader, &arguments)
 }

@@ -188,7 +188,7 @@ impl<'a> Schedule<'a> {
 
     /// Solves for rows of U: at once or, through texel views, 32 after 32.
     pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, rows: Solve) -> Vec<Dispatch> {
-        if shader.interface.views.is_empty() {
+        if !shader.interface.has_views() {
             return vec![self.solve(shader, own, rows)];
         }
         let Solve { first, width, plane, start, end, .. } = rows;
@@ -249,7 +249,7 @@ impl<'a> Schedule<'a> {
             ("depth", depth),
             ("corner", corner),
         ];
-        let buffers: Vec<_> = if shader.interface.views.is_empty() {
+        let buffers: Vec<_> = if !shader.interface.has_views() {
             buffers.to_vec()
         } else {
             let views = [("W4", self.w), ("P4", own.p), ("Q4", own.q)];
@@ -258,7 +258,7 @@ impl<'a> Schedule<'a> {
         let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .constant("TO_PANEL", u32::from(matches!(to, Target::Panel { .. })));
-        if !shader.interface.views.is_empty() {
+        if shader.interface.has_views() {
             let [quads, lanes] = self.texels(right - left);
             return dispatch
                 .constant("COLUMN_QUADS", quads)

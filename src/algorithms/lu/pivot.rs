@@ -298,7 +298,7 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
         // From W as it is.
         return;
     }
-    let texels = !finish.interface.views.is_empty();
+    let texels = finish.interface.has_views();
     let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
     let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
     // Through texels a group has all of a row.
@@ -416,7 +416,7 @@ impl Schedule<'_> {
 
     /// Brings the outer block at `first` from P to W and U.
     fn store(&self, shader: &'static Shader, own: Panel, first: u64) -> Dispatch {
-        let texels = !shader.interface.views.is_empty();
+        let texels = shader.interface.has_views();
         let p = if texels { "P4" } else { "P" };
         let buffers = [("W", self.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
         let numbers = [("n", self.n), ("stride", self.stride), ("first", first)];
@@ -528,8 +528,7 @@ mod tests {
     }
 
     fn word(dispatch: &Dispatch, name: &str) -> u64 {
-        let at = dispatch.shader.interface.arguments.iter().position(|argument| argument.name == name);
-        match at.map(|at| dispatch.values[at]) {
+        match dispatch.value(name) {
             Some(Value::U32(word)) => u64::from(word),
             other => panic!("{name} is {other:?}"),
         }

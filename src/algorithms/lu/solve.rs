@@ -351,15 +351,14 @@ mod tests {
 
         fn dispatch(&mut self, dispatch: &Dispatch, n: u64) {
             self.stage += u64::from(!dispatch.beside);
-            let place = |name| dispatch.shader.interface.arguments.iter().position(|argument| argument.name == name);
-            let word = |name| match place(name).map(|at| dispatch.values[at]) {
+            let word = |name| match dispatch.value(name) {
                 Some(Value::U32(word)) => u64::from(word),
                 other => panic!("{name} is {other:?}"),
             };
             let constant = |name: &str| {
                 let id =
                     dispatch.shader.interface.constants.iter().find(|constant| constant.name == name).map(|c| c.id);
-                dispatch.constants.iter().find(|(own, _)| Some(*own) == id).map_or(0, |(_, value)| u64::from(*value))
+                id.and_then(|id| dispatch.word(id)).map_or(0, u64::from)
             };
             let lower = constant("SIDE") == 0;
             match dispatch.shader.name.as_ref() {

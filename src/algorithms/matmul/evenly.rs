@@ -213,7 +213,7 @@ mod tests {
         // Two blocks of 100 slabs: 29 a group, of two blocks at most. Both passes see the sums, and write C.
         assert_eq!(product.loop_iterations, 29 + 2);
         for pass in [product, sum] {
-            assert!([2, 3].iter().all(|id| pass.values.contains(&Value::Buffer(BufferId(*id)))));
+            assert!([2, 3].iter().all(|id| pass.buffers().any(|buffer| buffer == BufferId(*id))));
         }
         // A block of 256 quads, each added up by two of the 256 invocations of a group.
         assert_eq!(sum.groups, [1, 2, 1]);

@@ -283,9 +283,7 @@ mod tests {
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 let constant = |name: &str| {
                     let found = dispatch.shader.interface.constants.iter().find(|constant| constant.name == name);
-                    let id = found.map(|constant| constant.id);
-                    let value = dispatch.constants.iter().find(|(own, _)| Some(*own) == id);
-                    value.map(|(_, value)| u64::from(*value))
+                    found.and_then(|constant| dispatch.word(constant.id)).map(u64::from)
                 };
                 let arguments = dispatch.argument_block(&[0; 5]);
                 let number = |name: &str| {
@@ -294,7 +292,7 @@ mod tests {
                     Some(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)))
                 };
                 let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| number(name).expect("an argument"));
-                let lanes = u64::from(dispatch.constants.iter().find(|(id, _)| *id == 0).expect("local_size_x").1);
+                let lanes = u64::from(dispatch.word(0).expect("local_size_x"));
                 let whole = texels || constant("X_ALIGNED") == Some(1);
                 let width = if whole { piece(dtype) } else { 1 };
                 let unroll = constant("UNROLL").expect("a constant");

@@ -126,11 +126,8 @@ mod tests {
         let cut = program(Size::Three(33, 31, 1600), 5);
         let [product, sum] = cut.dispatches().collect::<Vec<_>>()[..] else { panic!("two dispatches") };
         assert_eq!((product.groups, cut.scratch[0].len), ([2, 1, 5], 5 * 1024), "33·31 elements are 1023");
-        assert!(
-            product.values.contains(&Value::Buffer(BufferId(3)))
-                && !product.values.contains(&Value::Buffer(BufferId(2)))
-        );
-        assert!(sum.values.contains(&Value::Buffer(BufferId(3))) && sum.values.contains(&Value::Buffer(BufferId(2))));
+        let sees = |pass: &Dispatch, id| pass.buffers().any(|buffer| buffer == BufferId(id));
+        assert!(sees(product, 3) && !sees(product, 2) && sees(sum, 3) && sees(sum, 2));
         assert_eq!(cut.launches(), 2);
         // 100 slabs in 5 parts, in 3, of which one has 34, and in one.
         assert_eq!(
@@ -148,7 +145,7 @@ mod tests {
             let sum = Shader::find("matmul/sum-parts", DType::F32).expect("it is in glsl/matmul");
             let dispatch = added_up(sum, BufferId(3), count, parts, &software_device());
             let groups: u64 = dispatch.groups.iter().product();
-            let down = dispatch.constants.iter().find(|(id, _)| *id == 2).map(|(_, down)| *down);
+            let down = dispatch.word(2);
             assert_eq!(down, Some(expected), "{count} in {parts}");
             let across = u64::from(256 / expected);
             assert!(groups * across * 4 >= count && (groups - 1) * across * 4 < count, "{count}: {groups}");

@@ -462,8 +462,7 @@ mod tests {
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 let constant = |wanted: &str| {
                     let constant = dispatch.shader.interface.constants.iter().find(|constant| constant.name == wanted);
-                    let id = constant.expect("the kernel has it").id;
-                    dispatch.constants.iter().find(|(constant, _)| *constant == id).expect("it is set").1
+                    dispatch.word(constant.expect("the kernel has it").id).expect("it is set")
                 };
                 assert_eq!(["A_ALIGNED", "B_ALIGNED"].map(constant), expected, "{name} {size:?}");
             }

@@ -1,17 +1,20 @@
 //! What is to be run, once everything that a person wrote has been found to make sense: numbers and bytes, no expressions
 //! and no names that are still to be looked up. It is what a worker is sent.
 
-use super::element::Element;
+use crate::basis::dtype::DType;
+use crate::basis::size::Size;
 use crate::basis::units::Work;
-use crate::kernel::binding::{DescriptorKind, SizedConstant};
+use crate::kernel::binding::{Address, Binding, SpecValue};
 use crate::kernel::buffer::Role;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// All that one `run` may measure: kernels and choices of specialization constants at the points that axes span.
+/// Everything one `run` can measure: kernels with their specialization constants, at the points that axes span. The hash
+/// of a plan includes the text that it is sent as, which keeps the names of its first version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Undertaking {
+pub(crate) struct ResolvedRun {
     /// What tables call the problem: the name that the description gives it, or that of the first source without its
     /// extension.
     pub name: String,
@@ -19,10 +22,48 @@ pub(crate) struct Undertaking {
     pub axes: Vec<String>,
     /// Every module that a pass runs, each compiled once.
     pub modules: Vec<Module>,
-    /// What competes: a kernel with one choice of its specialization constants, the first choice of each kernel first.
-    pub contenders: Vec<Contender>,
+    /// Each kernel with each choice of its specialization constants, the first choice of a kernel first.
+    #[serde(rename = "contenders")]
+    pub configurations: Vec<Configuration>,
     /// The problems, in the order of the sweep.
     pub points: Vec<Point>,
+}
+
+impl ResolvedRun {
+    /// The size by which each point is known, unlike that of all others: of up to three axes their values, else the
+    /// number of the point.
+    pub(crate) fn sizes(&self) -> Vec<Size> {
+        let points = &self.points;
+        let column = |axis: usize| points.iter().map(|point| point.values[axis]).collect::<Vec<_>>();
+        let mut columns: Vec<Vec<i64>> = (0..self.axes.len()).map(column).collect();
+        if columns.len() > 3 {
+            // Axes that do not vary, or vary as another does, tell no points apart.
+            let mut known = BTreeSet::new();
+            columns.retain(|values| values.iter().any(|value| *value != values[0]) && known.insert(values.clone()));
+        }
+        let size = |point: usize| {
+            let values: Option<Vec<u64>> =
+                columns.iter().map(|values| u64::try_from(values[point]).ok().filter(|value| *value > 0)).collect();
+            let size = match values?[..] {
+                [n] => Size::Uniform(n),
+                [a, b] => Size::Two(a, b),
+                [m, n, k] => Size::Three(m, n, k),
+                _ => return None,
+            };
+            // It is sent as text.
+            (size.to_string().parse() == Ok(size)).then_some(size)
+        };
+        let sizes: Option<Vec<Size>> = (0..points.len()).map(size).collect();
+        let unlike = |sizes: &Vec<Size>| sizes.iter().collect::<BTreeSet<_>>().len() == sizes.len();
+        sizes.filter(unlike).unwrap_or_else(|| (1..=points.len() as u64).map(Size::Uniform).collect())
+    }
+
+    /// The axes of a point with their values, for ids: `M=512,K=64`.
+    pub(crate) fn extents(&self, point: usize) -> String {
+        let values = &self.points[point].values;
+        let named: Vec<_> = self.axes.iter().zip(values).map(|(axis, value)| format!("{axis}={value}")).collect();
+        if named.is_empty() { "1".into() } else { named.join(",") }
+    }
 }
 
 /// A compiled source.
@@ -36,9 +77,9 @@ pub(crate) struct Module {
     pub files: Vec<PathBuf>,
 }
 
-/// A kernel, or a sequence of them, with one choice of specialization constants.
+/// A kernel, or a sequence of them, with one choice of its specialization constants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Contender {
+pub(crate) struct Configuration {
     /// The kernel: its source without folder and extension, or the name of the description where that has several passes.
     pub kernel: String,
     /// The specialization constants of which the description lists several values, with the chosen ones: `BM`, `64`.
@@ -50,7 +91,7 @@ pub(crate) struct Contender {
 pub(crate) struct Point {
     /// The value of each axis, in their order.
     pub values: Vec<i64>,
-    /// What the buffers are called, and hold, for every contender. None of them is scratch.
+    /// What the buffers are called, and hold, for every configuration. None of them is scratch.
     pub buffers: Vec<Buffer>,
     /// Where the right answer comes from.
     pub reference: Reference,
@@ -58,13 +99,14 @@ pub(crate) struct Point {
     pub inputs: Option<Command>,
     /// Nominal work: what the description states, else each input and each output crossing the memory interface once.
     pub work: Work,
-    /// What each contender does, or the reason why it is not asked to: `where.legal is false: …`.
-    pub jobs: Vec<Result<Job, String>>,
+    /// What each configuration does, or why it does not run: `where.legal is false: …`.
+    #[serde(rename = "jobs")]
+    pub pass_lists: Vec<Result<PassList, String>>,
 }
 
-/// What one contender does at a point.
+/// What one configuration does at a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Job {
+pub(crate) struct PassList {
     /// The dispatches, in order: each waits for the one before.
     pub passes: Vec<Pass>,
     /// Buffers of its own, numbered behind those of the point.
@@ -74,38 +116,18 @@ pub(crate) struct Job {
 /// A dispatch of a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pass {
-    /// The module, by its place in [`Undertaking::modules`].
+    /// The module, by its place in [`ResolvedRun::modules`].
     pub module: usize,
     /// The specialization constants that differ from their defaults or are stated.
-    pub constants: Vec<SizedConstant>,
+    pub constants: Vec<SpecValue>,
     /// Work-groups along x, y, z: one at least.
     pub groups: [u64; 3],
     /// The push-constant block, with zeros where addresses go.
     pub push: Vec<u8>,
-    /// Where the addresses of buffers go in it.
+    /// Where the addresses of buffers go in it. Buffers are those of the point, with the scratch behind them.
     pub addresses: Vec<Address>,
-    /// What is bound to the descriptors, each set and binding once.
+    /// What is bound, each set and binding once.
     pub bindings: Vec<Binding>,
-}
-
-/// Bytes of the push constants at which the address of a buffer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Address {
-    /// Bytes from the start of the block.
-    pub offset: u32,
-    /// The buffer, by its place among those of the point and the scratch behind them.
-    pub buffer: usize,
-}
-
-/// A buffer at a set and binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "they are Vulkan's words")]
-pub(crate) struct Binding {
-    pub set: u32,
-    pub binding: u32,
-    pub kind: DescriptorKind,
-    /// The buffer, by its place among those of the point and the scratch behind them.
-    pub buffer: usize,
 }
 
 /// A buffer.
@@ -113,7 +135,8 @@ pub(crate) struct Binding {
 pub(crate) struct Buffer {
     /// The name in the description.
     pub name: String,
-    pub element: Element,
+    #[serde(deserialize_with = "any_type")]
+    pub element: DType,
     /// Extents, the slowest first.
     pub shape: Vec<u64>,
     pub role: Role,
@@ -123,6 +146,11 @@ pub(crate) struct Buffer {
     pub tolerance: Tolerance,
     /// Whether that is what the description states, not what is usual.
     pub checked: bool,
+}
+
+/// Reads the type of a buffer, which need not be one of built-in kernels.
+fn any_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
+    DType::of_buffer(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
 impl Buffer {
@@ -220,7 +248,7 @@ pub(crate) enum Reference {
     /// A program that is given the inputs as `.npy` in one folder and writes the outputs as `.npy` in another.
     Command(Command),
     /// Another kernel, or a sequence of them.
-    Kernel(Job),
+    Kernel(PassList),
     /// An algorithm of this program's, by its oracle on the host.
     Builtin(Builtin),
 }
@@ -245,4 +273,42 @@ pub(crate) struct Command {
     pub line: String,
     /// The folder that it is run in: that of the description.
     pub folder: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(axes: &[&str], points: &[&[i64]]) -> ResolvedRun {
+        let point = |values: &&[i64]| Point {
+            values: values.to_vec(),
+            buffers: vec![],
+            reference: Reference::None,
+            inputs: None,
+            work: Work::default(),
+            pass_lists: vec![],
+        };
+        ResolvedRun {
+            name: "test".into(),
+            axes: axes.iter().map(ToString::to_string).collect(),
+            modules: vec![],
+            configurations: vec![],
+            points: points.iter().map(point).collect(),
+        }
+    }
+
+    #[test]
+    fn points_are_told_apart_by_up_to_three_axes_else_by_their_number() {
+        let text = |axes: &[&str], points: &[&[i64]]| {
+            run(axes, points).sizes().iter().map(Size::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(text(&[], &[&[]]), "1");
+        assert_eq!(text(&["N"], &[&[7], &[9]]), "7 9");
+        assert_eq!(text(&["M", "N"], &[&[7, 8], &[7, 9]]), "7x8 7x9");
+        assert_eq!(text(&["M", "N", "K", "R"], &[&[1, 1, 2, 5], &[3, 3, 2, 5]]), "1 3");
+        assert_eq!(text(&["A", "B", "C", "D"], &[&[1, 2, 3, 4], &[2, 3, 4, 5], &[3, 5, 7, 1]]), "1 2 3");
+        assert_eq!(text(&["N"], &[&[0], &[5]]), "1 2");
+        assert_eq!(text(&["N"], &[&[1 << 40], &[5]]), "1 2");
+        assert_eq!(run(&["M", "K"], &[&[3, 4]]).extents(0), "M=3,K=4");
+    }
 }

@@ -1,20 +1,22 @@
 //! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards.
 
-use super::{Guest, Save, learn};
+use super::algorithm::{Save, UserKernels, register};
 use crate::algorithms::CaseSpec;
+use crate::basis::dtype::DType;
 use crate::basis::units::Work;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceKind;
-use crate::kernel::binding::{DescriptorKind, SizedConstant};
+use crate::kernel::binding::{Address, Binding, SpecValue};
 use crate::kernel::buffer::Role;
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::BufferId;
 use crate::measure::runner::{Runner, Silent, Timing};
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
 use crate::record::{Case, Outcome};
 use crate::run::array;
-use crate::run::element::Element;
-use crate::run::job::{
-    Address, Binding, Buffer, Builtin, Contender, Fill, Job, Module, Pass, Point, Reference, Tolerance, Undertaking,
+use crate::run::resolved::{
+    Buffer, Builtin, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
 use crate::vulkan::{Access, Device, Instance, Validation};
 use std::rc::Rc;
@@ -45,31 +47,37 @@ fn compiled(name: &str, source: &str) -> Module {
 
 fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
     let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
-    Buffer { name: name.into(), element: Element::F32, shape: vec![len], role, fill, tolerance, checked: true }
+    Buffer { name: name.into(), element: DType::F32, shape: vec![len], role, fill, tolerance, checked: true }
 }
 
-fn bound(set: u32, binding: u32, kind: DescriptorKind, buffer: usize) -> Binding {
-    Binding { set, binding, kind, buffer }
+fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Binding {
+    Binding { set, binding, kind, buffer: BufferId(buffer) }
 }
 
-fn constant(id: u32, bits: u64, bytes: u32) -> SizedConstant {
-    SizedConstant { id, bits, bytes }
+fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
+    SpecValue { id, bits, bytes }
 }
 
-fn contender(kernel: &str) -> Contender {
-    Contender { kernel: kernel.into(), choice: vec![] }
+fn configuration(kernel: &str) -> Configuration {
+    Configuration { kernel: kernel.into(), choice: vec![] }
 }
 
-fn guest(name: &str, modules: Vec<Module>, buffers: Vec<Buffer>, reference: Reference, jobs: Vec<Job>) -> Guest {
-    let contenders = (0..jobs.len()).map(|index| contender(&format!("k{index}"))).collect();
-    let jobs = jobs.into_iter().map(Ok).collect();
-    let point = Point { values: vec![], buffers, reference, inputs: None, work: Work::default(), jobs };
-    let undertaking = Undertaking { name: name.into(), axes: vec![], modules, contenders, points: vec![point] };
-    Guest { name: name.into(), undertaking, against: vec![], saves: vec![] }
+fn kernels(
+    name: &str,
+    modules: Vec<Module>,
+    buffers: Vec<Buffer>,
+    reference: Reference,
+    lists: Vec<PassList>,
+) -> UserKernels {
+    let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
+    let pass_lists = lists.into_iter().map(Ok).collect();
+    let point = Point { values: vec![], buffers, reference, inputs: None, work: Work::default(), pass_lists };
+    let run = ResolvedRun { name: name.into(), axes: vec![], modules, configurations, points: vec![point] };
+    UserKernels { name: name.into(), run, against: vec![], saves: vec![] }
 }
 
-/// The job of [`SHIFT`] over buffers A, U, D.
-fn shift(negate: bool, scale: f64) -> Job {
+/// The passes of [`SHIFT`] over buffers A, U, D.
+fn shift(negate: bool, scale: f64) -> PassList {
     let mut push = vec![0; 20];
     push[16..].copy_from_slice(&100u32.to_le_bytes());
     let pass = Pass {
@@ -79,12 +87,12 @@ fn shift(negate: bool, scale: f64) -> Job {
         push,
         addresses: vec![],
         bindings: vec![
-            bound(0, 1, DescriptorKind::Storage, 0),
-            bound(2, 0, DescriptorKind::Uniform, 1),
-            bound(2, 3, DescriptorKind::Storage, 2),
+            bound(0, 1, SlotKind::Storage, 0),
+            bound(2, 0, SlotKind::Uniform, 1),
+            bound(2, 3, SlotKind::Storage, 2),
         ],
     };
-    Job { passes: vec![pass], scratch: vec![] }
+    PassList { passes: vec![pass], scratch: vec![] }
 }
 
 fn shifted() -> Vec<Buffer> {
@@ -95,12 +103,12 @@ fn shifted() -> Vec<Buffer> {
     ]
 }
 
-/// The cases of a guest on the software device, or whichever there is, under the validation layer where that is installed.
-fn run(guest: &Guest) -> Vec<Case> {
+/// The cases of a user's kernels on the software device, or whichever there is, under the validation layer where that is installed.
+fn run(own: &UserKernels) -> Vec<Case> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    let algorithm = learn(guest.clone()).expect("it fits");
-    let spec = CaseSpec::new(algorithm, guest.sizes()[0], guest.dtype());
-    let variants = guest.contenders(0, true).map(|at| &algorithm.variants[at]).collect();
+    let algorithm = register(own.clone()).expect("it fits");
+    let spec = CaseSpec::new(algorithm, own.run.sizes()[0], own.dtype());
+    let variants = own.choices(0, true).map(|at| &algorithm.variants[at]).collect();
     let (on, pick) = (DeviceClass::Any, VariantChoice::Named);
     let group = CaseGroup { algorithm, spec, variants, on, pick, on_host: false };
     let selection = Selection { max_time: Some("20ms".into()), ..Selection::default() };
@@ -119,13 +127,13 @@ fn run(guest: &Guest) -> Vec<Case> {
 
 #[test]
 fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_the_answer() {
-    let jobs = vec![shift(true, 2.5), shift(true, 2.0)];
+    let lists = vec![shift(true, 2.5), shift(true, 2.0)];
     let reference = Reference::Kernel(shift(true, 2.5));
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("d.npy");
-    let mut guest = guest("shift", vec![compiled("shift", SHIFT)], shifted(), reference, jobs);
-    guest.saves = vec![Save { buffer: "D".into(), path: path.clone() }];
-    let cases = run(&guest);
+    let mut own = kernels("shift", vec![compiled("shift", SHIFT)], shifted(), reference, lists);
+    own.saves = vec![Save { buffer: "D".into(), path: path.clone() }];
+    let cases = run(&own);
     assert_eq!(cases[0].id, "shift/k0/f32/1");
     let verified = cases[0].measured().and_then(|measured| measured.verification.verified().cloned());
     assert_eq!(verified.expect("it is right").residual, Some(0.0));
@@ -133,16 +141,16 @@ fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_t
     assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
     // What the second left, which ran last: −2·a + 2.
     let buffers = shifted();
-    let d = array::read(&path, Element::F32, &[100]).expect("it was saved");
+    let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
     let a = buffers[0].contents(1, 0, std::path::Path::new(".")).expect("values");
-    let value = |bytes: &[u8], at: usize| Element::F32.value(&bytes[4 * at..]);
+    let value = |bytes: &[u8], at: usize| DType::F32.value(&bytes[4 * at..]);
     assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
 }
 
 #[test]
 fn without_a_reference_a_result_is_unverified_and_what_is_no_number_is_said() {
-    let jobs = vec![shift(false, 1.0), shift(false, f64::NAN)];
-    let cases = run(&guest("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, jobs));
+    let lists = vec![shift(false, 1.0), shift(false, f64::NAN)];
+    let cases = run(&kernels("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, lists));
     let unverified = |case: &Case| case.measured().and_then(|measured| measured.verification.unverified());
     assert_eq!(unverified(&cases[0]).as_deref(), Some("unverified: there is no reference"));
     let odd = unverified(&cases[1]).expect("it has a time");
@@ -161,21 +169,21 @@ fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
         groups: [1; 3],
         push: vec![],
         addresses: vec![],
-        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
     };
-    let job = Job { passes: vec![pass], scratch: vec![] };
+    let list = PassList { passes: vec![pass], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
-    let cases = run(&guest("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![job]));
+    let cases = run(&kernels("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![list]));
     let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
     assert_eq!(wrong.worst, "the kernel wrote outside of buffer D: byte 412 changed, and it has 400");
 }
 
 /// A run of two groups of 64 over `buffers`, which are bound in their order.
-fn over(module: usize, buffers: &[Buffer]) -> Job {
+fn over(module: usize, buffers: &[Buffer]) -> PassList {
     let bindings = (0u32..).zip(0..buffers.len());
-    let bindings = bindings.map(|(binding, at)| bound(0, binding, DescriptorKind::Storage, at)).collect();
+    let bindings = bindings.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
     let pass = Pass { module, constants: vec![], groups: [2, 1, 1], push: vec![], addresses: vec![], bindings };
-    Job { passes: vec![pass], scratch: vec![] }
+    PassList { passes: vec![pass], scratch: vec![] }
 }
 
 #[test]
@@ -193,8 +201,8 @@ fn what_is_copied_or_changed_beyond_the_end_of_a_buffer_is_seen_though_nan_stays
     let copied = vec![buffer("A", 100, Role::Input, numbers.clone()), buffer("D", 100, Role::Output, None)];
     let doubled = vec![buffer("D", 100, Role::InPlace, numbers)];
     for (source, buffers) in [(copy, copied), (double, doubled)] {
-        let job = over(0, &buffers);
-        let cases = run(&guest("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![job]));
+        let list = over(0, &buffers);
+        let cases = run(&kernels("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![list]));
         let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
         assert!(wrong.worst.starts_with("the kernel wrote outside of buffer D: byte 40"), "{}", wrong.worst);
     }
@@ -211,9 +219,9 @@ fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() 
         );
         compiled("writes", &source)
     });
-    let buffers = vec![Buffer { element: Element::I32, ..buffer("D", 128, Role::Output, None) }];
-    let (reference, job) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
-    let cases = run(&guest("nothing", vec![nothing, poison], buffers, reference, vec![job]));
+    let buffers = vec![Buffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
+    let (reference, list) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
+    let cases = run(&kernels("nothing", vec![nothing, poison], buffers, reference, vec![list]));
     let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
     assert!(
         wrong.worst.starts_with("right in one run, wrong in the next, over other contents of memory: "),
@@ -234,11 +242,11 @@ fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
         );
         compiled("scratch", &source)
     });
-    let with = |name, role| Buffer { element: Element::I32, ..buffer(name, 128, role, None) };
+    let with = |name, role| Buffer { element: DType::I32, ..buffer(name, 128, role, None) };
     let buffers = [with("D", Role::Output), with("T", Role::Scratch)];
-    let job = |module| Job { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
-    let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(job(1)));
-    let cases = run(&guest("counts", vec![counts, zero], outputs, reference, vec![job(0)]));
+    let list = |module| PassList { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
+    let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(list(1)));
+    let cases = run(&kernels("counts", vec![counts, zero], outputs, reference, vec![list(0)]));
     // As if all its bits were set, where counters of ours begin.
     assert!(matches!(cases[0].outcome, Outcome::Rejected(_)), "{:?}", cases[0].outcome);
 }
@@ -255,16 +263,16 @@ fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
         groups: [groups, 1, 1],
         push: vec![],
         addresses: vec![],
-        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
     };
-    let job = |groups| Job { passes: vec![pass(groups)], scratch: vec![] };
+    let list = |groups| PassList { passes: vec![pass(groups)], scratch: vec![] };
     let buffers = vec![buffer("D", 100, Role::Output, None)];
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("d.npy");
     let contents: Vec<u8> = std::iter::repeat_n(100f32.to_le_bytes(), 100).flatten().collect();
-    array::write(&path, Element::F32, &[100], &contents).expect("written");
+    array::write(&path, DType::F32, &[100], &contents).expect("written");
     let reference = Reference::Files(vec![(0, Fill::Npy(path))]);
-    let cases = run(&guest("lengths", vec![compiled("lengths", source)], buffers, reference, vec![job(20)]));
+    let cases = run(&kernels("lengths", vec![compiled("lengths", source)], buffers, reference, vec![list(20)]));
     assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");
 }
 
@@ -293,10 +301,10 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
         constants: vec![],
         groups: [n.div_ceil(8), m.div_ceil(8), 1],
         push,
-        addresses: vec![Address { offset: 0, buffer: 2 }, Address { offset: 8, buffer: 1 }],
-        bindings: vec![bound(0, 0, DescriptorKind::Storage, 0)],
+        addresses: vec![Address { offset: 0, buffer: BufferId(2) }, Address { offset: 8, buffer: BufferId(1) }],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
     };
-    let job = |push| Job { passes: vec![pass(push)], scratch: vec![] };
+    let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
     let mut short = push.clone();
     short[24..].copy_from_slice(&16u32.to_le_bytes());
     // In another order than the built-in algorithm has them.
@@ -309,10 +317,10 @@ fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_
     let roles = [("A", 2), ("B", 1), ("C", 0)].map(|(role, place)| (role.to_string(), place)).to_vec();
     let builtin = Builtin { algorithm: "matmul".into(), size: vec![m, n, k], layout: None, roles };
     let reference = Reference::Builtin(builtin);
-    let jobs = vec![job(push), job(short)];
-    let mut guest = guest("product", vec![compiled("product", PRODUCT)], buffers, reference, jobs);
-    guest.against = vec!["tiled".into(), "split".into(), "auto".into()];
-    let cases = run(&guest);
+    let lists = vec![list(push), list(short)];
+    let mut own = kernels("product", vec![compiled("product", PRODUCT)], buffers, reference, lists);
+    own.against = vec!["tiled".into(), "split".into(), "auto".into()];
+    let cases = run(&own);
     let right: Vec<_> = cases.iter().map(|case| (case.variant.as_str(), case.measured().is_some())).collect();
     let expected = [("k0", true), ("k1", false), ("matmul:tiled", true), ("matmul:split", true), ("matmul:auto", true)];
     assert_eq!(right[..3], expected[..3], "{cases:?}");
@@ -331,9 +339,9 @@ fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed()
         ];
         let roles = roles.iter().map(|(role, place)| (role.to_string(), *place)).collect();
         let builtin = Builtin { algorithm: "matmul".into(), size: size.to_vec(), layout: None, roles };
-        let mut guest = guest("misfit", vec![compiled("shift", SHIFT)], buffers, Reference::Builtin(builtin), vec![]);
-        guest.against = against.iter().map(ToString::to_string).collect();
-        learn(guest).err().expect("it does not fit")
+        let mut own = kernels("misfit", vec![compiled("shift", SHIFT)], buffers, Reference::Builtin(builtin), vec![]);
+        own.against = against.iter().map(ToString::to_string).collect();
+        register(own).err().expect("it does not fit")
     };
     let all = [("A", 0), ("B", 1), ("C", 2)];
     assert!(

@@ -1,14 +1,14 @@
 //! A built-in algorithm that solves the problem of kernels of the user's: its oracle knows the answer, and its variants run
 //! beside them, over the same buffers.
 
-use super::program::spec;
+use super::algorithm::spec;
+use super::resolved::{Buffer, Builtin, Point};
 use crate::algorithms::{self, Algorithm, CaseSpec, Check, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{BufferId, Program};
-use crate::run::job::{Buffer, Builtin, Point};
 
 /// The name that stands for what the model takes for the best variant.
 pub(super) const AUTO: &str = "auto";
@@ -68,18 +68,18 @@ impl Counterpart {
     }
 
     /// What knows the answer for `inputs`, those of the point's buffers that are filled.
-    pub(super) fn oracle(&self, inputs: &[HostArray], point: &'static Point) -> Box<dyn Oracle> {
+    pub(super) fn oracle(&self, inputs: &[HostArray], point: &'static Point) -> Result<Box<dyn Oracle>, String> {
         let specs: Vec<_> = point.buffers.iter().map(spec).collect();
         let among = |place: usize, is: fn(&BufferSpec) -> bool| specs[..place].iter().filter(|spec| is(spec)).count();
         let own = self.problem.buffers();
         let parts = || own.iter().zip(&self.places);
         let taken: Vec<_> = parts()
             .filter(|(own, _)| own.role.is_input())
-            .map(|(own, place)| typed(own, &inputs[among(*place, |spec| spec.role.is_input())]))
+            .map(|(_, place)| inputs[among(*place, |spec| spec.role.is_input())].clone())
             .collect();
         let outputs = parts().filter(|(own, _)| own.role.is_output());
-        let outputs = outputs.map(|(own, place)| (*own, among(*place, |spec| spec.role.is_output()))).collect();
-        Box::new(Translated { oracle: self.problem.oracle(&taken), outputs })
+        let outputs = outputs.map(|(_, place)| among(*place, |spec| spec.role.is_output())).collect();
+        Ok(Box::new(Translated { oracle: self.problem.oracle(&taken)?, outputs }))
     }
 
     /// The program of a variant, or of the one that the model prefers, over the buffers of the point.
@@ -109,7 +109,7 @@ impl Counterpart {
 
 /// The element type that a buffer of a built-in algorithm would have in its place.
 pub(super) fn dtype(buffer: &Buffer) -> Option<DType> {
-    DType::ALL.into_iter().find(|dtype| dtype.name() == buffer.element.name())
+    Some(buffer.element).filter(|element| DType::ALL.contains(element))
 }
 
 fn first_dtype(algorithm: &Algorithm) -> DType {
@@ -145,23 +145,16 @@ fn fits(own: &BufferSpec, buffer: &'static Buffer, algorithm: &str) -> Result<()
     Ok(())
 }
 
-/// The elements of a buffer in the type that the built-in algorithm has them in.
-fn typed(own: &BufferSpec, bytes: &HostArray) -> HostArray {
-    let mut array = HostArray::zeros(own.dtype, own.len as usize);
-    array.as_bytes_mut().copy_from_slice(bytes.as_bytes());
-    array
-}
-
 /// The oracle of a built-in algorithm over outputs of another problem.
 struct Translated {
     oracle: Box<dyn Oracle>,
-    /// Each of its outputs, and the place of what stands for it among those of the other problem.
-    outputs: Vec<(BufferSpec, usize)>,
+    /// The place of what stands for each of its outputs among those of the other problem.
+    outputs: Vec<usize>,
 }
 
 impl Oracle for Translated {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let own: Vec<_> = self.outputs.iter().map(|(own, place)| typed(own, &outputs[*place])).collect();
+        let own: Vec<_> = self.outputs.iter().map(|place| outputs[*place].clone()).collect();
         self.oracle.check(&own)
     }
 }

@@ -1,22 +1,23 @@
 //! The problem that a point of axes poses.
 
+use super::algorithm::{UserKernels, program, spec};
+use super::array;
 use super::builtin::Counterpart;
 use super::oracle::{Expected, Saving, Unknown};
-use super::program::{Kernel, program, spec};
-use super::{Guest, command, sizes};
-use crate::algorithms::{Oracle, Problem, Reference};
+use super::resolved::{Buffer, Command, Fill, Point, Reference};
+use crate::algorithms::{Oracle, Problem, ReferenceProgram};
 use crate::basis::dtype::HostArray;
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
-use crate::run::array;
-use crate::run::job::{self, Buffer, Command, Fill, Point};
+use crate::kernel::shaders::Shader;
 use std::path::Path;
+use std::process::Stdio;
 
 /// The problem of one point.
 pub(super) struct Posed {
-    pub(super) guest: &'static Guest,
-    pub(super) kernels: &'static [Kernel],
+    pub(super) own: &'static UserKernels,
+    pub(super) kernels: &'static [&'static Shader],
     /// The point, by its place.
     pub(super) at: usize,
     pub(super) seed: u64,
@@ -24,7 +25,7 @@ pub(super) struct Posed {
 
 impl Posed {
     fn point(&self) -> &'static Point {
-        &self.guest.undertaking.points[self.at]
+        &self.own.run.points[self.at]
     }
 
     /// The buffers that the host fills, each with its place among all.
@@ -46,7 +47,7 @@ impl Posed {
             let written = array::write(&path, buffer.element, &buffer.shape, input.as_bytes());
             written.map_err(|e| format!("cannot write '{}': {e}", path.display()))?;
         }
-        command::run(&command.line, &command.folder, &[("in", given.path()), ("out", answered.path())])?;
+        shell(&command.line, &command.folder, &[("in", given.path()), ("out", answered.path())])?;
         let there = |buffer: &Buffer| {
             ["npy", "bin"].iter().any(|kind| answered.path().join(format!("{}.{kind}", buffer.name)).exists())
         };
@@ -86,11 +87,11 @@ impl Posed {
 
     /// The oracle with the buffers written to files that are wanted so.
     fn saving(&self, oracle: Box<dyn Oracle>) -> Box<dyn Oracle> {
-        if self.guest.saves.is_empty() {
+        if self.own.saves.is_empty() {
             return oracle;
         }
         let of = |name: &str| self.outputs().enumerate().find(|(_, (_, buffer))| buffer.name == name);
-        let saves = self.guest.saves.iter().filter_map(|save| {
+        let saves = self.own.saves.iter().filter_map(|save| {
             let (index, (_, buffer)) = of(&save.buffer)?;
             Some((index, buffer.clone(), save.path.clone()))
         });
@@ -118,7 +119,7 @@ fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, String> 
 
 impl Problem for Posed {
     fn extents(&self) -> String {
-        sizes::extents(&self.guest.undertaking, self.at)
+        self.own.run.extents(self.at)
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
@@ -133,56 +134,90 @@ impl Problem for Posed {
         self.point().buffers.iter().map(ToString::to_string).collect()
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
-        self.fetch().unwrap_or_default()
-    }
-
-    fn fetch(&self) -> Result<Vec<HostArray>, String> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let made = match &self.point().inputs {
             None => None,
             Some(Command { line, folder }) => {
                 let made = tempfile::tempdir().map_err(|e| format!("cannot make a folder for inputs: {e}"))?;
-                command::run(line, folder, &[("out", made.path())])?;
+                shell(line, folder, &[("out", made.path())])?;
                 Some(made)
             }
         };
         let folder = made.as_ref().map_or(Path::new("."), tempfile::TempDir::path);
         let contents = self.filled().map(|(stream, buffer)| {
             let contents = buffer.contents(self.seed, stream as u64, folder);
-            contents.map(HostArray::U8).map_err(|reason| format!("buffer {}: {reason}", buffer.name))
+            let contents = contents.map(|bytes| HostArray::of_bytes(buffer.element, &bytes));
+            contents.map_err(|reason| format!("buffer {}: {reason}", buffer.name))
         });
         contents.collect()
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        let unknown = || Box::new(Unknown { outputs: self.outputs().map(|(_, buffer)| buffer.clone()).collect() });
-        self.judge(inputs).unwrap_or_else(|_| unknown())
-    }
-
-    fn judge(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let point = self.point();
         let oracle: Box<dyn Oracle> = match &point.reference {
-            job::Reference::None => {
+            Reference::None => {
                 Box::new(Unknown { outputs: self.outputs().map(|(_, buffer)| buffer.clone()).collect() })
             }
-            job::Reference::Files(files) => Box::new(self.read(files)?),
-            job::Reference::Command(command) => Box::new(self.asked(command, inputs)?),
-            job::Reference::Builtin(builtin) => Counterpart::new(builtin, point)?.oracle(inputs, point),
-            job::Reference::Kernel(_) => return Err("the reference has not run".into()),
+            Reference::Files(files) => Box::new(self.read(files)?),
+            Reference::Command(command) => Box::new(self.asked(command, inputs)?),
+            Reference::Builtin(builtin) => Counterpart::new(builtin, point)?.oracle(inputs, point)?,
+            Reference::Kernel(_) => return Err("the reference has not run".into()),
         };
         Ok(self.saving(oracle))
     }
 
-    fn reference(&self, device: &DeviceInfo) -> Option<Reference> {
-        let job::Reference::Kernel(job) = &self.point().reference else { return None };
+    fn reference(&self, device: &DeviceInfo) -> Option<ReferenceProgram> {
+        let Reference::Kernel(list) = &self.point().reference else { return None };
         let own = Self { ..*self };
-        Some(Reference {
-            program: Ok(program(self.kernels, self.point(), job, device)),
-            judge: Box::new(move |outputs| {
+        Some(ReferenceProgram {
+            program: program(self.kernels, self.point(), list, device),
+            oracle: Box::new(move |outputs| {
                 let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
                 let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();
                 Ok(own.saving(Box::new(Expected::new(answers)?)))
             }),
         })
+    }
+}
+
+/// Has the shell run `line` in `folder`, with what is in braces replaced by the paths of `places`.
+///
+/// # Errors
+/// When it cannot be started or fails; with its last words.
+fn shell(line: &str, folder: &Path, places: &[(&str, &Path)]) -> Result<(), String> {
+    let mut text = line.to_string();
+    for (name, path) in places {
+        text = text.replace(&format!("{{{name}}}"), &path.to_string_lossy());
+    }
+    let (program, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let mut command = std::process::Command::new(program);
+    // Standard output may be the pipe to another process of this program.
+    command.args([option, &text]).current_dir(folder).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = command.output().map_err(|e| format!("the command `{line}` cannot be started: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(format!("the command `{line}` failed ({}): {last}", output.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_command_runs_in_its_folder_with_the_paths_in_it_and_says_why_it_failed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().join("out");
+        shell("pwd > {out}", folder.path(), &[("out", &out)]).expect("it runs");
+        assert!(std::fs::read_to_string(&out).expect("written").contains(&*folder.path().to_string_lossy()));
+        let failed = shell("echo wrong >&2; exit 7", folder.path(), &[]).expect_err("it fails");
+        assert!(failed.contains("exit status: 7") && failed.ends_with("wrong"), "{failed}");
+        let missing = shell("no-such-program-here", Path::new(""), &[]).expect_err("there is none");
+        assert!(missing.contains("no-such-program-here"), "{missing}");
     }
 }

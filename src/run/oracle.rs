@@ -1,10 +1,10 @@
 //! Whether what kernels of the user's left is right: compared with a reference, element by element.
 
+use super::array;
+use super::resolved::{Buffer, Tolerance};
 use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
+use crate::basis::dtype::DType;
 use crate::basis::dtype::HostArray;
-use crate::run::array;
-use crate::run::element::Element;
-use crate::run::job::{Buffer, Tolerance};
 use std::path::PathBuf;
 
 /// The right contents of buffers.
@@ -161,13 +161,13 @@ fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
 
 /// Where a number stands among all values of its type, so that the difference of two is their distance in units in the last
 /// place.
-fn rank(element: Element, bytes: &[u8]) -> i128 {
+fn rank(element: DType, bytes: &[u8]) -> i128 {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
     let (bits, half) = (i128::from(u64::from_le_bytes(wide)), 1i128 << (8 * bytes.len() - 1));
     match element {
         _ if element.is_float() && bits >= half => half - bits,
-        Element::I8 | Element::I16 | Element::I32 | Element::I64 if bits >= half => bits - 2 * half,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 if bits >= half => bits - 2 * half,
         _ => bits,
     }
 }
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
 
-    fn data(element: Element, check: Tolerance) -> Buffer {
+    fn data(element: DType, check: Tolerance) -> Buffer {
         Buffer {
             name: "D".into(),
             element,
@@ -280,7 +280,7 @@ mod tests {
     }
 
     fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> Check {
-        let answers = vec![(0, data(Element::F32, tolerance), bytes(answer))];
+        let answers = vec![(0, data(DType::F32, tolerance), bytes(answer))];
         let expected = Expected::new(answers).expect("numbers");
         expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
     }
@@ -302,9 +302,9 @@ mod tests {
         assert!(check(Tolerance::Exact, RIGHT, RIGHT).passes());
         let off = check(Tolerance::Exact, [1.0, -2.1, -0.0, 101.0], RIGHT);
         assert_eq!((off.residual, off.passes()), (2.0, false));
-        let ranks = [1.0f32, 1.0f32.next_up(), -0.0, -1.0].map(|value| rank(Element::F32, &value.to_le_bytes()));
+        let ranks = [1.0f32, 1.0f32.next_up(), -0.0, -1.0].map(|value| rank(DType::F32, &value.to_le_bytes()));
         assert_eq!((ranks[1] - ranks[0], ranks[2], ranks[3]), (1, 0, -ranks[0]));
-        assert_eq!(rank(Element::I8, &[0xff]), -1);
+        assert_eq!(rank(DType::I8, &[0xff]), -1);
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn the_buffer_that_is_off_decides() {
         let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
-        let answers = |at| (at, data(Element::F32, near), bytes(RIGHT));
+        let answers = |at| (at, data(DType::F32, near), bytes(RIGHT));
         let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
         let right = || HostArray::U8(bytes(RIGHT));
         let wrong = || HostArray::U8(bytes([1.0, -2.0, 0.0, f32::NAN]));
@@ -358,7 +358,7 @@ mod tests {
         let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
         let small = [1e-6, -3e-6, 0.0, 2e-6];
         let passes = |checked, found: [f32; 4], answer| {
-            let data = Buffer { checked, ..data(Element::F32, usual) };
+            let data = Buffer { checked, ..data(DType::F32, usual) };
             let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
             expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
         };
@@ -370,11 +370,11 @@ mod tests {
 
     #[test]
     fn a_reference_without_a_number_is_refused_and_an_output_that_is_none_is_said() {
-        let refused = Expected::new(vec![(0, data(Element::F32, Tolerance::Exact), bytes([f32::NAN; 4]))]).err();
+        let refused = Expected::new(vec![(0, data(DType::F32, Tolerance::Exact), bytes([f32::NAN; 4]))]).err();
         let refused = refused.expect("no number");
         assert!(refused.contains("D[0,0] is not a number, and 3 others of 4"), "{refused}");
         let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
-        let unknown = Unknown { outputs: vec![data(Element::F32, Tolerance::Exact)] };
+        let unknown = Unknown { outputs: vec![data(DType::F32, Tolerance::Exact)] };
         let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");
         assert_eq!(doubt(bytes(RIGHT)), "there is no reference");
         assert!(doubt(odd).starts_with("there is no reference; D[0,1] is not a number"));
