@@ -21,7 +21,7 @@ pub(crate) fn run(device: &DeviceInfo, extent: Extent) -> PlannedRun {
     let probing = algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits());
     let groups =
         probing.flat_map(|algorithm| groups_of(algorithm, extent, || probes_of(algorithm, device, extent))).collect();
-    PlannedRun { devices: vec![], groups, sampling: sampling(extent), published: vec![] }
+    PlannedRun { devices: vec![], groups, sampling: sampling(extent) }
 }
 
 /// The probes of the memory at `sets`, each the power of two at or below it.
@@ -34,7 +34,7 @@ pub(crate) fn at_sets(device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> Pl
     let probes = || words.iter().map(|words| scale.probe(*words)).collect();
     let patterns = [&probes::MEMORY_READ, &probes::MEMORY_WRITE, &probes::MEMORY_COPY].into_iter();
     let groups = patterns.flat_map(|algorithm| groups_of(algorithm, extent, probes)).collect();
-    PlannedRun { devices: vec![], groups, sampling: sampling(extent), published: vec![] }
+    PlannedRun { devices: vec![], groups, sampling: sampling(extent) }
 }
 
 /// The cases of a probe at `problems`, if a run of this extent wants any of its variants.

@@ -22,7 +22,7 @@ use crate::device::capability::DeviceKind;
 use crate::host;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use options::{Config, Published, RunTable, Selection};
+use options::{Config, RunTable, Selection};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -48,8 +48,6 @@ pub struct PlannedRun {
     pub groups: Vec<CaseGroup>,
     /// The way each case is sampled.
     pub sampling: Sampling,
-    /// Published figures to print beside the measured ones.
-    pub published: Vec<Figures>,
 }
 
 /// The variants of one problem: they share inputs, buffers and oracle.
@@ -244,11 +242,9 @@ impl Plan {
         let mut guests = vec![];
         let selections = match config {
             Some(path) => {
-                let shown = path.display();
                 let config = read_config(path)?;
                 guests = config.run;
-                let tables = config.bench.into_iter().map(with_own_figures).collect::<Result<Vec<_>, _>>();
-                merge(typed, tables.map_err(|message| Error::Usage(format!("{shown}: {message}")))?)
+                merge(typed, config.bench)
             }
             None => vec![typed.clone()],
         };
@@ -420,7 +416,7 @@ impl PlannedRun {
             return Err("kernels run on devices, not on 'host'; leave it out of --device".into());
         }
         let (devices, sampling) = (selection.device.clone(), chosen_sampling(selection)?);
-        Ok(Self { devices, groups, sampling, published: vec![] })
+        Ok(Self { devices, groups, sampling })
     }
 
     /// The run of the cases that `selection` names.
@@ -438,9 +434,7 @@ impl PlannedRun {
         if sampling.cache == CacheState::Cold && groups.iter().any(|group| group.on_host) {
             return Err(COLD_HOST.into());
         }
-        let published = selection.published.iter().map(|source| Figures::new(source, &axes));
-        let published = published.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { devices: selection.device.clone(), groups, published, sampling })
+        Ok(Self { devices: selection.device.clone(), groups, sampling })
     }
 }
 
@@ -574,86 +568,6 @@ impl Axes {
     }
 }
 
-/// Figures that a source document published, of one algorithm and element type.
-#[derive(Clone)]
-pub struct Figures {
-    pub algorithm: &'static Algorithm,
-    pub dtype: DType,
-    /// Milliseconds of a variant at a size.
-    milliseconds: Vec<(&'static Variant, Size, f64)>,
-    /// The document that they come from.
-    pub source: Published,
-}
-
-impl fmt::Debug for Figures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {:?}", self.algorithm.name, self.dtype, self.source)
-    }
-}
-
-impl Figures {
-    /// The figures of `source` for the cases of `axes`.
-    fn new(source: &Published, axes: &[Axes]) -> Result<Self, String> {
-        let place = |message: String| source.error(&message);
-        let algorithm = match (&source.algorithm, axes) {
-            (Some(name), _) => algorithms::find(name).map_err(place)?,
-            (None, [only]) => only.algorithm,
-            (None, several) => {
-                let name = several.first().map_or("matmul", |axes| axes.algorithm.name);
-                return Err(place(format!(
-                    "the run has several algorithms; write algorithm = '{name}' beside the figures"
-                )));
-            }
-        };
-        // Figures of no type that is measured are beside nothing.
-        let measured = axes.iter().find(|axes| std::ptr::eq(axes.algorithm, algorithm));
-        let dtype = match (source.dtype, measured.map_or(&[][..], |axes| &axes.dtypes)) {
-            (Some(dtype), _) => dtype,
-            (None, [] | [_, _, ..]) => {
-                return Err(place("the run has several element types; write dtype = 'f32' beside the figures".into()));
-            }
-            (None, [only]) => *only,
-        };
-        let mut milliseconds = vec![];
-        for (name, sizes) in &source.milliseconds {
-            let variant = algorithm.variant(name).map_err(place)?;
-            for (size, time) in sizes {
-                let size = size.parse::<Size>().map_err(place)?;
-                if !(time.is_finite() && *time > 0.0) {
-                    return Err(place(format!("{time} ms of {name} at {size} is no time; leave it out")));
-                }
-                milliseconds.push((variant, size, *time));
-            }
-        }
-        Ok(Self { algorithm, dtype, milliseconds, source: source.clone() })
-    }
-
-    /// Refuses a figure of what none of `groups` measures.
-    fn check_measured(&self, groups: &[CaseGroup]) -> Result<(), String> {
-        let groups = groups
-            .iter()
-            .filter(|group| std::ptr::eq(group.algorithm, self.algorithm) && group.spec.dtype == self.dtype);
-        let measured: HashSet<_> = groups
-            .flat_map(|group| group.candidates().into_iter().map(|variant| (variant.name, group.spec.size.shortest())))
-            .collect();
-        match self.milliseconds.iter().find(|(own, at, _)| !measured.contains(&(own.name, at.shortest()))) {
-            Some((own, at, _)) => Err(self.source.error(&format!(
-                "the table does not measure {} {} at {at}; add it to variant, dtype and size, or leave the figure out",
-                own.name, self.dtype
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// The published milliseconds of a variant of the algorithm, by name, at a size.
-    #[must_use]
-    pub fn of(&self, variant: &str, size: Size) -> Option<f64> {
-        let size = size.shortest();
-        let found = self.milliseconds.iter().find(|(own, at, _)| own.name == variant && at.shortest() == size);
-        found.map(|(.., time)| *time)
-    }
-}
-
 fn chosen_sampling(selection: &Selection) -> Result<Sampling, String> {
     let default = Sampling::default();
     let clock = selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?;
@@ -682,24 +596,6 @@ fn merge(typed: &Selection, tables: Vec<Selection>) -> Vec<Selection> {
     let split = typed.algorithm.is_empty() && tables.iter().any(|table| iterates(&table.algorithm));
     let typed_for = |table: &Selection| if split && !iterates(&table.algorithm) { &of_others } else { typed };
     tables.into_iter().map(|table| typed_for(&table).clone().or(table)).collect()
-}
-
-/// A table of a configuration whose published figures name the algorithm and the type that it measures by itself:
-/// options that are typed measure something else, and the figures stay what they are.
-///
-/// # Errors
-/// When there is a figure of what the table does not measure: nobody would ever see it.
-fn with_own_figures(mut table: Selection) -> Result<Selection, String> {
-    if let Ok(run) = PlannedRun::new(&table, Purpose::Bench) {
-        for figures in &run.published {
-            figures.check_measured(&run.groups)?;
-        }
-        for (source, figures) in table.published.iter_mut().zip(run.published) {
-            source.algorithm = Some(figures.algorithm.name.into());
-            source.dtype = Some(figures.dtype);
-        }
-    }
-    Ok(table)
 }
 
 fn read_config(path: &Path) -> Result<Config, Error> {
@@ -952,27 +848,6 @@ mod tests {
             assert!(all.contains(&"tiled") && !all.contains(&"coopmat"), "{all:?}");
         }
         assert_eq!(of(&["coopmat", "naive"]), ["coopmat", "naive"]);
-    }
-
-    #[test]
-    fn published_figures_are_of_what_their_table_measures_whatever_is_typed() {
-        let config: Config = toml::from_str(
-            "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = 8\n[[bench.published]]\nsource = 'a post'\n\
-             device = 'a card'\ncontains = 'kernel'\nmilliseconds = { naive = { 8 = 1.5 } }",
-        )
-        .expect("a configuration");
-        let [table]: [Selection; 1] = config.bench.try_into().expect("one table");
-        let types = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        for typed in [
-            Selection::default(),
-            Selection { algorithm: vec!["lu".into()], ..Selection::default() },
-            Selection { dtype: types(&["f64"]), ..Selection::default() },
-            Selection { dtype: types(&["f32", "f64"]), ..Selection::default() },
-        ] {
-            let run = PlannedRun::new(&typed.or(with_own_figures(table.clone()).expect("its own")), Purpose::Bench)
-                .expect("a plan");
-            assert_eq!((run.published[0].algorithm.name, run.published[0].dtype), ("matmul", DType::F32));
-        }
     }
 
     #[test]

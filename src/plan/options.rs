@@ -1,13 +1,11 @@
 //! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
 
-use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::printable::brief;
 use crate::basis::units;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use serde::{Deserialize, Deserializer};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -108,47 +106,6 @@ pub struct Selection {
     /// Wait so long before each sample, so that the device idles and lowers its clock. For tests.
     #[arg(long, value_name = "TIME", hide = true)]
     pub pause: Option<String>,
-
-    /// Published figures of the same work, printed beside ours. Only in configurations.
-    #[arg(skip)]
-    pub published: Vec<Published>,
-}
-
-/// The scope of a published figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Contains {
-    /// The kernels alone.
-    Kernel,
-    /// The upload of the operands too.
-    UploadAndKernel,
-    /// The source does not say.
-    NotStated,
-}
-
-/// Figures that a source document published.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    pub source: String,
-    /// The device that was measured there.
-    pub device: String,
-    pub contains: Contains,
-    /// The algorithm, where the table has several.
-    #[serde(default)]
-    pub algorithm: Option<String>,
-    /// The element type, where the table has several.
-    #[serde(default)]
-    pub dtype: Option<DType>,
-    /// Milliseconds by variant and size.
-    pub milliseconds: BTreeMap<String, BTreeMap<String, f64>>,
-}
-
-impl Published {
-    /// What is wrong with the figures.
-    pub(super) fn error(&self, message: &str) -> String {
-        format!("published figures of '{}': {message}", brief(&self.source))
-    }
 }
 
 impl Selection {
@@ -177,7 +134,6 @@ impl Selection {
             clock: self.clock.or(config.clock),
             cache: self.cache.or(config.cache),
             pause: self.pause.or(config.pause),
-            published: list(self.published, config.published),
         }
     }
 }
@@ -378,7 +334,6 @@ mod tests {
             clock: text("host"),
             cache: text("cold"),
             pause: text("1ms"),
-            published: vec![],
         };
         let line = std::iter::once("gpukern".to_string()).chain(full.arguments());
         let parsed = <Line as clap::Parser>::try_parse_from(line).expect("it parses");

@@ -12,7 +12,6 @@ pub(crate) mod list;
 pub(crate) mod long;
 pub(crate) mod noise;
 pub(crate) mod peak;
-pub(crate) mod published;
 pub(crate) mod reference;
 pub(crate) mod side_by_side;
 pub(crate) mod table;

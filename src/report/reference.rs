@@ -144,6 +144,8 @@ fn parsed_time(text: &str) -> Result<Nanos, String> {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
+    use crate::plan::options::Config;
+    use crate::plan::{CaseGroup, PlannedRun, Purpose};
 
     #[test]
     fn the_fastest_figure_of_the_same_problem_stands_beside_a_case() {
@@ -159,10 +161,14 @@ mod tests {
         assert!(reference.of(&Case { goal: Goal::Solution, ..case }).is_none());
     }
 
+    fn figures(path: &str) -> Vec<Figure> {
+        let text = std::fs::read_to_string(path).expect("the file");
+        Reference::of_csv(&text).expect("a reference").0
+    }
+
     #[test]
     fn the_published_figures_are_of_problems_of_ours() {
-        let text = std::fs::read_to_string("results/reference-h100.csv").expect("the file");
-        let Reference(figures) = Reference::of_csv(&text).expect("a reference");
+        let figures = figures("results/reference-h100.csv");
         assert!(figures.len() > 50);
         for figure in &figures {
             let algorithm = crate::algorithms::find(&figure.algorithm).expect("an algorithm");
@@ -170,6 +176,30 @@ mod tests {
                 figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.dtype)),
                 "{figure:?}"
             );
+        }
+    }
+
+    #[test]
+    fn the_figures_of_the_posts_are_of_what_their_configurations_measure() {
+        let mut measured = vec![];
+        for name in ["matmul", "lu", "similarity"] {
+            let text = std::fs::read_to_string(format!("benches-config/blog-{name}.toml")).expect("the file");
+            let config: Config = toml::from_str(&text).expect("a configuration");
+            let runs = config.bench.iter().map(|table| PlannedRun::new(table, Purpose::Bench).expect("a plan"));
+            measured.extend(runs.flat_map(|run| run.groups));
+        }
+        let figures = ["cpu", "gpu"].map(|of| figures(&format!("benches-config/blog-{of}.csv"))).concat();
+        assert_eq!(figures.len(), 198);
+        for figure in figures {
+            let Figure { algorithm, dtype, layout, goal, input, size, .. } = &figure;
+            let of = |group: &CaseGroup| {
+                let spec = &group.spec;
+                (group.algorithm.name, spec.dtype, spec.layout, spec.goal) == (&**algorithm, *dtype, *layout, *goal)
+                    && input.is_none_or(|input| input == spec.input)
+                    && size.same(&CaseSize::Known(spec.size))
+                    && group.variants.iter().any(|variant| figure.source.starts_with(&format!("{} of ", variant.name)))
+            };
+            assert!(measured.iter().any(of), "{figure:?}");
         }
     }
 
@@ -194,6 +224,8 @@ mod tests {
         );
         assert!(error("matmul,f32,64,2 ms,A,answer").contains("unknown goal 'answer'"));
         assert!(error("matmul,f32,,2 ms,A,").contains("must not be empty"));
+        let hostile = Reference::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n");
+        assert_eq!(hostile.expect("a reference").0[0].source, "\\u{1b}[31m\\u{202e}", "it stays text");
         assert!(error("# nothing").contains("no figures in it"));
         assert!(Reference::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time")));
         for text in ["-1 ms", "0 ms", "1e3 ms", "ms", "1..2 ms", "5 min"] {

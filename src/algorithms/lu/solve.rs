@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn y_follows_the_columns_of_l_once_they_are_final() {
         let (gpu, software) = (gpu(), software_device());
-        let cases = ["blocked", "blocked-split", "blocked-pivot", "tournament"].map(|variant| (variant, &gpu));
+        let cases = ["blocked", "blocked-split", "blocked-pivot"].map(|variant| (variant, &gpu));
         let cases =
             cases.into_iter().chain(["blocked", "blocked-pivot", "blocked-pivot-texel"].map(|v| (v, &software)));
         for (variant, device) in cases {

@@ -117,28 +117,6 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: &pivot::with_pivoting,
     },
     Variant {
-        name: "tournament",
-        aliases: &[],
-        summary: "the same with tournament pivoting: groups of rows put up candidates, and L is solved for",
-        source: "CALU (Grigori, Demmel and Xiang 2011); docs/lu.md",
-        measures: Measures::Problem,
-        kernels: &[
-            "lu/blocked-pad",
-            "lu/pivot-rows",
-            "lu/pivot-store",
-            "lu/pivot-finish",
-            "lu/blocked-solve",
-            "lu/blocked-update",
-            "lu/pivot-panel",
-            "lu/pivot-panel-short",
-            "lu/pivot-apply",
-            "lu/pivot-next",
-            "lu/tournament-round",
-            "lu/tournament-below",
-        ],
-        program: &pivot::with_tournaments,
-    },
-    Variant {
         name: "blocked-pivot-texel",
         aliases: &[],
         summary: "for software devices: the same with products through texel views, P by shuffle",
@@ -242,7 +220,7 @@ mod tests {
         for variant in LU
             .variants
             .iter()
-            .filter(|variant| !["blocked", "tournament", "refined"].iter().any(|other| variant.name.starts_with(other)))
+            .filter(|variant| !["blocked", "refined"].iter().any(|other| variant.name.starts_with(other)))
         {
             assert_eq!(program(variant.name, 1).steps.len(), 4, "{}", variant.name);
         }

@@ -1,5 +1,5 @@
 //! Products by matrices whose components come straight from global memory, K shared by the sub-groups of a work-group: for few rows
-//! or columns. See `matmul-direct.glsl`.
+//! or columns. See `glsl/matmul/coopmat-direct.comp`.
 
 use super::Dims;
 use super::constants::{Constants, Direct};

@@ -318,7 +318,7 @@ fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceIn
         .loops(tile.slabs(dims.k))
 }
 
-/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `matmul-tiled.glsl`), the
+/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `tiled.comp`), the
 /// strips of one part of K after those of another.
 pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
     let [across, down] = tile.blocks(dims);

@@ -75,7 +75,7 @@ impl dyn Executor + '_ {
                 missing.extend(group.variants.iter().map(left_out));
                 continue;
             }
-            let one = PlannedRun { devices: vec![], groups: vec![group], sampling: run.sampling, published: vec![] };
+            let one = PlannedRun { devices: vec![], groups: vec![group], sampling: run.sampling };
             cases.extend(self.run(&one, observer));
         }
         (cases, missing)

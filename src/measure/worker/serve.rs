@@ -236,7 +236,7 @@ fn measure_baseline(group: &SentGroup, index: usize, sampling: &Sampling) -> Res
 
 fn run(runner: &mut Runner, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
     let groups = groups.iter().map(SentGroup::group).collect::<Result<_, _>>()?;
-    runner.run(&PlannedRun { devices: vec![], groups, sampling, published: vec![] }, &mut Teller::default());
+    runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Teller::default());
     Ok(Done::Run)
 }
 
