@@ -366,7 +366,13 @@ impl<'a> Reflector<'a> {
     fn arguments(&self) -> Result<Vec<Argument>, String> {
         let mut members = vec![];
         if let Some(variable) = self.variables(StorageClass::PushConstant).next() {
-            flatten(self, self.pointee(variable)?, &Place { name: String::new(), offset: 0 }, DEEPEST, &mut members)?;
+            flatten(
+                self,
+                self.pointee(variable)?,
+                &MemberPath { name: String::new(), offset: 0 },
+                DEEPEST,
+                &mut members,
+            )?;
         }
         members.sort_by_key(|member| member.offset);
         match members.iter().find(|member| member.offset > MOST_PUSH) {
@@ -580,7 +586,7 @@ fn scalar(definition: &Instruction) -> Option<Scalar> {
 }
 
 /// A part of the push constants.
-struct Place {
+struct MemberPath {
     name: String,
     offset: u32,
 }
@@ -592,7 +598,7 @@ const MOST_MEMBERS: usize = 4096;
 fn flatten(
     reflector: &Reflector<'_>,
     id: u32,
-    place: &Place,
+    place: &MemberPath,
     depth: usize,
     members: &mut Vec<Argument>,
 ) -> Result<(), String> {
@@ -606,7 +612,7 @@ fn flatten(
     }
     // Of such, a structure that doubles at each level would add no members, and go on for ever.
     let empty = || format!("push constant '{}' holds nothing; leave it out", place.name);
-    let part = |name: String, bytes: u32| Place { name, offset: place.offset.saturating_add(bytes) };
+    let part = |name: String, bytes: u32| MemberPath { name, offset: place.offset.saturating_add(bytes) };
     match (definition.class.opcode, definition.operands.as_slice()) {
         (Op::TypePointer, _) => members.push(single(ArgumentKind::Address)),
         (Op::TypeVector, &[Operand::IdRef(component), Operand::LiteralBit32(count @ 2..=4)]) => {

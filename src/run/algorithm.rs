@@ -2,7 +2,7 @@
 
 use super::builtin::{AUTO, Counterpart, dtype};
 use super::loaded;
-use super::problem::Posed;
+use super::problem::PointProblem;
 use super::resolved::{Buffer, Configuration, Module, Pass, PassList, Point, Reference, ResolvedRun};
 use crate::algorithms::input::Input;
 use crate::algorithms::{Algorithm, Build, CaseSpec, Measures, Problem, Sweeps, Variant, users};
@@ -101,7 +101,7 @@ fn algorithm(own: &'static UserKernels) -> Result<Algorithm, String> {
         solution: None,
         problem: Box::leak(Box::new(move |case: &CaseSpec| {
             let at = place(sizes, case)?;
-            Ok(Box::new(Posed { own, kernels, at, seed: case.seed }) as Box<dyn Problem>)
+            Ok(Box::new(PointProblem { own, kernels, at, seed: case.seed }) as Box<dyn Problem>)
         })),
     })
 }

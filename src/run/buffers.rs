@@ -3,9 +3,9 @@
 use super::description::{Described, Description, Fault};
 use super::expression::{Expression, Values};
 use super::fill;
-use super::loaded::{LoadedPass, Program};
+use super::init;
+use super::loaded::{LoadedKernel, LoadedPass};
 use super::resolved::{Buffer, Fill, Tolerance};
-use super::{array, init};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::units::Bytes;
@@ -44,7 +44,7 @@ impl Table {
     ///
     /// # Errors
     /// What is missing, unknown or of another type.
-    pub(crate) fn new(description: &Description, programs: &[&Program]) -> Result<Self, Fault> {
+    pub(crate) fn new(description: &Description, programs: &[&LoadedKernel]) -> Result<Self, Fault> {
         let mut usage = vec![Usage::default(); description.buffer.0.len()];
         let passes = || programs.iter().flat_map(|program| &program.passes);
         for pass in passes() {
@@ -69,8 +69,10 @@ impl Table {
             let message = message.split("; available").next().unwrap_or_default();
             return Err(Fault::new(format!("buffer.{name}"), format!("{message}; kernels bind: {}", all.join("; "))));
         }
-        let constants: Vec<String> =
-            passes().flat_map(|pass| &pass.constants).map(|constant| constant.name.to_string()).collect();
+        let constants: Vec<String> = passes()
+            .flat_map(|pass| pass.interface.constants.iter())
+            .map(|constant| constant.name.to_string())
+            .collect();
         let entry = |((name, _), usage): (&(String, super::description::Buffer), &Usage)| {
             Entry::new(description, name, *usage, &constants)
         };
@@ -267,18 +269,18 @@ impl Entry {
         };
         let shape = self.shape.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
         let bytes = shape.iter().try_fold(self.element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
-        let Some(bytes) = bytes.filter(|bytes| *bytes <= MOST_BYTES) else {
+        if bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
             let message =
                 format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MOST_BYTES));
             return Err(Fault::new(field("shape"), message));
-        };
-        let fill = self.fill(described, &scope, &shape, bytes)?;
+        }
+        let fill = self.fill(described, &scope, &shape)?;
         let Self { element, role, tolerance, checked, .. } = *self;
         Ok(Buffer { name: self.name.clone(), element, shape, role, fill, tolerance, checked })
     }
 
     /// What it holds before a run; files must be there and fit.
-    fn fill(&self, described: &Described, scope: &Values, shape: &[u64], bytes: u64) -> Result<Option<Fill>, Fault> {
+    fn fill(&self, described: &Described, scope: &Values, shape: &[u64]) -> Result<Option<Fill>, Fault> {
         if !self.role.is_input() {
             return Ok(None);
         }
@@ -286,11 +288,7 @@ impl Entry {
         let Some(text) = stated else { return Ok(Some(Fill::Made)) };
         let fault = |message: String| Fault::new(format!("buffer.{}.fill", self.name), message);
         let fill = fill::parse(&scope.replace(text), &described.folder, &|name| scope.get(name)).map_err(fault)?;
-        match &fill {
-            Fill::Npy(path) => array::check(path, self.element, shape).map_err(fault)?,
-            Fill::Raw(path) => array::check_raw(path, bytes).map_err(fault)?,
-            _ => {}
-        }
+        fill.check(self.element, shape).map_err(fault)?;
         Ok(Some(fill))
     }
 }

@@ -2,10 +2,9 @@
 //! beside them, over the same buffers.
 
 use super::algorithm::spec;
-use super::resolved::{Buffer, Builtin, Point};
+use super::resolved::{Buffer, Builtin, Point, size_of};
 use crate::algorithms::{self, Algorithm, CaseSpec, Check, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
-use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{BufferId, Program};
@@ -31,17 +30,9 @@ impl Counterpart {
     /// What does not fit.
     pub(super) fn new(builtin: &Builtin, point: &'static Point) -> Result<Self, String> {
         let algorithm = algorithms::builtin(&builtin.algorithm)?;
-        let size = match builtin.size[..] {
-            [n] => Size::Uniform(n),
-            [a, b] => Size::Two(a, b),
-            [m, n, k] => Size::Three(m, n, k),
-            _ => {
-                return Err(format!(
-                    "reference.size has {} extents; {} takes at most three",
-                    builtin.size.len(),
-                    algorithm.name
-                ));
-            }
+        let Some(size) = size_of(&builtin.size) else {
+            let count = builtin.size.len();
+            return Err(format!("reference.size has {count} extents; {} takes at most three", algorithm.name));
         };
         let place = |name: &str| builtin.roles.iter().find(|(role, _)| role == name).map(|(_, place)| *place);
         // The first buffer has the element type of the case.

@@ -33,7 +33,7 @@ pub(crate) struct Description {
     /// The grid.
     pub dispatch: Option<Dispatch>,
     /// Where the right answer comes from.
-    pub reference: Option<Reference>,
+    pub reference: Option<ReferenceTable>,
     /// The nominal work.
     pub work: Option<Work>,
     /// A program that writes inputs.
@@ -123,7 +123,7 @@ pub(crate) struct Dispatch {
 /// Where the right answer comes from: one of `builtin`, `kernel`, `file` and `command`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Reference {
+pub(crate) struct ReferenceTable {
     /// An algorithm of this program's.
     pub builtin: Option<String>,
     /// Its extents.

@@ -8,7 +8,7 @@ use crate::basis::dtype::DType;
 use crate::basis::error;
 use rand::Rng;
 use std::f64::consts::TAU;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a fill is written, for messages.
 pub(crate) const FORMS: &str = "zero, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy or @x.bin";
@@ -20,12 +20,8 @@ pub(crate) const FORMS: &str = "zero, iota, normal, normal(mean, deviation), uni
 pub(crate) fn parse(text: &str, folder: &Path, scope: Scope<'_>) -> Result<Fill, String> {
     let text = text.trim();
     if let Some(name) = text.strip_prefix('@') {
-        let path = folder.join(name);
-        return match path.extension().and_then(|ending| ending.to_str()) {
-            Some("npy") => Ok(Fill::Npy(path)),
-            Some("bin") => Ok(Fill::Raw(path)),
-            _ => Err(format!("fill '{text}' is neither a .npy nor a .bin; name it after what it is")),
-        };
+        let neither = || format!("fill '{text}' is neither a .npy nor a .bin; name it after what it is");
+        return Fill::file(folder.join(name)).ok_or_else(neither);
     }
     let (name, arguments) = match text.split_once('(') {
         None => (text, vec![]),
@@ -67,6 +63,29 @@ pub(crate) fn split(list: &str) -> Vec<&str> {
     }
     parts.push(list[start..].trim());
     parts
+}
+
+impl Fill {
+    /// The contents of a file, by its ending.
+    pub(crate) fn file(path: PathBuf) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "npy" => Some(Self::Npy(path)),
+            "bin" => Some(Self::Raw(path)),
+            _ => None,
+        }
+    }
+
+    /// Checks that a file, where it is one, fits a buffer.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
+        match self {
+            Self::Npy(path) => array::check(path, element, shape),
+            Self::Raw(path) => array::check_raw(path, shape.iter().product::<u64>() * element.bytes()),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Buffer {

@@ -119,11 +119,11 @@ fn float(value: f64) -> String {
 }
 
 fn specs(pass: &LoadedPass, text: &mut String) {
-    if pass.constants.is_empty() {
+    if pass.interface.constants.is_empty() {
         return;
     }
     let _ = writeln!(text, "\n[spec]                        # defaults; a list is what --tune searches");
-    for constant in &pass.constants {
+    for constant in pass.interface.constants.iter() {
         let name = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() };
         let line = format!("{} = {}", key(&name), shown(constant));
         let _ = writeln!(text, "{line:<29} # {}, constant_id {}", constant.scalar.name(), constant.id);

@@ -5,9 +5,9 @@ use super::description::{Described, Description, Fault, Formula, Kernel, Listed,
 use super::resolved::Module;
 use crate::kernel::interface::{Interface, Slot, SlotKind, SpecConstant, Word};
 
-/// A kernel, or a sequence of them, that solves the problem.
+/// A kernel that solves the problem, or a sequence of them.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct LoadedKernel {
     /// The name of its configurations.
     pub(crate) name: String,
     pub(crate) passes: Vec<LoadedPass>,
@@ -21,10 +21,8 @@ pub(crate) struct LoadedPass {
     /// What stands before the names of its fields in messages: empty, `pass.`, `reference.`.
     pub(crate) prefix: &'static str,
     compiled: Compiled,
-    /// The interface, where all constants have their defaults.
+    /// The interface, where all constants have their defaults; of WGSL its constants are the overrides.
     pub(crate) interface: Interface,
-    /// The specialization constants; of WGSL the overrides.
-    pub(crate) constants: Vec<SpecConstant>,
     /// Blocks that see a buffer of another name.
     pub(crate) bind: Named<String>,
     pub(crate) spec: Named<Formula>,
@@ -32,9 +30,9 @@ pub(crate) struct LoadedPass {
     pub(crate) groups: Option<Listed>,
 }
 
-/// The field that a kernel is described by, for messages, and what stands before those of its fields.
+/// What messages call the fields of a kernel: the field that names it, and the prefix of the others.
 #[derive(Clone, Copy)]
-struct Place {
+struct FieldNames {
     field: &'static str,
     prefix: &'static str,
 }
@@ -43,7 +41,7 @@ struct Place {
 ///
 /// # Errors
 /// What the compiler says; a description without a kernel.
-pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
+pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
     let Description { kernel, pass, name, dispatch, .. } = &described.description;
     match (kernel, pass.as_slice()) {
         (Some(_), [_, ..]) => Err(Fault::new("pass", "stands beside [kernel]; keep one of them")),
@@ -55,7 +53,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
                     "is missing; name a file: `gpukern run k.comp`, or source = \"k.comp\" in a description",
                 ));
             }
-            let at = Place { field: "kernel.source", prefix: "" };
+            let at = FieldNames { field: "kernel.source", prefix: "" };
             if kernel.groups.is_some() && dispatch.as_ref().is_some_and(|dispatch| dispatch.groups.is_some()) {
                 return Err(Fault::new("kernel.groups", "stands beside dispatch.groups; keep one of them"));
             }
@@ -63,7 +61,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
                 dispatch.as_ref().and_then(|dispatch| dispatch.groups.clone()).or_else(|| kernel.groups.clone());
             let program = |source: &String| {
                 let pass = LoadedPass { groups: groups.clone(), ..load(described, kernel, source, at)? };
-                Ok(Program { name: stem(source), passes: vec![pass] })
+                Ok(LoadedKernel { name: stem(source), passes: vec![pass] })
             };
             let mut programs = kernel.source.names().iter().map(program).collect::<Result<Vec<_>, _>>()?;
             // Files of one name in two folders are told apart by their paths.
@@ -76,7 +74,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
             Ok(programs)
         }
         (None, passes) => {
-            let at = Place { field: "pass", prefix: "pass." };
+            let at = FieldNames { field: "pass", prefix: "pass." };
             if dispatch.is_some() {
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
@@ -86,7 +84,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
             };
             let passes = passes.iter().map(load).collect::<Result<Vec<_>, _>>()?;
             let name = name.clone().unwrap_or_else(|| stem(&passes[0].source));
-            Ok(vec![Program { name, passes }])
+            Ok(vec![LoadedKernel { name, passes }])
         }
     }
 }
@@ -95,7 +93,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
 ///
 /// # Errors
 /// What the compiler says.
-pub(crate) fn reference(described: &Described) -> Result<Option<Program>, Fault> {
+pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let Some(reference) = &described.description.reference else { return Ok(None) };
     let source = match reference.kernel.names() {
         [] => return Ok(None),
@@ -113,8 +111,8 @@ pub(crate) fn reference(described: &Described) -> Result<Option<Program>, Fault>
         groups: reference.groups.clone(),
         ..Kernel::default()
     };
-    let pass = load(described, &kernel, source, Place { field: "reference.kernel", prefix: "reference." })?;
-    Ok(Some(Program { name: stem(source), passes: vec![pass] }))
+    let pass = load(described, &kernel, source, FieldNames { field: "reference.kernel", prefix: "reference." })?;
+    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass] }))
 }
 
 /// The name of a file without folder and ending.
@@ -123,7 +121,7 @@ fn stem(source: &str) -> String {
     stem.unwrap_or(source).to_string()
 }
 
-fn load(described: &Described, kernel: &Kernel, source: &str, at: Place) -> Result<LoadedPass, Fault> {
+fn load(described: &Described, kernel: &Kernel, source: &str, at: FieldNames) -> Result<LoadedPass, Fault> {
     let newest = match kernel.vulkan.as_deref() {
         None | Some("1.2") => false,
         Some("1.3") => true,
@@ -160,15 +158,16 @@ fn load(described: &Described, kernel: &Kernel, source: &str, at: Place) -> Resu
     let compiled = text.compile().map_err(fault)?;
     let words = compiled.spirv(&[]).map_err(fault)?;
     let named = |reason: String| fault(format!("{source}: {reason}"));
-    let interface = interface(&bytes(&words)).map_err(named)?;
+    let mut interface = interface(&bytes(&words)).map_err(named)?;
     let overrides = compiled.overrides();
-    let constants = if overrides.is_empty() { interface.constants.to_vec() } else { overrides };
+    if !overrides.is_empty() {
+        interface.constants = overrides.into();
+    }
     Ok(LoadedPass {
         source: source.to_string(),
         prefix: at.prefix,
         compiled,
         interface,
-        constants,
         bind: kernel.bind.clone(),
         spec: kernel.spec.clone(),
         push: kernel.push.clone(),
@@ -200,7 +199,7 @@ impl LoadedPass {
     /// The constant of this name or number.
     pub(crate) fn constant(&self, key: &str) -> Option<&SpecConstant> {
         let id = key.parse::<u32>().ok();
-        self.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
+        self.interface.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
     }
 
     /// The module with these values of overrides, which specialization constants are not.

@@ -5,7 +5,7 @@
 use super::compile::ENDINGS;
 use super::description::{
     Check, CheckFigures, Described, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles,
-    Reference, Work,
+    ReferenceTable, Work,
 };
 use super::fill::split;
 use crate::basis::dtype::DType;
@@ -295,11 +295,12 @@ impl Fields {
     /// Where the right answer comes from.
     fn apply_reference(&self, description: &mut Description, relative: bool) -> Result<(), String> {
         if let Some(command) = &self.right_by {
-            description.reference = Some(Reference { command: Some(command.clone()), ..Reference::default() });
+            description.reference =
+                Some(ReferenceTable { command: Some(command.clone()), ..ReferenceTable::default() });
         }
         if let Some(right) = &self.right {
             let ending = Path::new(right).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            let mut reference = Reference::default();
+            let mut reference = ReferenceTable::default();
             match (ending, right.split_once('[')) {
                 ("npy" | "bin", _) => {
                     reference.file =

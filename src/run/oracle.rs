@@ -22,7 +22,7 @@ impl Expected {
     /// Where a buffer has no number at all.
     pub(super) fn new(mut answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
         for (_, data, answer) in &mut answers {
-            if let Some(odd) = Odd::of(data, answer)
+            if let Some(odd) = NonFinite::of(data, answer)
                 && values(data, answer).all(f64::is_nan)
             {
                 return Err(format!("the reference is no answer: {odd}; correct it, or its inputs"));
@@ -69,19 +69,19 @@ impl Oracle for Expected {
 }
 
 /// No reference: whatever was found passes, and is said to be unverified.
-pub(super) struct Unknown {
+pub(super) struct NoReference {
     /// The outputs, in their order.
     pub(super) outputs: Vec<Buffer>,
 }
 
-impl Oracle for Unknown {
+impl Oracle for NoReference {
     fn check(&self, _: &[HostArray]) -> Result<Check, String> {
         let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
         Ok(Check { residual: 0.0, tolerance: 0.0, method, worst: String::new(), metrics: vec![], wrong })
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
-        let odd = self.outputs.iter().zip(outputs).filter_map(|(data, found)| Odd::of(data, found.as_bytes()));
+        let odd = self.outputs.iter().zip(outputs).filter_map(|(data, found)| NonFinite::of(data, found.as_bytes()));
         let odd: Vec<_> = odd.map(|odd| odd.to_string()).collect();
         let odd = if odd.is_empty() { String::new() } else { format!("; {}", odd.join("; ")) };
         Some(format!("there is no reference{odd}"))
@@ -110,14 +110,14 @@ impl Oracle for Saving {
 }
 
 /// Elements that are no numbers.
-struct Odd<'a> {
+struct NonFinite<'a> {
     data: &'a Buffer,
     count: usize,
     first: usize,
     value: f64,
 }
 
-impl<'a> Odd<'a> {
+impl<'a> NonFinite<'a> {
     /// Those of a buffer, if there are any.
     fn of(data: &'a Buffer, contents: &[u8]) -> Option<Self> {
         if !data.element.is_float() {
@@ -131,7 +131,7 @@ impl<'a> Odd<'a> {
     }
 }
 
-impl std::fmt::Display for Odd<'_> {
+impl std::fmt::Display for NonFinite<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { data, count, first, value } = self;
         let what = if value.is_nan() { "not a number" } else { "infinite" };
@@ -205,7 +205,7 @@ impl Pair<'_> {
     }
 
     /// The element in words, with the digits that tell it from its neighbours, where it has those of f32 at most.
-    fn told(&self, index: usize) -> WrongElement {
+    fn described(&self, index: usize) -> WrongElement {
         let element = self.data.element;
         let single = element.bytes() <= 4 && element.is_float();
         let shown = |value: f64| if single { (value as f32).to_string() } else { value.to_string() };
@@ -248,11 +248,11 @@ fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
     let mut wrong = WrongElements::default();
     if let (Some(most), false) = (most, residual <= tolerance) {
         for index in (0..count).filter(|index| pair.error(*index) > most || pair.error(*index).is_nan()) {
-            wrong.add(|| pair.told(index));
+            wrong.add(|| pair.described(index));
         }
     }
     let worst = worst.map_or_else(String::new, |index| {
-        let WrongElement { element, got, expected } = pair.told(index);
+        let WrongElement { element, got, expected } = pair.described(index);
         format!("{element} is {got}, the reference has {expected}")
     });
     Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
@@ -374,7 +374,7 @@ mod tests {
         let refused = refused.expect("no number");
         assert!(refused.contains("D[0,0] is not a number, and 3 others of 4"), "{refused}");
         let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
-        let unknown = Unknown { outputs: vec![data(DType::F32, Tolerance::Exact)] };
+        let unknown = NoReference { outputs: vec![data(DType::F32, Tolerance::Exact)] };
         let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");
         assert_eq!(doubt(bytes(RIGHT)), "there is no reference");
         assert!(doubt(odd).starts_with("there is no reference; D[0,1] is not a number"));

@@ -3,7 +3,7 @@
 use super::buffers::{Table, addressed, bound, buffers, fits_blocks};
 use super::description::{Described, Fault, Formula, Named, OTHERS};
 use super::expression::Values;
-use super::loaded::{self, LoadedPass, Program, bytes};
+use super::loaded::{self, LoadedKernel, LoadedPass, bytes};
 use super::resolved::{Buffer, Module, Pass, PassList};
 use crate::kernel::binding::{Address, Binding, SpecValue};
 use crate::kernel::buffer::Role;
@@ -11,15 +11,15 @@ use crate::kernel::interface::{ArgumentKind, Scalar};
 use crate::kernel::program::BufferId;
 use half::{bf16, f16};
 
-/// A choice of specialization constants.
+/// The specialization constants of a configuration.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
+pub(crate) struct ChosenConstants {
     constants: Vec<(String, Formula)>,
     /// Those of which there were several to choose from.
     listed: Vec<String>,
 }
 
-impl Choice {
+impl ChosenConstants {
     /// The same with one more constant.
     pub(crate) fn with(&self, name: &str, value: Formula, listed: bool) -> Self {
         let mut more = self.clone();
@@ -42,8 +42,8 @@ impl Choice {
 pub(crate) fn settle(
     described: &Described,
     table: &Table,
-    program: &Program,
-    choice: &Choice,
+    program: &LoadedKernel,
+    choice: &ChosenConstants,
     axes: &Values,
     modules: &mut Vec<Module>,
 ) -> Result<Result<PassList, String>, Fault> {
@@ -83,7 +83,7 @@ struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    fn new(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
+    fn new(pass: &'a LoadedPass, choice: &ChosenConstants, axes: &Values) -> Result<Self, Fault> {
         let mut setting = Setting { pass, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
         let chosen = choice.constants.iter().map(|(name, value)| (name.as_str(), value, false));
@@ -106,7 +106,7 @@ impl<'a> Setting<'a> {
             let key = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() };
             setting.overrides.push((key, number.value));
         }
-        for constant in &pass.constants {
+        for constant in pass.interface.constants.iter() {
             let known = setting.stated.iter().any(|(stated, _)| stated.id == constant.id);
             if let (false, Some(integer)) = (known, default_integer(constant.scalar, constant.default)) {
                 setting.integers.push((constant.id, integer, constant.name.to_string()));

@@ -3,7 +3,7 @@
 use super::algorithm::{UserKernels, program, spec};
 use super::array;
 use super::builtin::Counterpart;
-use super::oracle::{Expected, Saving, Unknown};
+use super::oracle::{Expected, NoReference, Saving};
 use super::resolved::{Buffer, Command, Fill, Point, Reference};
 use crate::algorithms::{Oracle, Problem, ReferenceProgram};
 use crate::basis::dtype::HostArray;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// The problem of one point.
-pub(super) struct Posed {
+pub(super) struct PointProblem {
     pub(super) own: &'static UserKernels,
     pub(super) kernels: &'static [&'static Shader],
     /// The point, by its place.
@@ -23,7 +23,7 @@ pub(super) struct Posed {
     pub(super) seed: u64,
 }
 
-impl Posed {
+impl PointProblem {
     fn point(&self) -> &'static Point {
         &self.own.run.points[self.at]
     }
@@ -117,7 +117,7 @@ fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, String> 
     answer.contents(0, 0, folder).map_err(|reason| format!("the reference for {}: {reason}", buffer.name))
 }
 
-impl Problem for Posed {
+impl Problem for PointProblem {
     fn extents(&self) -> String {
         self.own.run.extents(self.at)
     }
@@ -156,7 +156,7 @@ impl Problem for Posed {
         let point = self.point();
         let oracle: Box<dyn Oracle> = match &point.reference {
             Reference::None => {
-                Box::new(Unknown { outputs: self.outputs().map(|(_, buffer)| buffer.clone()).collect() })
+                Box::new(NoReference { outputs: self.outputs().map(|(_, buffer)| buffer.clone()).collect() })
             }
             Reference::Files(files) => Box::new(self.read(files)?),
             Reference::Command(command) => Box::new(self.asked(command, inputs)?),

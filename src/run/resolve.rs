@@ -5,8 +5,8 @@ use super::buffers::{Table, buffers};
 use super::description::{Described, Description, Fault, Formula, Listed, OTHERS};
 use super::expression::Values;
 use super::init::missing;
-use super::loaded::{self, Program};
-use super::pass::{Choice, settle};
+use super::loaded::{self, LoadedKernel};
+use super::pass::{ChosenConstants, settle};
 use super::reference;
 use super::resolved::{Command, Configuration, Module, PassList, Point, Reference, ResolvedRun};
 use crate::basis::error::Error;
@@ -121,7 +121,7 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     }
     let programs = loaded::programs(described)?;
     let right = loaded::reference(described)?;
-    let everything: Vec<&Program> = programs.iter().chain(&right).collect();
+    let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
     known_fields(description, &everything)?;
     let table = Table::new(description, &everything)?;
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
@@ -169,8 +169,8 @@ fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
 fn point(
     described: &Described,
     table: &Table,
-    choices: &[(&Program, Choice)],
-    right: Option<&Program>,
+    choices: &[(&LoadedKernel, ChosenConstants)],
+    right: Option<&LoadedKernel>,
     values: Vec<i64>,
     scope: &Values,
     modules: &mut Vec<Module>,
@@ -191,7 +191,7 @@ fn point(
     let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
     let kernel = match right {
         None => None,
-        Some(program) => match settle(described, table, program, &Choice::default(), scope, modules)? {
+        Some(program) => match settle(described, table, program, &ChosenConstants::default(), scope, modules)? {
             Ok(list) => Some(list),
             Err(reason) => return Err(Fault::new("reference.kernel", reason)),
         },
@@ -256,7 +256,7 @@ fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Resul
 }
 
 /// Checks that every specialization constant and push constant of the description is one of a kernel's.
-fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), Fault> {
+fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     let passes = || programs.iter().flat_map(|program| &program.passes);
     let unknown = |what: &str, field: String, name: &str, mut known: Vec<String>| {
         known.retain(|name| !name.is_empty());
@@ -271,10 +271,10 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
         Err(Fault::new(field, message))
     };
     let constants = |pass: &loaded::LoadedPass| {
-        let shown = pass
-            .constants
-            .iter()
-            .map(|constant| if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() });
+        let shown =
+            pass.interface.constants.iter().map(|constant| {
+                if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() }
+            });
         shown.collect::<Vec<_>>()
     };
     let members = |pass: &loaded::LoadedPass| {
@@ -320,9 +320,9 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
 }
 
 /// Every choice of the specialization constants that have lists, of those that the program has.
-fn combinations(description: &Description, program: &Program) -> Result<Vec<Choice>, Fault> {
+fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<ChosenConstants>, Fault> {
     let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
-    let mut choices = vec![Choice::default()];
+    let mut choices = vec![ChosenConstants::default()];
     for (name, listed) in description.spec.iter().filter(|(name, _)| own(name)) {
         let values = listed.values();
         if values.is_empty() {
@@ -332,8 +332,9 @@ fn combinations(description: &Description, program: &Program) -> Result<Vec<Choi
         if choices.len().saturating_mul(values.len()) > MOST_CHOICES {
             return Err(Fault::new("spec", format!("spans more than {MOST_CHOICES} choices; list fewer values")));
         }
-        let with =
-            |choice: &Choice| values.iter().map(|value| choice.with(name, value.clone(), listed)).collect::<Vec<_>>();
+        let with = |choice: &ChosenConstants| {
+            values.iter().map(|value| choice.with(name, value.clone(), listed)).collect::<Vec<_>>()
+        };
         choices = choices.iter().flat_map(with).collect();
     }
     Ok(choices)

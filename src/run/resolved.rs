@@ -44,12 +44,7 @@ impl ResolvedRun {
         let size = |point: usize| {
             let values: Option<Vec<u64>> =
                 columns.iter().map(|values| u64::try_from(values[point]).ok().filter(|value| *value > 0)).collect();
-            let size = match values?[..] {
-                [n] => Size::Uniform(n),
-                [a, b] => Size::Two(a, b),
-                [m, n, k] => Size::Three(m, n, k),
-                _ => return None,
-            };
+            let size = size_of(&values?)?;
             // It is sent as text.
             (size.to_string().parse() == Ok(size)).then_some(size)
         };
@@ -63,6 +58,16 @@ impl ResolvedRun {
         let values = &self.points[point].values;
         let named: Vec<_> = self.axes.iter().zip(values).map(|(axis, value)| format!("{axis}={value}")).collect();
         if named.is_empty() { "1".into() } else { named.join(",") }
+    }
+}
+
+/// The size of one to three extents.
+pub(crate) fn size_of(extents: &[u64]) -> Option<Size> {
+    match *extents {
+        [n] => Some(Size::Uniform(n)),
+        [a, b] => Some(Size::Two(a, b)),
+        [m, n, k] => Some(Size::Three(m, n, k)),
+        _ => None,
     }
 }
 
