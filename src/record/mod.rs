@@ -6,6 +6,7 @@ pub(crate) mod grid;
 pub(crate) mod marks;
 mod merge;
 mod origin;
+pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
@@ -20,7 +21,6 @@ use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
-use crate::peak::Peak;
 use crate::plan::method::{CacheState, Clock};
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Shard};
@@ -28,6 +28,7 @@ use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
 pub(crate) use merge::{MergePart, merge};
 pub(crate) use origin::{LONGEST, Origin, is_commit};
+pub(crate) use peak::Peak;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.

@@ -3,7 +3,7 @@
 use super::table;
 use crate::algorithms::probes::Pattern;
 use crate::basis::units::{Bytes, significant};
-use crate::peak::{Extent, Peak, Quantity};
+use crate::record::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
 
 /// The limits of one device.
@@ -95,7 +95,7 @@ mod tests {
     use crate::algorithms::probes::AtomicPattern;
     use crate::basis::dtype::DType;
     use crate::device::capability::tests::software_device;
-    use crate::peak::{Direction, Figure, Level, Missing, Operation};
+    use crate::record::peak::{Direction, Figure, Level, Missing, Operation};
     use crate::record::Conditions;
 
     #[test]

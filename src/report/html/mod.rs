@@ -694,8 +694,8 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::units::{Bytes, Nanos};
     use crate::export::tests::{HOSTILE, hostile, record};
-    use crate::peak::{Extent, Figure, Peak, Quantity};
     use crate::record::Conditions;
+    use crate::record::peak::{Extent, Figure, Peak, Quantity};
     use crate::record::{Limit, Share};
     use base64::Engine;
     use sha2::Digest;
@@ -728,7 +728,7 @@ mod tests {
         let figure = |quantity, best| Figure::new(quantity, [best; 2], &Conditions::default(), String::new());
         let bandwidth = |size: u64| Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(size) };
         record.peaks = vec![Peak {
-            schema: crate::peak::SCHEMA.into(),
+            schema: crate::record::peak::SCHEMA.into(),
             version: "0.0.0".into(),
             measured: String::new(),
             extent: Extent::Quick,

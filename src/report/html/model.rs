@@ -6,8 +6,8 @@ use crate::algorithms::probes::Pattern;
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
-use crate::peak::{Figure, Quantity};
 use crate::record::grid::median;
+use crate::record::peak::{Figure, Quantity};
 use crate::record::{Case, CaseSize, Limit, Measured, Record};
 use std::fmt::Write;
 
