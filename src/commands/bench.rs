@@ -155,7 +155,7 @@ pub(super) fn tables(record: &Record, plan: &Plan, form: TableForm, view: &View)
         TableForm::Both => format!("{}\n{}", report::bench::compact(record, view), report::bench::long(record, view)),
     };
     if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
-        table = format!("{table}\n{}", report::side_by_side::text(record, view.width));
+        table = format!("{table}\n{}", report::grid::side_by_side(record, view.width));
     }
     for run in plan.runs.iter().filter(|run| !run.published.is_empty()) {
         table = format!("{table}\n{}", report::published::text(record, run, view.width));

@@ -2,7 +2,6 @@
 //! the two.
 
 mod case_size;
-pub(crate) mod grid;
 pub(crate) mod marks;
 mod merge;
 mod origin;
@@ -377,6 +376,17 @@ pub enum Limit {
     Launch,
 }
 
+impl Limit {
+    /// As tables and pages name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Memory => "memory",
+            Self::Launch => "launch",
+        }
+    }
+}
+
 /// What was seen around the samples of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -735,6 +745,14 @@ impl Case {
         match &self.outcome {
             Outcome::Measured(measured) => Some(measured),
             _ => None,
+        }
+    }
+
+    /// How its answer was checked, if it was.
+    pub(crate) fn verification(&self) -> Option<&Verification> {
+        match &self.outcome {
+            Outcome::Rejected(verification) => Some(verification),
+            _ => self.measured().and_then(|measured| measured.verification.verified()),
         }
     }
 

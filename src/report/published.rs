@@ -1,6 +1,6 @@
 //! Tables of published figures beside ours.
 
-use super::table::{self, Sheet};
+use super::table::{self, Table};
 use crate::algorithms::{Goal, Variant};
 use crate::basis::layout::Layout;
 use crate::basis::printable::printable;
@@ -38,8 +38,8 @@ pub(crate) fn text(record: &Record, run: &PlannedRun, width: usize) -> String {
             continue;
         }
         let columns = (1..=run.published.len()).map(|number| format!("[{number}]"));
-        let headings = ["algorithm", "size", "variant", "kernel", "upload", "together"].map(String::from);
-        let mut sheet = Sheet::new(headings.into_iter().chain(columns), 3);
+        let names = Table::default().text(["algorithm", "size", "variant"]);
+        let mut sheet = names.numbers(["kernel", "upload", "together"]).numbers(columns);
         for case in cases {
             let ours = case.measured().map_or_else(
                 || [case.outcome.status().to_string(), String::new(), String::new()],
@@ -50,9 +50,9 @@ pub(crate) fn text(record: &Record, run: &PlannedRun, width: usize) -> String {
             );
             let name = [case.algorithm.clone(), case.size.to_string(), case.variant.clone()];
             let theirs = run.published.iter().map(|figures| figure(figures, case));
-            sheet.add(name.into_iter().chain(ours).chain(theirs));
+            sheet.row(name.into_iter().chain(ours).chain(theirs));
         }
-        let _ = write!(out, "\nours on device {}: {}\n\n{}", device.index, device.name, sheet.text(width));
+        let _ = write!(out, "\nours on device {}: {}\n\n{}", device.index, device.name, sheet.terminal(width));
     }
     out
 }
