@@ -69,8 +69,7 @@ impl<'a> Families<'a> {
     /// The family of a case, and its place there.
     fn place(&mut self, case: &'a Case) -> (usize, usize) {
         let same = |other: &Case| {
-            (other.asked(), &other.variant, other.dtype, other.layout, other.device)
-                == (case.asked(), &case.variant, case.dtype, case.layout, case.device)
+            (other.subject(), &other.variant, other.device) == (case.subject(), &case.variant, case.device)
         };
         let family = self.0.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
             self.0.push((case, 0));

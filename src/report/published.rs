@@ -1,12 +1,11 @@
 //! Tables of published figures beside ours.
 
 use super::table::{self, Sheet};
-use crate::algorithms::{Goal, Variant};
-use crate::basis::layout::Layout;
+use crate::algorithms::{CaseOptions, Variant};
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, significant};
 use crate::plan::options::{Contains, Published};
-use crate::plan::{Figures, PlannedRun, VariantChoice};
+use crate::plan::{Figures, PlannedRun, VariantChoice, axes};
 use crate::record::{Case, Record};
 use std::fmt::Write;
 
@@ -64,8 +63,9 @@ fn millis(time: Nanos) -> String {
 /// What was published of the case, as printed there.
 fn figure(figures: &Figures, case: &Case) -> String {
     // Nobody published a product of operands that are stored transposed, or a solution.
-    let kind = (&*case.algorithm, case.dtype, case.layout, case.goal);
-    let same = kind == (figures.algorithm.name, figures.dtype, Layout::Nn, Goal::Result);
+    let usual = CaseOptions { input: case.input, ..CaseOptions::new(figures.algorithm, figures.dtype) };
+    let same =
+        case.algorithm == figures.algorithm.name && axes::same(&case.options, &usual, |separates| separates.tables);
     let found = case.size.known().filter(|_| same).and_then(|size| figures.of(&case.variant, size));
     found.map_or_else(|| "–".into(), |time| time.to_string())
 }
@@ -74,6 +74,8 @@ fn figure(figures: &Figures, case: &Case) -> String {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
+    use crate::algorithms::Goal;
+    use crate::basis::layout::Layout;
     use crate::plan::Purpose;
     use crate::plan::options::{Config, Selection};
 
@@ -111,10 +113,10 @@ mod tests {
         assert_eq!(shown(&Case { size: "64x64x64".into(), ..case.clone() }), "1.5");
         let others = [
             Case { algorithm: "lu".into(), ..case.clone() },
-            Case { dtype: crate::basis::dtype::DType::F64, ..case.clone() },
-            Case { layout: Layout::Nt, ..case.clone() },
+            Case { options: CaseOptions { dtype: crate::basis::dtype::DType::F64, ..case.options }, ..case.clone() },
+            Case { options: CaseOptions { layout: Layout::Nt, ..case.options }, ..case.clone() },
             Case { size: "65".into(), ..case.clone() },
-            Case { goal: Goal::Solution, ..case.clone() },
+            Case { options: CaseOptions { goal: Goal::Solution, ..case.options }, ..case.clone() },
             Case { variant: "local".into(), ..case },
         ];
         for other in &others {
