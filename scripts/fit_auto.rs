@@ -67,7 +67,7 @@ impl Problem {
         let size = explained.size.parse().expect("a size");
         let dtype = explained.dtype.parse().expect("a type");
         let layout = explained.layout.parse().expect("a layout");
-        let case = CaseSpec { layout, ..CaseSpec::new(&MATMUL, size, dtype) };
+        let case = CaseSpec::new(&MATMUL, size, dtype).with(|options| options.layout = layout);
         let way = |timed: Timed| {
             let tile = timed.tile.map(|text| text.parse().expect("a tile"));
             Some(Way { variant: timed.variant, tile, measured: timed.measured_ns? })

@@ -20,7 +20,8 @@ fn device() -> Rc<Device> {
 
 fn case(algorithm: &str, input: Input, n: u64, stop: StopRule) -> CaseSpec {
     let algorithm = find_algorithm(algorithm).expect("an algorithm");
-    CaseSpec { input, stop, ..CaseSpec::new(algorithm, Size::Uniform(n), DType::F32) }
+    CaseSpec::new(algorithm, Size::Uniform(n), DType::F32)
+        .with(|options| (options.input, options.stop) = (input, Some(stop)))
 }
 
 /// Runs `program` on the problem of `case`.
@@ -256,7 +257,7 @@ fn the_fused_transform_makes_as_many_rounds_as_the_pipeline_and_says_when_they_a
                 assert!((fused - pipeline).abs() <= 1.0, "{n}: {fused} and {pipeline} rounds");
 
                 let most = pipeline as u32 - 2;
-                let short = CaseSpec { stop: StopRule { max_rounds: most, ..stop }, ..case };
+                let short = case.with(|options| options.stop = Some(StopRule { max_rounds: most, ..stop }));
                 let error = verify(&device, "eigen", &short, &built("eigen", "fused", &short, &info));
                 let error = error.expect_err("too few rounds");
                 assert!(error.starts_with(&format!("not converged after {most} rounds")), "{error}");
@@ -290,7 +291,7 @@ fn the_bracket_contains_the_eigenvalue_of_twenty_random_matrices() {
     for info in guises(&device) {
         for seed in 0..20 {
             let n = 37 + 29 * seed;
-            let case = CaseSpec { seed, ..case("eigen", Input::Uniform, n, StopRule::default()) };
+            let case = case("eigen", Input::Uniform, n, StopRule::default()).with(|options| options.seed = seed);
             let problem = (find_algorithm("eigen").expect("an algorithm").problem)(&case).expect("a problem");
             let inputs = problem.inputs().expect("inputs");
             let a: Vec<f64> = (0..inputs[0].len()).map(|i| inputs[0].get(i)).collect();

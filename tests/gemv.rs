@@ -87,7 +87,8 @@ fn same_of(
 
 fn case(size: [u64; 3], layout: Layout) -> CaseSpec {
     let size = Size::Three(size[0], size[1], size[2]);
-    CaseSpec { layout, ..CaseSpec::new(find_algorithm("matmul").expect("an algorithm"), size, DType::F32) }
+    CaseSpec::new(find_algorithm("matmul").expect("an algorithm"), size, DType::F32)
+        .with(|options| options.layout = layout)
 }
 
 #[test]

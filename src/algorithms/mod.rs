@@ -1,6 +1,7 @@
 //! The algorithms that can be measured and their variants: data, pure functions and host oracles. Nothing here
 //! talks to Vulkan.
 
+mod case;
 pub(crate) mod collectives;
 pub(crate) mod dims;
 pub(crate) mod eigen;
@@ -27,6 +28,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::{SHADERS, Shader};
+pub use case::{CaseOptions, CaseSpec, Goal, StopRule, StopTest};
 use input::Input;
 use probes::Quantity;
 use serde::{Deserialize, Serialize};
@@ -107,35 +109,6 @@ pub struct Solution {
     pub program: fn(Program, &CaseSpec, &DeviceInfo) -> Program,
 }
 
-/// What is asked of an algorithm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Goal {
-    /// Its own result: of a factorisation the factors.
-    #[default]
-    Result,
-    /// The solution of a system of equations by that result.
-    Solution,
-}
-
-impl Goal {
-    /// Whether it is the algorithm's own result.
-    #[must_use]
-    pub fn is_result(&self) -> bool {
-        *self == Self::Result
-    }
-
-    /// The name in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Result => "result",
-            Self::Solution => "solution",
-        }
-    }
-}
-
 /// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
 const MOST_ELEMENTS: u64 = 1 << 31;
 
@@ -211,99 +184,6 @@ pub struct Candidate {
     pub tile: Option<Tile>,
     /// What it should take.
     pub predicted: Nanos,
-}
-
-/// One case of a plan, apart from its variant.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CaseSpec {
-    /// The size as it was asked for.
-    pub size: Size,
-    /// The element type that its kernels are compiled for.
-    pub dtype: DType,
-    /// What is asked for.
-    pub goal: Goal,
-    /// The layout of the operands that its kernels are compiled for.
-    pub layout: Layout,
-    /// The kind of input data.
-    pub input: Input,
-    /// Seed of the input data.
-    pub seed: u64,
-    /// The sub-group size to require; `None` for the device's default.
-    pub subgroup_size: Option<u32>,
-    /// How iterative algorithms stop.
-    pub stop: StopRule,
-    /// The tile that a tunable variant takes in place of its built-in one. Not part of the case's name: it says
-    /// how, not what.
-    pub tile: Option<Tile>,
-}
-
-/// How an iterative algorithm decides that it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub struct StopRule {
-    /// What is compared.
-    pub test: StopTest,
-    /// With what.
-    pub eps: f64,
-    /// Rounds after which the case has failed to converge.
-    pub max_rounds: u32,
-}
-
-impl Default for StopRule {
-    fn default() -> Self {
-        Self { test: StopTest::Bracket, eps: 1e-4, max_rounds: 1000 }
-    }
-}
-
-/// What an iterative eigenvalue algorithm compares with eps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum StopTest {
-    /// The post's: every |s\[i\] − s\[(i+1) mod n\]| < eps, absolute.
-    Neighbour,
-    /// (max − min) / max of the row sums < eps: they bracket the eigenvalue.
-    Bracket,
-}
-
-impl StopTest {
-    /// Every stop test, in the order that messages list them.
-    pub const ALL: [Self; 2] = [Self::Neighbour, Self::Bracket];
-
-    /// The name on the command line and in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Neighbour => "neighbour",
-            Self::Bracket => "bracket",
-        }
-    }
-}
-
-impl std::str::FromStr for StopTest {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|test| test.name() == text);
-        found.ok_or_else(|| error::unknown("stop test", text, "", &Self::ALL.map(Self::name)))
-    }
-}
-
-impl CaseSpec {
-    /// A case of this size and element type on the algorithm's default input, with defaults for everything else.
-    #[must_use]
-    pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
-        let (input, stop) = (algorithm.inputs[0], StopRule::default());
-        let (layout, goal) = (algorithm.layouts[0], Goal::Result);
-        Self { size, dtype, layout, goal, input, seed: 1, subgroup_size: None, stop, tile: None }
-    }
-
-    /// The sub-group size that a program for this case uses.
-    #[must_use]
-    pub fn subgroup_size(&self, device: &DeviceInfo) -> u32 {
-        self.subgroup_size.unwrap_or(device.subgroup.size)
-    }
 }
 
 /// A problem of a given size: its buffers, its inputs and how its answer is checked.
@@ -602,7 +482,7 @@ impl Variant {
     /// # Errors
     /// Why it cannot run there.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
-        let CaseSpec { dtype, layout, .. } = *case;
+        let CaseOptions { dtype, layout, .. } = case.options;
         let missing = || {
             let of_layout =
                 if self.supports(dtype) { format!(" for layout {layout}, only for nn") } else { String::new() };
@@ -694,7 +574,7 @@ mod tests {
             for size in sizes {
                 let goals = algorithm.goals().iter().flat_map(|goal| DType::ALL.map(|dtype| (*goal, dtype)));
                 for (goal, dtype) in goals.filter(|(goal, dtype)| variant.reaches(*goal, *dtype)) {
-                    let case = CaseSpec { goal, ..CaseSpec::new(algorithm, size, dtype) };
+                    let case = CaseSpec::new(algorithm, size, dtype).with(|options| options.goal = goal);
                     let problem = (algorithm.problem)(&case).expect("a sensible size");
                     let program = algorithm.program(variant, &case, &device);
                     let matrices = variant

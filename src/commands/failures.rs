@@ -263,7 +263,7 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{Goal, Oracle};
+    use crate::algorithms::{CaseOptions, Goal, Oracle};
     use crate::basis::dtype::{DType, HostArray};
     use crate::basis::layout::Layout;
     use crate::basis::units::Work;
@@ -312,7 +312,8 @@ mod tests {
         assert!(
             usual.starts_with("gpukern bench matmul ") && !usual.contains("--layout") && !usual.contains("--solve")
         );
-        let unusual = Case { layout: Layout::Nt, goal: Goal::Solution, ..case };
+        let unusual =
+            Case { options: CaseOptions { layout: Layout::Nt, goal: Goal::Solution, ..case.options }, ..case };
         let command = command(&unusual, &software_device());
         assert!(command.contains(" --layout=nt ") && command.contains(" --solve "), "{command}");
     }

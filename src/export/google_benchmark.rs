@@ -50,8 +50,9 @@ struct Row {
 /// The family of a case and its place there. The cases of a family differ in size alone; `families` has the first of each
 /// with the number of members so far.
 fn place<'a>(families: &mut Vec<(&'a Case, usize)>, case: &'a Case) -> (usize, usize) {
-    let kind = |case: &'a Case| (case.asked(), &case.variant, case.dtype, case.layout, case.device);
-    let family = families.iter().position(|(first, _)| kind(first) == kind(case)).unwrap_or_else(|| {
+    let same =
+        |other: &Case| (other.subject(), &other.variant, other.device) == (case.subject(), &case.variant, case.device);
+    let family = families.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
         families.push((case, 0));
         families.len() - 1
     });

@@ -747,7 +747,7 @@ fn share(peak: &Peak, cases: &mut [Case]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{StopRule, StopTest};
+    use crate::algorithms::{CaseOptions, StopRule, StopTest};
     use crate::basis::dtype::DType;
     use crate::report::bench::tests::record as measured;
 
@@ -834,8 +834,7 @@ mod tests {
             algorithm: "eigen".into(),
             variant: variant.into(),
             size: "64".into(),
-            stop: Some(stop),
-            subgroup_size,
+            options: CaseOptions { stop: Some(stop), subgroup_size, ..case.options },
             device,
             ..case
         }
@@ -861,12 +860,15 @@ mod tests {
         let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
         let others = [
             Case { algorithm: "lu".into(), ..same.clone() },
-            Case { dtype: DType::F64, ..same.clone() },
-            Case { layout: crate::basis::layout::Layout::Nt, ..same.clone() },
+            Case { options: CaseOptions { dtype: DType::F64, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { layout: crate::basis::layout::Layout::Nt, ..same.options }, ..same.clone() },
             Case { size: "65".into(), ..same.clone() },
-            Case { input: crate::algorithms::input::Input::Hilbert, ..same.clone() },
-            Case { seed: same.seed + 1, ..same.clone() },
-            Case { stop: None, ..same.clone() },
+            Case {
+                options: CaseOptions { input: crate::algorithms::input::Input::Hilbert, ..same.options },
+                ..same.clone()
+            },
+            Case { options: CaseOptions { seed: same.seed + 1, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { stop: None, ..same.options }, ..same.clone() },
         ];
         let mut cases = [vec![host, same], others.to_vec()].concat();
         speed_up(&mut cases, 1);

@@ -121,10 +121,9 @@ pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str>
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::algorithms::input::Input;
-    use crate::algorithms::{CheckMethod, Goal};
+    use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::{CaseOptions, CheckMethod};
     use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
     use crate::basis::units::{Bytes, Nanos, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::method::CacheState;
@@ -137,14 +136,8 @@ pub(crate) mod tests {
             id: format!("matmul/{variant}/f32/64x64x64"),
             algorithm: "matmul".into(),
             variant: variant.into(),
-            dtype: DType::F32,
-            layout: Layout::Nn,
             size: "64".into(),
-            goal: Goal::Result,
-            input: Input::Uniform,
-            seed: 1,
-            subgroup_size: None,
-            stop: None,
+            options: CaseOptions::new(&MATMUL, DType::F32),
             device: 0,
             process: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },

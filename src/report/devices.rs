@@ -41,7 +41,7 @@ impl<'a> DeviceCard<'a> {
                 let goal = if is_solver { Goal::Solution } else { Goal::Result };
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
                     let missing = |size: &Size| {
-                        let spec = CaseSpec { goal, ..CaseSpec::new(algorithm, *size, dtype) };
+                        let spec = CaseSpec::new(algorithm, *size, dtype).with(|options| options.goal = goal);
                         let problem = (algorithm.problem)(&spec);
                         problem.and_then(|p| algorithm.feasible(variant, &spec, p.as_ref(), info)).err()
                     };

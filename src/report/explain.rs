@@ -117,7 +117,7 @@ mod tests {
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = [Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
         let text = text(&software_device(), &group, &candidates, &times);
-        let transposed = CaseGroup { spec: CaseSpec { layout: Layout::Nt, ..spec }, ..group.clone() };
+        let transposed = CaseGroup { spec: spec.with(|options| options.layout = Layout::Nt), ..group.clone() };
         let heading = super::text(&software_device(), &transposed, &[], &[]);
         assert!(heading.starts_with("matmul 8x9x10 f32 nt, "), "{heading}");
         for part in

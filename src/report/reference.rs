@@ -1,13 +1,13 @@
 //! Figures of others beside the measured ones: another record, or a CSV file.
 
 use super::grid::median;
-use crate::algorithms::Goal;
 use crate::algorithms::input::Input;
-use crate::basis::dtype::DType;
+use crate::algorithms::{CaseOptions, Goal};
 use crate::basis::error::unknown;
 use crate::basis::layout::Layout;
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
+use crate::plan::axes;
 use crate::record::{Case, CaseSize, Record};
 
 /// Figures of others.
@@ -18,11 +18,9 @@ pub(crate) struct ReferenceTimes(Vec<ReferenceTime>);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReferenceTime {
     algorithm: String,
-    dtype: DType,
-    layout: Layout,
-    goal: Goal,
-    /// The kind of input that it holds for; any where it is not said.
-    input: Option<Input>,
+    options: CaseOptions,
+    /// Whether it holds for any kind of input.
+    any_input: bool,
     size: CaseSize,
     pub(crate) time: Nanos,
     /// Where it comes from: a library and its version, or a record and its variant.
@@ -52,10 +50,8 @@ impl ReferenceTimes {
         let figure = |case: &Case| {
             Some(ReferenceTime {
                 algorithm: case.algorithm.clone(),
-                dtype: case.dtype,
-                layout: case.layout,
-                goal: case.goal,
-                input: Some(case.input),
+                options: case.options,
+                any_input: false,
                 size: case.size.clone(),
                 time: median(case)?,
                 source: format!("{} of {name}", case.variant),
@@ -93,9 +89,10 @@ impl ReferenceTimes {
     #[must_use]
     pub(crate) fn of(&self, case: &Case) -> Option<&ReferenceTime> {
         let kind = |figure: &&ReferenceTime| {
-            (figure.algorithm.as_str(), figure.dtype, figure.layout, figure.goal)
-                == (case.algorithm.as_str(), case.dtype, case.layout, case.goal)
-                && figure.input.is_none_or(|input| input == case.input)
+            let input = if figure.any_input { case.input } else { figure.options.input };
+            let options = CaseOptions { input, ..figure.options };
+            figure.algorithm == case.algorithm
+                && axes::same(&options, &case.options, |separates| separates.tables)
                 && figure.size.same(&case.size)
         };
         self.0.iter().filter(kind).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
@@ -106,7 +103,8 @@ impl ReferenceTime {
     fn new(row: Row) -> Result<Self, String> {
         let Row { algorithm, dtype, size, time, source, layout, goal, input } = row;
         let layout = if layout.is_empty() { Layout::default() } else { layout.parse()? };
-        let input = (!input.is_empty()).then(|| input.parse()).transpose()?;
+        let any_input = input.is_empty();
+        let input = if any_input { Input::Uniform } else { input.parse()? };
         let goals = [Goal::Result, Goal::Solution];
         let names = goals.map(Goal::name);
         let goal = match &*goal {
@@ -120,7 +118,8 @@ impl ReferenceTime {
         }
         let (dtype, time) = (dtype.parse()?, parsed_time(&time)?);
         let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
-        Ok(Self { algorithm, dtype, layout, goal, input, size, time, source: printable(&source).into_owned() })
+        let options = CaseOptions { dtype, layout, goal, input, seed: 1, subgroup_size: None, stop: None };
+        Ok(Self { algorithm, options, any_input, size, time, source: printable(&source).into_owned() })
     }
 }
 
@@ -158,7 +157,9 @@ mod tests {
         let found = reference.of(&case).expect("a figure");
         assert_eq!((found.time, found.source.as_str()), (Nanos(10.5e3), "B"));
         assert!(reference.of(&Case { size: "65".into(), ..case.clone() }).is_none());
-        assert!(reference.of(&Case { goal: Goal::Solution, ..case }).is_none());
+        assert!(
+            reference.of(&Case { options: CaseOptions { goal: Goal::Solution, ..case.options }, ..case }).is_none()
+        );
     }
 
     fn figures(path: &str) -> Vec<ReferenceTime> {
@@ -173,7 +174,7 @@ mod tests {
         for figure in &figures {
             let algorithm = crate::algorithms::find(&figure.algorithm).expect("an algorithm");
             assert!(
-                figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.dtype)),
+                figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.options.dtype)),
                 "{figure:?}"
             );
         }
@@ -191,12 +192,13 @@ mod tests {
         let figures = ["cpu", "gpu"].map(|of| figures(&format!("benches-config/blog-{of}.csv"))).concat();
         assert_eq!(figures.len(), 198);
         for figure in figures {
-            let ReferenceTime { algorithm, dtype, layout, goal, input, size, .. } = &figure;
             let of = |group: &CaseGroup| {
                 let spec = &group.spec;
-                (group.algorithm.name, spec.dtype, spec.layout, spec.goal) == (&**algorithm, *dtype, *layout, *goal)
-                    && input.is_none_or(|input| input == spec.input)
-                    && size.same(&CaseSize::Known(spec.size))
+                let input = if figure.any_input { spec.input } else { figure.options.input };
+                let options = CaseOptions { input, ..figure.options };
+                group.algorithm.name == figure.algorithm
+                    && axes::same(&options, &spec.options, |separates| separates.tables)
+                    && figure.size.same(&CaseSize::Known(spec.size))
                     && group.variants.iter().any(|variant| figure.source.starts_with(&format!("{} of ", variant.name)))
             };
             assert!(measured.iter().any(of), "{figure:?}");

@@ -15,10 +15,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
         let mut table = Table::default().text(["algorithm", "variant", "dtype"]).numbers(counts);
         let mut rows: Vec<(&Case, Tally)> = vec![];
         for case in record.cases.iter().filter(|case| case.device == device.index) {
-            let same = |other: &Case| {
-                let kind = |case: &Case| (case.asked(), case.dtype, case.layout);
-                other.variant == case.variant && kind(other) == kind(case)
-            };
+            let same = |other: &Case| other.variant == case.variant && other.subject() == case.subject();
             let row = rows.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
                 rows.push((case, Tally::default()));
                 rows.len() - 1

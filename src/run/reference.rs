@@ -139,8 +139,8 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
     });
     let layout: Option<Layout> = layout.transpose()?;
     let roles = |dtype: DType| -> Result<Vec<(String, usize)>, Fault> {
-        let case =
-            CaseSpec { layout: layout.unwrap_or(algorithm.layouts[0]), ..CaseSpec::new(algorithm, typed, dtype) };
+        let case = CaseSpec::new(algorithm, typed, dtype)
+            .with(|options| options.layout = layout.unwrap_or(algorithm.layouts[0]));
         let problem = (algorithm.problem)(&case).map_err(fault)?;
         let specs = problem.buffers();
         let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();

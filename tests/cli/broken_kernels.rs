@@ -1,8 +1,8 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
 use gpukern::{
-    CacheFolder, Case, DType, Device, Goal, Instance, Layout, Observer, Outcome, PlannedRun, Purpose, Runner,
-    Selection, Shader, Timing, Validation, find_algorithm,
+    AxisValues, CacheFolder, Case, DType, Device, Goal, Instance, Layout, Observer, Outcome, PlannedRun, Purpose,
+    Runner, Selection, Shader, Timing, Validation, find_algorithm,
 };
 use std::sync::atomic::AtomicBool;
 
@@ -75,14 +75,14 @@ fn every_variation_is_caught(
             && !shaders.is_empty()
             && !shaders.iter().any(matrices)
     });
+    let axes = AxisValues::default().with("dtype", dtype).with("input", input);
+    let axes = if goal == Goal::Solution { axes.with("solve", true) } else { axes };
     for variant in variants {
         let selection = |size: &str| Selection {
             algorithm: vec![algorithm.into()],
             variant: vec![variant.name.into()],
             size: vec![size.into()],
-            dtype: vec![dtype.name().into()],
-            input: Some(input.into()),
-            solve: goal == Goal::Solution,
+            axes: axes.clone(),
             ..Selection::default()
         };
         let runs: Vec<_> =

@@ -184,7 +184,7 @@ mod tests {
     use crate::basis::size::Size;
 
     fn values(input: Input, n: u64) -> Vec<f32> {
-        let case = CaseSpec { input, ..CaseSpec::new(&STOP_CHECK, Size::Uniform(n), DType::F32) };
+        let case = CaseSpec::new(&STOP_CHECK, Size::Uniform(n), DType::F32).with(|options| options.input = input);
         StopCheck { n, case }.values()
     }
 

@@ -234,7 +234,7 @@ mod tests {
 
     fn program(algorithm: &'static Algorithm, variant: &str, n: u64, device: &DeviceInfo) -> Program {
         let stop = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
-        let case = CaseSpec { stop, ..CaseSpec::new(algorithm, Size::Uniform(n), DType::F32) };
+        let case = CaseSpec::new(algorithm, Size::Uniform(n), DType::F32).with(|options| options.stop = Some(stop));
         algorithm.variant(variant).expect("it is in the table").program(&case, device).expect("a program")
     }
 

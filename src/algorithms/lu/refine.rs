@@ -75,7 +75,7 @@ const U_PACKED: BufferId = own(10);
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let variant = LU.variant(FACTORS).expect("it is in the table");
     let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
-    let case = CaseSpec { dtype: DType::F32, goal: Goal::Result, ..*case };
+    let case = case.with(|options| (options.dtype, options.goal) = (DType::F32, Goal::Result));
     // A, L, U, status and rows; behind them its own.
     let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
     let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN.len() + id.0.saturating_sub(BUFFERS)));
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_refinement_is_a_round_and_its_factorisation_is_not() {
-        let case = CaseSpec { goal: Goal::Solution, ..CaseSpec::new(&LU, Size::Uniform(1000), DType::F64) };
+        let case = CaseSpec::new(&LU, Size::Uniform(1000), DType::F64).with(|options| options.goal = Goal::Solution);
         let program = LU.program(LU.variant("refined").expect("it is in the table"), &case, &gpu()).expect("it runs");
         let round = program.repeat.as_ref().expect("rounds");
         let names = |steps: &[Step]| {

@@ -289,7 +289,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn program(variant: &str, n: u64, goal: Goal, device: &DeviceInfo) -> Program {
-        let case = CaseSpec { goal, ..CaseSpec::new(&LU, Size::Uniform(n), DType::F32) };
+        let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32).with(|options| options.goal = goal);
         LU.program(LU.variant(variant).expect("it is in the table"), &case, device).expect("it runs")
     }
 
@@ -405,7 +405,8 @@ mod tests {
                 // Without what a device has to have for it.
                 let variant = LU.variant(variant).expect("it is in the table");
                 let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
-                let case = CaseSpec { goal: Goal::Solution, ..CaseSpec::new(&LU, Size::Uniform(n), DType::F32) };
+                let case =
+                    CaseSpec::new(&LU, Size::Uniform(n), DType::F32).with(|options| options.goal = Goal::Solution);
                 let program = (variant.program)(&shaders, &case, device);
                 let mut replay = Replay::default();
                 program.dispatches().for_each(|dispatch| replay.dispatch(dispatch, n));

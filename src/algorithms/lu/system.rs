@@ -264,7 +264,7 @@ mod tests {
     use crate::basis::size::Size;
 
     fn system(n: u64, dtype: DType) -> System {
-        let case = CaseSpec { goal: Goal::Solution, ..CaseSpec::new(&LU, Size::Uniform(n), dtype) };
+        let case = CaseSpec::new(&LU, Size::Uniform(n), dtype).with(|options| options.goal = Goal::Solution);
         System::new(&case).expect("a sensible size")
     }
 

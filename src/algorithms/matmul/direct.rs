@@ -161,7 +161,7 @@ mod tests {
     use crate::device::capability::tests::gpu;
 
     fn case(m: u64, n: u64, k: u64, layout: Layout) -> CaseSpec {
-        CaseSpec { layout, ..CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F16) }
+        CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F16).with(|options| options.layout = layout)
     }
 
     fn of_nvidia() -> DeviceInfo {

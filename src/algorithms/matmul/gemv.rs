@@ -244,7 +244,7 @@ mod tests {
     use crate::device::capability::tests::{gpu, software_device};
 
     fn case([m, n, k]: [u64; 3], dtype: DType, layout: Layout) -> CaseSpec {
-        CaseSpec { layout, ..CaseSpec::new(&MATMUL, Size::Three(m, n, k), dtype) }
+        CaseSpec::new(&MATMUL, Size::Three(m, n, k), dtype).with(|options| options.layout = layout)
     }
 
     #[test]

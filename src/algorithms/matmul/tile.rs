@@ -2,7 +2,7 @@
 
 use super::evenly::Stretches;
 use super::{Dims, auto};
-use crate::algorithms::{self, CaseSpec};
+use crate::algorithms::{self, CaseOptions, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
@@ -218,7 +218,7 @@ impl BlockDivision {
 
     /// Shared memory of a work-group, for the elements and the layout of a case.
     pub(super) fn shared_bytes(self, tile: &Tile, case: &CaseSpec) -> Bytes {
-        let CaseSpec { dtype, layout, .. } = *case;
+        let CaseOptions { dtype, layout, .. } = case.options;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp
         // in its place.

@@ -102,7 +102,8 @@ fn planned(
 ) -> Result<PlannedRun, Error> {
     let dtype = kernels.dtype();
     let groups = kernels.run.sizes().into_iter().enumerate().map(|(point, size)| {
-        let spec = CaseSpec { seed: selection.seed.unwrap_or(1), ..CaseSpec::new(algorithm, size, dtype) };
+        let spec = CaseSpec::new(algorithm, size, dtype)
+            .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
         let variants: Vec<&'static Variant> = kernels.choices(point, all).map(|at| &algorithm.variants[at]).collect();
         CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, pick: VariantChoice::Named, on_host: false }
     });

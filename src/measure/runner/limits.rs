@@ -1,7 +1,7 @@
 //! Measures the limits of a device: the probes as cases like any others, transfers and submissions directly.
 
 use super::{Observer, Runner};
-use crate::algorithms::{CaseSpec, Variant};
+use crate::algorithms::Variant;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::DeviceKind;
 use crate::device::load::HostLoad;
@@ -114,7 +114,7 @@ impl dyn Executor + '_ {
         let by_memory = |case: &&&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
         let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(by_memory);
         let bounds = |group: &CaseGroup| {
-            let CaseSpec { size, dtype, .. } = group.spec;
+            let (size, dtype) = (group.spec.size, group.spec.dtype);
             let found = || group.variants.iter().filter_map(move |variant| variant.limit(size, dtype));
             let mut limits = others.iter().filter_map(|case| Some((case.share?.limit, case.computed_in().dtype)));
             limits.any(|(limit, dtype)| found().any(|quantity| may_limit(quantity, limit, dtype)))
