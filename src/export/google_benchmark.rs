@@ -160,7 +160,9 @@ fn context(record: &Record) -> Fields {
     }
     let origin = record.origin.texts().into_iter();
     custom.extend(origin.filter_map(|(name, text)| Some((name.to_string(), text.clone()?))));
-    custom.into_iter().for_each(|(name, text)| context.add(name, text));
+    for (name, text) in custom {
+        context.add(name, text);
+    }
     context
 }
 

@@ -34,10 +34,10 @@ pub(crate) fn text(record: &Record) -> String {
             }
         }
         let every_case = every_case(&timed, &conditions);
-        out.push_str(&match &timed[..] {
-            [] => every_case,
-            _ => format!("<details><summary>every case</summary>\n\n{every_case}</details>\n\n"),
-        });
+        let _ = match &timed[..] {
+            [] => write!(out, "{every_case}"),
+            _ => write!(out, "<details><summary>every case</summary>\n\n{every_case}</details>\n\n"),
+        };
         for named in &cases {
             if let Some(reason) = reason(&named.case.outcome) {
                 let _ = writeln!(out, "- {} {}: {}", status(&named.case.outcome), code(&named.name), plain(&reason));

@@ -1,7 +1,7 @@
 //! Cases as people compare them: sizes by variants, whichever way round fits, or devices side by side.
 
 use super::bench::{View, distinct, heading};
-use super::reference::ReferenceTimes;
+use super::reference::{ReferenceTime, ReferenceTimes};
 use super::table::{self, Cell, Table};
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -72,7 +72,7 @@ impl<'a> Section<'a> {
     }
 
     /// The figure of others of the problem of a size.
-    fn reference(&self, size: &str, times: &'a ReferenceTimes) -> Option<&'a super::reference::ReferenceTime> {
+    fn reference(&self, size: &str, times: &'a ReferenceTimes) -> Option<&'a ReferenceTime> {
         self.cases.iter().find(|case| place(case).0 == size).and_then(|case| times.of(case))
     }
 
@@ -201,13 +201,12 @@ impl Shown {
         let ratio = "; × reference: how many times as fast as it the fastest variant is";
         let ratio = if self.has_reference { ratio } else { "" };
         let legend = format!("{}{shares}, ★ fastest of its size{ratio}", self.legend);
-        let table = match form {
-            Some(form) => self.forms[form].terminal(width),
+        let table = if let Some(form) = form {
+            self.forms[form].terminal(width)
+        } else {
             // In parts below each other, the way that needs fewer lines.
-            None => {
-                let parts = [3, 2].map(|form| self.forms[form].terminal(width));
-                parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default()
-            }
+            let parts = [3, 2].map(|form| self.forms[form].terminal(width));
+            parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default()
         };
         let notes = self.notes.iter().map(|note| table::prose(note, width, 2));
         format!("{}{}\n{table}{}", self.heading, table::prose(&legend, width, 2), notes.collect::<String>())
@@ -226,11 +225,11 @@ fn reference(section: &Section<'_>, times: &ReferenceTimes, notes: &mut Vec<Stri
         let medians = section.cases.iter().filter(|case| place(case).0 == *size).filter_map(|case| median(case));
         medians.min_by(|a, b| a.0.total_cmp(&b.0))
     };
-    let ratio = |(size, figure): (&String, &Option<&super::reference::ReferenceTime>)| {
-        let ratio = winner(size).zip(*figure).map(|(ours, figure)| significant(figure.time.0 / ours.0));
+    let ratio = |(size, figure): (&String, Option<&ReferenceTime>)| {
+        let ratio = winner(size).zip(figure).map(|(ours, figure)| significant(figure.time.0 / ours.0));
         (None, ratio.unwrap_or_default().into())
     };
-    let ratios = sizes.iter().zip(&figures).map(ratio).collect();
+    let ratios = sizes.iter().zip(figures.iter().copied()).map(ratio).collect();
     for source in distinct(figures.iter().flatten().map(|figure| figure.source.as_str())) {
         let of_source = sizes.iter().zip(&figures).filter(|(_, figure)| figure.is_some_and(|f| f.source == source));
         let own: Vec<_> = of_source.map(|(size, _)| size.as_str()).collect();

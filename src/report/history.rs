@@ -42,7 +42,9 @@ pub(crate) fn text(history: &History, width: usize) -> String {
 /// A row for each series, with a trend of at most so many columns.
 fn trends(series: &[&Series], columns: usize) -> Table {
     let mut table = Table::default().text(["case"]).numbers(["runs", "now", "±", "trend", "steps"]);
-    series.iter().for_each(|series| table.row(row(series, columns)));
+    for series in series {
+        table.row(row(series, columns));
+    }
     table
 }
 

@@ -223,14 +223,14 @@ impl Table {
         if headings.iter().any(|heading| !heading.is_empty()) {
             table.set_header(headings);
         }
-        let cells: Vec<Vec<String>> = columns.iter().map(|column| self.cells(*column)).collect();
-        for row in 0..self.rows.len() {
-            let cell = |(at, column): (usize, &usize)| {
+        let mut cells: Vec<_> = columns.iter().map(|column| self.cells(*column).into_iter()).collect();
+        for _ in &self.rows {
+            let cell = |(column, cells): (&usize, &mut std::vec::IntoIter<String>)| {
                 let right = self.columns[*column].1 == Kind::Number;
                 let alignment = if right { CellAlignment::Right } else { CellAlignment::Left };
-                comfy_table::Cell::new(&cells[at][row]).set_alignment(alignment)
+                comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment)
             };
-            table.add_row(columns.iter().enumerate().map(cell));
+            table.add_row(columns.iter().zip(&mut cells).map(cell));
         }
         if let Some(width) = width {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.try_into().unwrap_or(u16::MAX));
