@@ -731,10 +731,20 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_the_registry_is_a_sentence_for_a_person() {
+    fn every_text_of_the_registry_says_something_to_a_person_and_ends_without_a_stop() {
         for (algorithm, variant) in all_variants() {
-            for text in [algorithm.summary, variant.summary, variant.source] {
-                assert!(text.len() > 8 && !text.ends_with('.'), "{}: '{text}'", variant.name);
+            let texts = [
+                ("summary of the algorithm", algorithm.summary),
+                ("`summary`", variant.summary),
+                ("`source`", variant.source),
+            ];
+            for (what, text) in texts {
+                let place = format!("{}/{}: its {what}, '{text}',", algorithm.name, variant.name);
+                assert!(
+                    text.chars().count() > 8,
+                    "{place} is shorter than 9 letters: say what it is, or who it is from"
+                );
+                assert!(!text.ends_with('.'), "{place} ends with a full stop: leave it out");
             }
         }
     }

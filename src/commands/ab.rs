@@ -205,7 +205,7 @@ impl<'a> Match<'a> {
         let mut notes = String::new();
         let exit = beside(exit(&trial), trouble.map_or(Ok(()), Err), &mut notes);
         trial.exit = exit as u8;
-        let text = report::ab::text(&trial);
+        let text = report::compare::trial(&trial);
         let mut answer = Answer::new(text, notes, exit);
         answer.deliver_json(target, &trial);
         if let Some(failures) = failures {

@@ -155,7 +155,7 @@ pub(super) fn tables(record: &Record, form: TableForm, view: &View) -> String {
         TableForm::Both => format!("{}\n{}", report::bench::compact(record, view), report::bench::long(record, view)),
     };
     if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
-        return format!("{table}\n{}", report::side_by_side::text(record, view.width));
+        return format!("{table}\n{}", report::grid::side_by_side(record, view.width));
     }
     table
 }

@@ -258,7 +258,9 @@ mod tests {
     fn the_summary_of_a_baseline_is_a_sentence_for_a_person() {
         for baseline in BASELINES {
             let text = baseline.summary;
-            assert!(text.len() > 8 && !text.ends_with('.'), "{}: '{text}'", baseline.algorithm.name);
+            let name = baseline.algorithm.name;
+            assert!(text.chars().count() > 8, "the summary of {name}'s baseline, '{text}', is shorter than 9 letters");
+            assert!(!text.ends_with('.'), "the summary of {name}'s baseline, '{text}', ends with a full stop");
         }
     }
 }

@@ -656,10 +656,10 @@ fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
 /// Bytes of one texel of a view: four f32.
 pub(crate) const TEXEL: u64 = 16;
 
-/// Folds `count` work-groups into y and z, so that neither exceeds `limit`; the kernel computes
-/// `z * gl_NumWorkGroups.y + y` and skips what lies beyond `count`.
+/// The extents of a grid of at least `count` work-groups along two axes, neither above `limit`. Kernels find the number of
+/// theirs by `folded_group_y` of `fold.glsl`, and skip those beyond `count`.
 #[must_use]
-pub(crate) fn fold(count: u64, limit: u32) -> [u64; 2] {
+pub(crate) fn folded_groups(count: u64, limit: u32) -> [u64; 2] {
     let folds = count.div_ceil(u64::from(limit)).max(1);
     [count.div_ceil(folds), folds]
 }
@@ -785,7 +785,7 @@ mod tests {
     #[test]
     fn folding_covers_every_group_and_keeps_within_the_limit() {
         for count in [1, 65_535, 65_536, 200_000, 1 << 24] {
-            let [y, z] = fold(count, 65_535);
+            let [y, z] = folded_groups(count, 65_535);
             assert!(y <= 65_535 && y * z >= count && (y * z - count) < y, "{count}: {y}×{z}");
         }
     }

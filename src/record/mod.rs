@@ -2,10 +2,10 @@
 //! the two.
 
 mod case_size;
-pub(crate) mod grid;
 pub(crate) mod marks;
 mod merge;
 mod origin;
+pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
@@ -20,7 +20,6 @@ use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
-use crate::peak::Peak;
 use crate::plan::method::{CacheState, Clock};
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Shard};
@@ -28,6 +27,7 @@ use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
 pub(crate) use merge::{MergePart, merge};
 pub(crate) use origin::{LONGEST, Origin, is_commit};
+pub(crate) use peak::Peak;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -374,6 +374,17 @@ pub enum Limit {
     Memory,
     /// The time of a launch, or of as many as the case's structure has.
     Launch,
+}
+
+impl Limit {
+    /// As tables and pages name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Memory => "memory",
+            Self::Launch => "launch",
+        }
+    }
 }
 
 /// What was seen around the samples of a case.
@@ -734,6 +745,14 @@ impl Case {
         match &self.outcome {
             Outcome::Measured(measured) => Some(measured),
             _ => None,
+        }
+    }
+
+    /// How its answer was checked, if it was.
+    pub(crate) fn verification(&self) -> Option<&Verification> {
+        match &self.outcome {
+            Outcome::Rejected(verification) => Some(verification),
+            _ => self.measured().and_then(|measured| measured.verification.verified()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Figures of others beside the measured ones: another record, or a CSV file.
 
+use super::grid::median;
 use crate::algorithms::Goal;
 use crate::algorithms::input::Input;
 use crate::basis::dtype::DType;
@@ -7,16 +8,15 @@ use crate::basis::error::unknown;
 use crate::basis::layout::Layout;
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
-use crate::record::grid::median;
 use crate::record::{Case, CaseSize, Record};
 
 /// Figures of others.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Reference(Vec<Figure>);
+pub(crate) struct ReferenceTimes(Vec<ReferenceTime>);
 
 /// The time that somebody's program took for a problem.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Figure {
+pub(crate) struct ReferenceTime {
     algorithm: String,
     dtype: DType,
     layout: Layout,
@@ -45,12 +45,12 @@ struct Row {
     input: String,
 }
 
-impl Reference {
+impl ReferenceTimes {
     /// The measured cases of a record that is called `name`.
     #[must_use]
     pub(crate) fn of_record(record: &Record, name: &str) -> Self {
         let figure = |case: &Case| {
-            Some(Figure {
+            Some(ReferenceTime {
                 algorithm: case.algorithm.clone(),
                 dtype: case.dtype,
                 layout: case.layout,
@@ -79,7 +79,7 @@ impl Reference {
             let line = row.position().map_or(0, csv::Position::line);
             let place = |reason: String| format!("line {line}: {reason}");
             let row: Row = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
-            figures.push(Figure::new(row).map_err(place)?);
+            figures.push(ReferenceTime::new(row).map_err(place)?);
         }
         if figures.is_empty() {
             return Err(
@@ -91,8 +91,8 @@ impl Reference {
 
     /// The fastest figure of the problem of `case`.
     #[must_use]
-    pub(crate) fn of(&self, case: &Case) -> Option<&Figure> {
-        let kind = |figure: &&Figure| {
+    pub(crate) fn of(&self, case: &Case) -> Option<&ReferenceTime> {
+        let kind = |figure: &&ReferenceTime| {
             (figure.algorithm.as_str(), figure.dtype, figure.layout, figure.goal)
                 == (case.algorithm.as_str(), case.dtype, case.layout, case.goal)
                 && figure.input.is_none_or(|input| input == case.input)
@@ -102,7 +102,7 @@ impl Reference {
     }
 }
 
-impl Figure {
+impl ReferenceTime {
     fn new(row: Row) -> Result<Self, String> {
         let Row { algorithm, dtype, size, time, source, layout, goal, input } = row;
         let layout = if layout.is_empty() { Layout::default() } else { layout.parse()? };
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_fastest_figure_of_the_same_problem_stands_beside_a_case() {
-        let reference = Reference::of_csv(
+        let reference = ReferenceTimes::of_csv(
             "algorithm,dtype,size,time,source,layout\n# a remark\nmatmul,f32,64,2 ms,\"A, 1.0\",\nmatmul,f32,64x64x64,10.5 µs,B,\n\
              matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,\n",
         )
@@ -161,9 +161,9 @@ mod tests {
         assert!(reference.of(&Case { goal: Goal::Solution, ..case }).is_none());
     }
 
-    fn figures(path: &str) -> Vec<Figure> {
+    fn figures(path: &str) -> Vec<ReferenceTime> {
         let text = std::fs::read_to_string(path).expect("the file");
-        Reference::of_csv(&text).expect("a reference").0
+        ReferenceTimes::of_csv(&text).expect("a reference").0
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         let figures = ["cpu", "gpu"].map(|of| figures(&format!("benches-config/blog-{of}.csv"))).concat();
         assert_eq!(figures.len(), 198);
         for figure in figures {
-            let Figure { algorithm, dtype, layout, goal, input, size, .. } = &figure;
+            let ReferenceTime { algorithm, dtype, layout, goal, input, size, .. } = &figure;
             let of = |group: &CaseGroup| {
                 let spec = &group.spec;
                 (group.algorithm.name, spec.dtype, spec.layout, spec.goal) == (&**algorithm, *dtype, *layout, *goal)
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_record_is_a_reference_too() {
         let record = record();
-        let reference = Reference::of_record(&record, "old.json");
+        let reference = ReferenceTimes::of_record(&record, "old.json");
         let found = reference.of(&record.cases[2]).expect("a figure");
         assert_eq!((found.time, found.source.as_str()), (Nanos(125e3), "local of old.json"));
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line() {
         let error = |row: &str| {
-            Reference::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n")).expect_err("a mistake")
+            ReferenceTimes::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n")).expect_err("a mistake")
         };
         assert!(error("matmul,f32,64,2,A,").starts_with("line 2: malformed time '2'; write 68.6 µs"));
         assert!(
@@ -224,10 +224,12 @@ mod tests {
         );
         assert!(error("matmul,f32,64,2 ms,A,answer").contains("unknown goal 'answer'"));
         assert!(error("matmul,f32,,2 ms,A,").contains("must not be empty"));
-        let hostile = Reference::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n");
+        let hostile = ReferenceTimes::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n");
         assert_eq!(hostile.expect("a reference").0[0].source, "\\u{1b}[31m\\u{202e}", "it stays text");
         assert!(error("# nothing").contains("no figures in it"));
-        assert!(Reference::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time")));
+        assert!(
+            ReferenceTimes::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time"))
+        );
         for text in ["-1 ms", "0 ms", "1e3 ms", "ms", "1..2 ms", "5 min"] {
             assert!(parsed_time(text).is_err(), "{text}");
         }

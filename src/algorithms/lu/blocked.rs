@@ -13,11 +13,12 @@ use super::solve::{self, Forward, Substitution, Triangle};
 use super::widths;
 use super::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::elements::groups_over;
 use crate::algorithms::matmul::Tile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Columns of an inner block.
@@ -158,9 +159,8 @@ impl<'a> Schedule<'a> {
             return;
         }
         let arguments = [("A", Value::Buffer(A)), ("W", Value::Buffer(self.w)), ("n", number(self.n))];
-        let [y, z] = fold(self.stride, self.device.limits.group_count[1]);
         let dispatch = Dispatch::new(shader, &[&arguments[..], &[("stride", number(self.stride))]].concat());
-        self.push(dispatch.group_size([64, 1, 1]).groups([self.stride.div_ceil(64), y, z]));
+        self.push(dispatch.group_size([64, 1, 1]).groups(groups_over([self.stride; 2], [64, 1], self.device)));
     }
 
     /// Solves for U beside, or L below, a diagonal block.

@@ -5,10 +5,11 @@ use super::oracle::LARGEST_MULTIPLIER;
 use super::widths::PIVOTING;
 use super::{L, ROWS, STATUS, U};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::elements::groups_over;
 use crate::algorithms::matmul::Tile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::program::{BufferId, Dispatch, Program, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
@@ -299,10 +300,10 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
     }
     let texels = finish.interface.has_views();
     let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
-    let [y, z] = fold(n, schedule.device.limits.group_count[1]);
     let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
-    let groups = if texels { 1 } else { n.div_ceil(64) };
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([groups, y, z]).loops(n.div_ceil(256)));
+    // Through texels a group has all of a row.
+    let groups = groups_over([if texels { 1 } else { n }, n], [64, 1], schedule.device);
+    schedule.push(dispatch.group_size([64, 1, 1]).groups(groups).loops(n.div_ceil(256)));
 }
 
 impl Schedule<'_> {

@@ -8,12 +8,13 @@ use super::blocked::Side;
 use super::solve::{self, Link, Substitution, Triangle};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64};
 use super::{BUFFERS, LU, order};
+use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Goal};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value, fold};
+use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Refinements after which a solution has failed to converge: those of LAPACK's DSGESV.
@@ -118,10 +119,9 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         steps.push(check(residual, n, case, device));
         steps
     };
-    let [y, z] = fold(n, device.limits.group_count[1]);
     let number = Value::U32(n as u32);
     let rounding = [&buffers(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)])[..], &[("n", number)]].concat();
-    let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]);
+    let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
     let mut steps = vec![
         // The first look at the error counts no refinement.
         Step::Fill { buffer: STEPS, word: u32::MAX },

@@ -5,7 +5,7 @@ use super::Dims;
 use super::constants::{Constants, Direct};
 use super::tile::Tile;
 use super::units::step;
-use super::variants::{block_of, row_lengths, strips};
+use super::variants::{block_per_group, row_lengths, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
@@ -133,7 +133,7 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
         accumulator: Accumulator::Wide.name(case.dtype),
         scope: MatrixScope::Subgroup,
     };
-    let dispatch = block_of(shader, tile, invocations(tile), dims, device)
+    let dispatch = block_per_group(shader, tile, invocations(tile), dims, device)
         .groups(strips(tile, dims, device))
         .subgroups_of(LANES)
         .constant("A_STEP", a)

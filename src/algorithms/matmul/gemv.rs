@@ -8,7 +8,7 @@ use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Value, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// The most rows, or columns, of C: an invocation has a sum for each of them.
@@ -207,7 +207,7 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     ];
     let views = views.into_iter().filter(|_| texels);
     let arguments: Vec<_> = arguments.into_iter().chain(views).collect();
-    let [x, z] = fold(blocks, device.limits.group_count[0]);
+    let [x, z] = folded_groups(blocks, device.limits.group_count[0]);
     let finish = sums.div_ceil(lanes) * (parts + lanes / u64::from(subgroup) + 2);
     let dispatch = Dispatch::new(shaders[usize::from(!along)], &arguments)
         .group_size([cut.lanes, 1, 1])

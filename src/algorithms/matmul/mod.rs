@@ -6,7 +6,9 @@ mod auto;
 mod constants;
 mod direct;
 mod evenly;
+// The tool behind scripts/fit-auto, and the tests that hold the choice to recorded problems: they ask the model itself.
 #[cfg(test)]
+#[path = "../../../scripts/fit_auto.rs"]
 mod fit;
 mod gemv;
 mod model;
@@ -27,7 +29,7 @@ use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 pub(super) use tile::matrix_shape;
-pub(crate) use tile::{Choice, Tile};
+pub(crate) use tile::{Tile, TileTable};
 pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.

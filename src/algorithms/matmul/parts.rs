@@ -5,7 +5,7 @@ use super::tile::{Tile, stored};
 use crate::algorithms::CaseSpec;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// Parts that an invocation of the second pass reads at once, as its kernel has it.
@@ -92,7 +92,7 @@ pub(super) fn number(value: u64) -> Value {
 /// The grid of `count` work-groups in one dimension, folded.
 pub(super) fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
     let groups = count.max(1);
-    let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
+    let [y, z] = folded_groups(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
     [groups.min(ROW_OF_GROUPS), y, z]
 }
 

@@ -1,7 +1,7 @@
 //! What a search for the best tile of a variant goes through.
 
 use super::auto::shared;
-use super::tile::{BlockDivision, Choice, Tile};
+use super::tile::{BlockDivision, Tile, TileTable};
 use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
 use crate::algorithms::CaseSpec;
@@ -21,7 +21,7 @@ pub(super) static TUNABLE: &[Tunable] = &[
 ];
 
 /// The variants with tiles to search for, and these.
-pub(super) fn choices() -> impl Iterator<Item = (&'static str, &'static Choice)> {
+pub(super) fn choices() -> impl Iterator<Item = (&'static str, &'static TileTable)> {
     TUNABLE.iter().filter_map(|tunable| match tunable.tiles {
         Tiles::Product(choice) => Some((tunable.variant, choice)),
         Tiles::Columns(_) => None,
@@ -39,7 +39,7 @@ const WARPS: [u32; 6] = [16, 32, 48, 64, 96, 128];
 /// A block that is longer than this times its width reads too much for what it computes.
 const MOST_OBLONG: u32 = 8;
 
-impl Choice {
+impl TileTable {
     /// Checks that the kernel can be cut up like this for a case on `device`.
     pub(in crate::algorithms) fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         self.division.legal(tile, case, device)
@@ -142,7 +142,7 @@ mod tests {
         device
     }
 
-    fn choice(tunable: &Tunable) -> &'static Choice {
+    fn choice(tunable: &Tunable) -> &'static TileTable {
         match tunable.tiles {
             Tiles::Product(choice) => choice,
             Tiles::Columns(_) => panic!("{} is no product", tunable.variant),

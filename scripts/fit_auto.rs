@@ -1,4 +1,5 @@
 //! Fits the constants of the [model](super::model) to measured times, with the model itself: what `scripts/fit-auto` runs.
+//! A module of the library's tests (`src/algorithms/matmul/mod.rs`), so that the tool itself has no copy of it.
 //!
 //! A file of constants is a table of numbers, and those that are positive fractions are varied, all at once, as logarithms. What is
 //! made small is the [cost](Cost) of the problems: what is lost where predictions err a little, and how far they are off. Its
@@ -331,9 +332,9 @@ fn share_and_most(problems: &[Problem], device: &DeviceInfo) -> (f64, f64) {
     (within, losses.iter().copied().fold(1.0, f64::max))
 }
 
-/// What `auto` chooses, on the problems of the committed records that the constants were not fitted to, among the ways that were timed.
 #[test]
 fn the_choice_costs_little_on_recorded_problems_of_an_h100() {
+    // Problems that the constants were not fitted to.
     for (dtype, at_least) in [("f32", 0.91), ("f16", 0.87)] {
         let problems = read(&format!("results/h100-auto-shapes-{dtype}.json"));
         let (within, most) = share_and_most(&problems, &gpu());
@@ -344,11 +345,11 @@ fn the_choice_costs_little_on_recorded_problems_of_an_h100() {
     }
 }
 
-/// What `coopmat-direct` takes by the model and by measurement, where rows start at multiples of 16 bytes.
 #[test]
 fn predictions_of_direct_are_near_what_an_h100_took() {
     let mut seen = 0;
     for problem in read("results/h100-auto-fit-direct.json") {
+        // Rows that start at multiples of 16 bytes.
         if row_lengths(&problem.case).iter().all(|length| length.is_multiple_of(8)) {
             let predicted = problem.predicted(Constants::of(&gpu()), &gpu())[0];
             let (size, layout) = (problem.case.size, problem.case.layout);
