@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The type of an element of a matrix, a vector or another buffer. Records name the types of built-in kernels alone.
+// Records name the types of built-in kernels alone: the others are not deserialized.
+/// The type of a matrix or vector element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -284,28 +285,30 @@ trait Real: Copy {
 }
 
 macro_rules! real {
-    ($($type:ident)+) => {
+    ($($type:ident: $value:ident => $real:expr),+) => {
         $(impl Real for $type {
             fn real(self) -> f64 {
-                self as f64
+                let $value = self;
+                $real
             }
         })+
     };
 }
 
-real!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
-
-impl Real for f16 {
-    fn real(self) -> f64 {
-        f64::from(widened(self))
-    }
-}
-
-impl Real for bf16 {
-    fn real(self) -> f64 {
-        f64::from(widened_bf16(self))
-    }
-}
+real!(
+    f64: x => x,
+    f32: x => f64::from(x),
+    f16: x => f64::from(widened(x)),
+    bf16: x => f64::from(widened_bf16(x)),
+    i8: x => f64::from(x),
+    i16: x => f64::from(x),
+    i32: x => f64::from(x),
+    i64: x => x as f64,
+    u8: x => f64::from(x),
+    u16: x => f64::from(x),
+    u32: x => f64::from(x),
+    u64: x => x as f64
+);
 
 impl HostArray {
     /// `len` zero elements.

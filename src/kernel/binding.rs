@@ -60,18 +60,6 @@ pub struct Descriptor {
     pub bytes: Option<u64>,
 }
 
-impl SlotKind {
-    /// The name in what is sent and kept.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Storage => "storage",
-            Self::Uniform => "uniform",
-            Self::Texel => "texel",
-        }
-    }
-}
-
 impl Serialize for SlotKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())

@@ -172,6 +172,18 @@ pub enum SlotKind {
     Texel,
 }
 
+impl SlotKind {
+    /// The name in what is sent and kept.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Uniform => "uniform",
+            Self::Texel => "texel",
+        }
+    }
+}
+
 /// A block: how a kernel sees a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {

@@ -555,7 +555,7 @@ impl Program {
         self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
     }
 
-    /// Whether it runs users' kernels, to which nothing is promised and which are trusted in nothing.
+    /// Whether it runs a user's kernels: nothing is promised to those, and nothing is taken on trust from them.
     #[must_use]
     pub fn is_users(&self) -> bool {
         self.dispatches().any(|dispatch| !dispatch.shader.built_in)

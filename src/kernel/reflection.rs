@@ -399,7 +399,8 @@ impl<'a> Reflector<'a> {
                 };
                 let slot = found.entry((set, binding)).or_insert_with(|| (kind, vec![]));
                 if slot.0 != kind {
-                    return Err(format!("set {set}, binding {binding} is bound as two kinds of buffer; make them one"));
+                    let [one, other] = [slot.0.min(kind), slot.0.max(kind)].map(SlotKind::name);
+                    return Err(format!("set {set}, binding {binding} is a {one} buffer and a {other} buffer"));
                 }
                 slot.1.push(block);
             }

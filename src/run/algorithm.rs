@@ -278,3 +278,6 @@ fn dispatch(shader: &'static Shader, pass: &Pass, buffers: &[&Buffer], device: &
     let descriptors = pass.bindings.iter().map(descriptor).collect();
     Dispatch { constants, push, addresses, descriptors, ..Dispatch::bare(shader) }.groups(pass.groups)
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,4 @@ pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod device_tests;
-#[cfg(test)]
 mod tests;

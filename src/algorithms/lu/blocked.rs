@@ -249,11 +249,11 @@ impl<'a> Schedule<'a> {
             ("depth", depth),
             ("corner", corner),
         ];
-        let buffers: Vec<_> = if !shader.interface.has_views() {
-            buffers.to_vec()
-        } else {
+        let buffers: Vec<_> = if shader.interface.has_views() {
             let views = [("W4", self.w), ("P4", own.p), ("Q4", own.q)];
             buffers.into_iter().filter(|(name, _)| !["P", "Q"].contains(name)).chain(views).collect()
+        } else {
+            buffers.to_vec()
         };
         let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
             .constant("PERMUTED", u32::from(own.rows.is_some()))

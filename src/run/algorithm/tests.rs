@@ -1,6 +1,6 @@
 //! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards.
 
-use super::algorithm::{Save, UserKernels, register};
+use super::{Save, UserKernels, register};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::units::Work;
