@@ -567,6 +567,22 @@ mod tests {
     }
 
     #[test]
+    fn a_result_holds_where_the_axes_that_separate_tiles_agree() {
+        let (device, spec) = (software_device(), CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32));
+        let kept = kept(&device, "tiled", "1024", 4.5);
+        let holds = |spec: &CaseSpec| kept.holds(&Model::of(&device), &MATMUL, spec);
+        assert!(holds(&spec) && holds(&spec.with(|options| options.seed = 2)));
+        assert!(holds(&spec.with(|options| (options.goal, options.subgroup_size) = (Goal::Solution, Some(8)))));
+        assert!(!holds(&spec.with(|options| options.dtype = DType::F16)));
+        assert!(!holds(&spec.with(|options| options.layout = Layout::Nt)));
+        // Each of them is a field of the file, or a result could be kept for no value but the default.
+        let fields = toml::Table::try_from(Kept { layout: Layout::Nt, ..kept.clone() }).expect("TOML");
+        for axis in axes::AXES.iter().filter(|axis| axis.separates.tiles) {
+            assert!(fields.contains_key(axis.name), "the file does not keep {}", axis.name);
+        }
+    }
+
+    #[test]
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
         let auto = |tuned: &Tuned| chosen(&group(&[], VariantChoice::Auto, 1024), &device, tuned);
