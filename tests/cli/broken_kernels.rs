@@ -1,17 +1,7 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
-use gpukern::{
-    CacheFolder, Case, DType, Device, Goal, Instance, Layout, Observer, Outcome, PlannedRun, Purpose, Runner,
-    Selection, Shader, Timing, Validation, find_algorithm,
-};
-use std::sync::atomic::AtomicBool;
-
-struct Silent;
-
-impl Observer for Silent {
-    fn begin(&mut self, _: &str) {}
-    fn end(&mut self, _: &Case) {}
-}
+use super::{Silent, verifier};
+use gpukern::{DType, Goal, Layout, Outcome, PlannedRun, Purpose, Runner, Selection, Shader, find_algorithm};
 
 /// An opcode, what it is changed to, and both names.
 type Change = (u16, u16, &'static str);
@@ -59,11 +49,7 @@ fn every_variation_is_caught(
     input: &str,
     changes: &[Change],
 ) {
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    let instance = Instance::new(Validation::Off, None).expect("a loader");
-    let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
-    let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
-    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts");
+    let mut runner = verifier();
 
     // The software device has no matrix units to break kernels on.
     let registered = find_algorithm(algorithm).expect("it is registered");
