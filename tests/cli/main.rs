@@ -46,7 +46,7 @@ const BRIEF: [&str; 3] = ["--no-peak", "--max-time=100ms", "--precision=50%"];
 /// A bench with [`BRIEF`] options.
 fn brief_bench(arguments: &[&str]) -> Command {
     let mut command = gpukern(&["bench"]);
-    command.args(arguments).args(BRIEF);
+    command.args(BRIEF).args(arguments);
     command
 }
 
