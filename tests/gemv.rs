@@ -16,12 +16,18 @@ fn device() -> Rc<Device> {
     Device::open(&instance, physical.expect("a device")).expect("it opens")
 }
 
-type Answers = Rc<RefCell<Vec<Vec<u8>>>>;
+/// What programs answered: how often, the first answer with its check, and whether another one differed.
+#[derive(Default)]
+struct Answers {
+    count: usize,
+    first: Option<(Vec<u8>, Result<Check, String>)>,
+    differ: bool,
+}
 
 /// A problem, or its oracle, that keeps what programs answer.
 struct Kept<T> {
     of: T,
-    answers: Answers,
+    answers: Rc<RefCell<Answers>>,
 }
 
 impl Problem for Kept<Box<dyn Problem>> {
@@ -48,8 +54,17 @@ impl Problem for Kept<Box<dyn Problem>> {
 
 impl Oracle for Kept<Box<dyn Oracle>> {
     fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        self.answers.borrow_mut().push(outputs.iter().flat_map(HostArray::as_bytes).copied().collect());
-        self.of.check(outputs)
+        let mut answers = self.answers.borrow_mut();
+        answers.count += 1;
+        let bytes: Vec<u8> = outputs.iter().flat_map(HostArray::as_bytes).copied().collect();
+        // The same bits are as right as they were: asking again takes most of a run's time.
+        match &answers.first {
+            Some((first, check)) if *first == bytes => return check.clone(),
+            first => answers.differ = first.is_some(),
+        }
+        let check = self.of.check(outputs);
+        answers.first = Some((bytes, check.clone()));
+        check
     }
 }
 
@@ -73,7 +88,7 @@ fn same_of(
     // A GPU's groups of sub-groups of 8 are more than llvmpipe says it has in a group, and it runs them.
     info.subgroup.most_in_group = None;
     let program = matmul.variant(variant).and_then(|variant| variant.program(case, &info)).expect("a program");
-    let answers = Answers::default();
+    let answers = Rc::default();
     let kept = Kept { of: (matmul.problem)(case).expect("a problem"), answers: Rc::clone(&answers) };
     let loaded = workbench.load(&kept).expect("room for it");
     for _ in 0..runs {
@@ -81,7 +96,7 @@ fn same_of(
         assert!(check.passes(), "{case:?} {kind:?}: {check:?}");
     }
     let answers = answers.borrow();
-    assert!(answers.len() == runs && answers.iter().all(|answer| *answer == answers[0]), "{case:?} {kind:?}");
+    assert!(answers.count == runs && !answers.differ, "{case:?} {kind:?}");
     program.dispatches().next().expect("a dispatch").groups
 }
 

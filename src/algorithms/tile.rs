@@ -197,12 +197,13 @@ mod tests {
                     let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
                     let built_in = tunable.built_in(&case, &device);
                     let Ok(own) = variant.program(&case, &device) else { continue };
+                    let own = format!("{own:?}");
                     let space = LU.tiles(tunable, &case, &device);
                     assert!(space.contains(&built_in), "{} {n}: {built_in} of {space:?}", tunable.variant);
                     for tile in &space {
                         let program = variant.program(&CaseSpec { tile: Some(*tile), ..case }, &device);
                         let program = program.expect("it is legal");
-                        let same = format!("{program:?}") == format!("{own:?}");
+                        let same = format!("{program:?}") == own;
                         assert_eq!(same, *tile == built_in, "{} {n}: {tile}", tunable.variant);
                     }
                     assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// A source and how it is compiled.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,6 +52,10 @@ struct Wgsl {
     entry: String,
     version: (u8, u8),
 }
+
+/// The compiler of GLSL. While one is alive, what it knows of a version of GLSL is kept, which takes longer to make than
+/// most kernels take to compile.
+static COMPILER: LazyLock<Result<shaderc::Compiler, shaderc::Error>> = LazyLock::new(shaderc::Compiler::new);
 
 /// Endings of files that are understood.
 pub(crate) const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "hlsl"];
@@ -123,10 +128,10 @@ impl Source {
     fn glsl(&self) -> Result<Compiled, String> {
         let source = self.text()?;
         told_version(&source).map_err(|reason| format!("{}: {reason}", self.path.display()))?;
-        let failed = |e: shaderc::Error| format!("shaderc does not start: {e}");
-        let compiler = shaderc::Compiler::new().map_err(failed)?;
+        let failed = |e: &shaderc::Error| format!("shaderc does not start: {e}");
+        let compiler = COMPILER.as_ref().map_err(failed)?;
         let files = RefCell::new(vec![self.path.clone()]);
-        let mut options = shaderc::CompileOptions::new().map_err(failed)?;
+        let mut options = shaderc::CompileOptions::new().map_err(|e| failed(&e))?;
         let (vulkan, version) = if self.newest || source.lines().any(|line| line == "#pragma vulkan 1.3") {
             (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6)
         } else {

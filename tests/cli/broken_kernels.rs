@@ -1,17 +1,9 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
+use super::{Silent, verifier};
 use gpukern::{
-    AxisValues, CacheFolder, Case, DType, Device, Goal, Instance, Layout, Observer, Outcome, PlannedRun, Purpose,
-    Runner, Selection, Shader, Timing, Validation, find_algorithm,
+    AxisValues, DType, Goal, Layout, Outcome, PlannedRun, Purpose, Runner, Selection, Shader, find_algorithm,
 };
-use std::sync::atomic::AtomicBool;
-
-struct Silent;
-
-impl Observer for Silent {
-    fn begin(&mut self, _: &str) {}
-    fn end(&mut self, _: &Case) {}
-}
 
 /// An opcode, what it is changed to, and both names.
 type Change = (u16, u16, &'static str);
@@ -59,11 +51,7 @@ fn every_variation_is_caught(
     input: &str,
     changes: &[Change],
 ) {
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    let instance = Instance::new(Validation::Off, None).expect("a loader");
-    let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
-    let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
-    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts");
+    let mut runner = verifier();
 
     // The software device has no matrix units to break kernels on.
     let registered = find_algorithm(algorithm).expect("it is registered");
@@ -108,25 +96,35 @@ fn every_variation_is_caught(
             runner.workbench().pipelines.restore();
         }
         assert!(count >= 2, "{}: {count} variations", variant.name);
-        for run in &runs {
-            let restored = outcome(&mut runner, run);
-            assert!(matches!(restored, Outcome::Measured(_)), "{} is right again", variant.name);
-        }
+        let restored = outcome(&mut runner, &runs[0]);
+        assert!(matches!(restored, Outcome::Measured(_)), "{} is right again", variant.name);
     }
 }
 
-#[test]
-fn every_variation_of_a_matmul_kernel_by_one_instruction_is_caught() {
+fn every_variation_of_matmul_is_caught(wanted: impl Fn(&str) -> bool) {
     every_variation_is_caught(
         "matmul",
         RESULT,
         // gemv refuses these sizes, and has paths that only the cuts for GPUs take: tests/gemv.rs runs them.
-        |variant, _| !variant.starts_with("gemv"),
+        |variant, _| !variant.starts_with("gemv") && wanted(variant),
         // Groups share the blocks of the last six: many one, or each has a whole one and parts of others.
         &["35x21x19", "36x20x20", "5x21x259", "4x20x260", "68x20x132", "60x60x133", "70x70x133", "68x68x132"],
         "signed",
         &[ARITHMETIC, INDEXING].concat(),
     );
+}
+
+/// Variants whose kernels take the most time to compile; the two tests of matmul share the processors.
+const LARGE: [&str; 2] = ["tiled", "texel"];
+
+#[test]
+fn every_variation_of_a_large_matmul_kernel_by_one_instruction_is_caught() {
+    every_variation_of_matmul_is_caught(|variant| LARGE.contains(&variant));
+}
+
+#[test]
+fn every_variation_of_a_matmul_kernel_by_one_instruction_is_caught() {
+    every_variation_of_matmul_is_caught(|variant| !LARGE.contains(&variant));
 }
 
 #[test]

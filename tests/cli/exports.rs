@@ -1,6 +1,6 @@
 //! `export` and `report`: files from a record, without a device.
 
-use super::{expect_exit, gpukern, stderr, stdout};
+use super::{brief_bench, expect_exit, gpukern, read_json, stderr, stdout};
 use gpukern::Format;
 use std::path::Path;
 use std::process::Command;
@@ -12,12 +12,16 @@ fn without_device(arguments: &[&str]) -> Command {
     command
 }
 
-/// A record of two cases in `folder`.
+/// A record of two cases in `folder`, with shares of a limit that was not measured.
 fn measured(folder: &Path) -> String {
-    let path = folder.join("run.json").to_str().expect("UTF-8").to_string();
-    let arguments = ["bench", "matmul", "-V", "naive,local", "-s", "8", "--max-time", "10ms", "--json", &path];
-    expect_exit(&mut gpukern(&arguments), 0);
-    path
+    let path = folder.join("run.json");
+    expect_exit(brief_bench(&["matmul", "-V", "naive,local", "-s", "8", "--json"]).arg(&path), 0);
+    let mut record = read_json(&path);
+    for case in record["cases"].as_array_mut().expect("cases") {
+        case["share"] = serde_json::json!({ "limit": "memory", "least": 1.0, "fraction": 0.5 });
+    }
+    std::fs::write(&path, record.to_string()).expect("written");
+    path.to_str().expect("UTF-8").to_string()
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! LU factorisations on the device against independent ones in f64.
 
-use super::{expect_exit, gpukern, stderr, stdout};
-use gpukern::{Input, for_factorisation};
+use super::{BRIEF, Silent, expect_exit, gpukern, stderr, stdout, verifier};
+use gpukern::{AxisValues, Input, PlannedRun, Purpose, Runner, Selection, for_factorisation};
+use serde_json::Value;
 
 const N: usize = 100;
 
@@ -15,21 +16,48 @@ fn growth(seed: u64) -> f64 {
     largest_u / a.iter().map(|x| f64::from(x.abs())).fold(0.0, f64::max)
 }
 
+/// A selection of factorisations; the usual variants and input where none is named.
+fn lu(variant: &str, size: &str, input: &str) -> Selection {
+    let names = |text: &str| text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect();
+    let axes = if input.is_empty() { AxisValues::default() } else { AxisValues::default().with("input", input) };
+    Selection { algorithm: vec!["lu".into()], variant: names(variant), size: names(size), axes, ..Selection::default() }
+}
+
+/// The cases of `selection` that the device can run, verified once, as a record has them.
+fn verified(verifier: &mut Runner, selection: &Selection) -> Vec<Value> {
+    let run = PlannedRun::new(selection, Purpose::Bench).expect("a plan");
+    let cases = verifier.run(&run, &mut Silent).into_iter().map(|case| serde_json::to_value(case).expect("JSON"));
+    cases.filter(|case| case["outcome"]["status"] != "skipped").collect()
+}
+
+/// The outcome of one solution.
+fn solved(verifier: &mut Runner, variant: &str, size: &str, input: &str, seed: u64) -> Value {
+    let mut selection = lu(variant, size, input);
+    selection.axes = selection.axes.with("solve", true).with("seed", seed);
+    let cases = verified(verifier, &selection);
+    let [case] = &cases[..] else { panic!("one case") };
+    assert_eq!(case["goal"], "solution");
+    case["outcome"].clone()
+}
+
+fn metric(outcome: &Value, name: &str) -> f64 {
+    let metrics = outcome["verification"]["metrics"].as_array().expect("metrics");
+    metrics.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64()).expect(name)
+}
+
 #[test]
 fn growth_and_residual_on_ten_seeds_agree_with_an_independent_factorisation() {
+    let mut verifier = verifier();
     for seed in 1..=10 {
-        let (size, seed_text) = (N.to_string(), seed.to_string());
-        let arguments =
-            ["bench", "lu", "-s", &size, "--seed", &seed_text, "--input", "diagonally-dominant", "--json", "-"];
-        let output = expect_exit(gpukern(&arguments).args(["--max-time", "1ms"]), 0);
-        let record: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-        for case in record["cases"].as_array().expect("cases") {
-            let metrics = case["outcome"]["verification"]["metrics"].as_array().expect("metrics");
-            let metric = |name: &str| metrics.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64());
-            let (ours, theirs) = (metric("growth").expect("a growth factor"), growth(seed));
+        let mut selection = lu("", &N.to_string(), "diagonally-dominant");
+        selection.axes = selection.axes.with("seed", seed);
+        let cases = verified(&mut verifier, &selection);
+        assert!(cases.len() > 4, "{cases:?}");
+        for case in cases {
+            let (ours, theirs) = (metric(&case["outcome"], "growth"), growth(seed));
             assert!((ours / theirs - 1.0).abs() < 1e-5, "seed {seed}, {}: {ours}, {theirs}", case["id"]);
             // Factors in f32 leave a residual below one unit roundoff, scaled; factors in f64 would leave 1e-9 of it.
-            let residual = metric("scaled residual").expect("a residual");
+            let residual = metric(&case["outcome"], "scaled residual");
             assert!((1e-4..1.0).contains(&residual), "seed {seed}, {}: {residual}", case["id"]);
         }
     }
@@ -37,8 +65,7 @@ fn growth_and_residual_on_ten_seeds_agree_with_an_independent_factorisation() {
 
 #[test]
 fn a_zero_pivot_is_the_fault_of_the_data_and_names_its_column() {
-    let output =
-        expect_exit(&mut gpukern(&["bench", "lu", "-s", "1,9", "--input", "singular", "--max-time", "1ms"]), 1);
+    let output = expect_exit(gpukern(&["bench", "lu", "-s", "1,9", "--input", "singular"]).args(BRIEF), 1);
     for variant in ["naive", "offset-copy", "in-place", "blocked"] {
         let expected = format!("rejected  lu/{variant}/f32/9x9/singular: zero pivot at column 0");
         assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
@@ -51,6 +78,7 @@ fn a_zero_pivot_is_the_fault_of_the_data_and_names_its_column() {
 
 #[test]
 fn with_pivots_growth_is_that_of_the_matrix_whatever_its_condition_and_scale() {
+    let mut verifier = verifier();
     for (input, size, growth) in [
         ("uniform", "300", 1.0..50.0),
         ("hilbert", "1000", 0.9..10.0),
@@ -58,52 +86,28 @@ fn with_pivots_growth_is_that_of_the_matrix_whatever_its_condition_and_scale() {
         // 2¹⁰⁰, more or less what the rounding of h makes of it.
         ("wilkinson", "1000", 1.2e30..1.3e30),
     ] {
-        let arguments = ["bench", "lu", "-V", "blocked-pivot", "-s", size, "--input", input, "--json", "-"];
-        let output = expect_exit(gpukern(&arguments).args(["--max-time", "1ms"]), 0);
-        let record: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-        let verification = &record["cases"][0]["outcome"]["verification"];
-        let metrics = verification["metrics"].as_array().expect("metrics");
-        let found = metrics.iter().find(|m| m["name"] == "growth").and_then(|m| m["value"].as_f64());
-        assert!(growth.contains(&found.expect("a growth factor")), "{input} {size}: {found:?}");
+        let found = metric(&verified(&mut verifier, &lu("blocked-pivot", size, input))[0]["outcome"], "growth");
+        assert!(growth.contains(&found), "{input} {size}: {found:?}");
     }
 }
 
 #[test]
 fn every_run_gives_the_same_figures_to_the_last_bit() {
     let run = || {
-        let arguments = ["bench", "lu", "-V", "blocked,blocked-pivot", "-s", "257", "--json", "-"];
-        let output = expect_exit(gpukern(&arguments).args(["--max-time", "1ms"]), 0);
-        let record: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-        let cases = record["cases"].as_array().expect("cases").iter();
-        cases.map(|case| case["outcome"]["verification"].to_string()).collect::<Vec<_>>()
+        let cases = verified(&mut verifier(), &lu("blocked,blocked-pivot", "257", ""));
+        cases.iter().map(|case| case["outcome"]["verification"].to_string()).collect::<Vec<_>>()
     };
     let first = run();
-    // Two cases a process: the figures are sums and maxima over all elements of L and U.
-    assert!((1..4).all(|_| run() == first), "{first:?}");
-}
-
-/// The outcome of the only case of a run.
-fn outcome(arguments: &[&str], exit: i32) -> serde_json::Value {
-    let output = expect_exit(
-        gpukern(&["bench", "lu", "--solve", "--json", "-"]).args(arguments).args(["--max-time", "1ms"]),
-        exit,
-    );
-    let record: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
-    assert_eq!(record["cases"].as_array().expect("cases").len(), 1, "{arguments:?}");
-    assert_eq!(record["cases"][0]["goal"], "solution", "{arguments:?}");
-    record["cases"][0]["outcome"].clone()
-}
-
-fn metric(outcome: &serde_json::Value, name: &str) -> f64 {
-    let metrics = outcome["verification"]["metrics"].as_array().expect("metrics");
-    metrics.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64()).expect(name)
+    // Two cases on a device of their own: the figures are sums and maxima over all elements of L and U.
+    assert!(first.len() == 2 && (1..4).all(|_| run() == first), "{first:?}");
 }
 
 #[test]
 fn pivots_solve_random_systems_to_the_last_bits_and_refinement_to_those_of_f64() {
-    for seed in ["1", "2", "3", "4", "5"] {
+    let mut verifier = verifier();
+    for seed in 1..=5 {
         for size in ["1", "2", "31", "129", "300"] {
-            let of = |variant| outcome(&["-V", variant, "-s", size, "--seed", seed], 0);
+            let mut of = |variant| solved(&mut verifier, variant, size, "", seed);
             let pivoted = of("blocked-pivot");
             // A few units of roundoff, where 16·n of them would pass.
             assert!(metric(&pivoted, "backward error") < 5e-7, "{size}, seed {seed}: {pivoted}");
@@ -116,38 +120,31 @@ fn pivots_solve_random_systems_to_the_last_bits_and_refinement_to_those_of_f64()
 }
 
 #[test]
-fn every_variant_solves_what_elimination_without_pivots_is_stable_for() {
-    let arguments = ["verify", "lu", "--solve", "--input", "diagonally-dominant", "-s", "1,33,130,257,300"];
-    let output = expect_exit(&mut gpukern(&arguments), 0);
-    assert!(stdout(&output).contains(" 0 wrong"), "{}", stdout(&output));
-}
-
-#[test]
 fn what_cannot_be_solved_is_reported_with_its_reason() {
-    for (variant, input, exit, expected) in [
-        ("naive", "singular", 1, "zero pivot at column 0"),
+    let mut verifier = verifier();
+    for (variant, input, expected) in [
+        ("naive", "singular", "zero pivot at column 0"),
         // Nothing is divided by the last pivot until the solution is.
-        ("blocked-pivot", "singular", 1, "zero pivot at column 139"),
-        ("refined", "singular", 1, "zero pivot at column 139"),
-        ("refined", "hilbert", 1, "refinement stagnated at step"),
-        ("refined", "wilkinson", 1, "refinement stagnated at step"),
-        ("blocked-pivot", "wilkinson", 1, "elimination let elements grow by 1.3e30"),
+        ("blocked-pivot", "singular", "zero pivot at column 139"),
+        ("refined", "singular", "zero pivot at column 139"),
+        ("refined", "hilbert", "refinement stagnated at step"),
+        ("refined", "wilkinson", "refinement stagnated at step"),
+        ("blocked-pivot", "wilkinson", "elimination let elements grow by 1.3e30"),
     ] {
-        let outcome = outcome(&["-V", variant, "-s", "140", "--input", input], exit);
-        let status = if exit == 1 { "rejected" } else { "failed" };
-        let reason = outcome[if exit == 1 { "worst" } else { "error" }].as_str().expect("a reason");
-        assert!(outcome["status"] == status && reason.contains(expected), "{variant} {input}: {outcome}");
+        let outcome = solved(&mut verifier, variant, "140", input, 1);
+        let reason = outcome["worst"].as_str().expect("a reason");
+        assert!(outcome["status"] == "rejected" && reason.contains(expected), "{variant} {input}: {outcome}");
     }
     for (variant, input) in [("blocked-pivot", "hilbert"), ("blocked-pivot", "ill-scaled"), ("refined", "ill-scaled")] {
-        outcome(&["-V", variant, "-s", "140", "--input", input], 0);
+        assert_eq!(solved(&mut verifier, variant, "140", input, 1)["status"], "measured", "{variant} {input}");
     }
 }
 
 #[test]
 fn solutions_are_the_same_to_the_last_bit_every_time() {
-    let run = |variant| outcome(&["-V", variant, "-s", "400"], 0)["verification"].to_string();
     for variant in ["blocked-pivot", "refined"] {
-        let first = run(variant);
-        assert!((1..4).all(|_| run(variant) == first), "{first}");
+        let run = || solved(&mut verifier(), variant, "400", "", 1)["verification"].to_string();
+        let first = run();
+        assert!((1..4).all(|_| run() == first), "{first}");
     }
 }

@@ -1,20 +1,18 @@
 //! Shards, merges and histories from outside.
 
-use super::{gpukern, run, stdout};
+use super::{brief_bench, gpukern, read_json, run, stdout};
 use serde_json::Value;
 use std::path::Path;
 
-const CASES: [&str; 7] = ["bench", "matmul", "-V", "naive,local", "-s", "8,16,24", "--max-time=5ms"];
-
 fn bench(folder: &Path, name: &str, more: &[&str]) -> Value {
     let path = folder.join(name);
-    let mut command = gpukern(&CASES);
-    command.args(["--no-peak", "--table", "compact", "--json"]).arg(&path).args(more);
+    let mut command = brief_bench(&["matmul", "-V", "naive,local", "-s", "8,16,24", "--table", "compact"]);
+    command.arg("--json").arg(&path).args(more);
     // A history leaves out what ran under validation layers.
     command.env("GPUKERN_VALIDATION", "0");
     let output = run(command.env("GPUKERN_COMMIT", "0123456789abcdef").env("GPUKERN_BRANCH", "trunk"));
     assert!(output.status.success(), "{}", super::stderr(&output));
-    serde_json::from_str(&std::fs::read_to_string(path).expect("a record")).expect("JSON")
+    read_json(&path)
 }
 
 fn ids(record: &Value) -> Vec<String> {
@@ -45,8 +43,7 @@ fn shards_are_merged_to_what_one_machine_measures_and_kept_in_a_history() {
     };
     let output = merge(&["1.json", "2.json"]);
     assert!(output.status.success(), "{}", super::stderr(&output));
-    let merged: Value =
-        serde_json::from_str(&std::fs::read_to_string(at("merged.json")).expect("a record")).expect("JSON");
+    let merged = read_json(&at("merged.json"));
     assert_eq!((ids(&merged), merged["devices"].as_array().map(Vec::len)), (ids(&whole), Some(1)));
     let again = run(gpukern(&["merge"]).args([at("1.json"), at("1.json")]).arg("-o").arg(at("x.json")));
     assert!(

@@ -1,28 +1,22 @@
 //! The journal of a run: whatever kills it, at most the cases in flight are lost, and `--resume` completes the record.
 
-use super::{expect_exit, gpukern, run, stderr, stdout};
+use super::{brief_bench, expect_exit, gpukern, journal, limited, read_json, run, stderr, stdout, wait_for_journal};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-/// A bench of twelve short cases.
-const SIZES: &str = "8,16,24,32,40,48";
-const CASES: usize = 12;
+/// A bench of six short cases.
+const SIZES: &str = "8,16,24";
+const CASES: usize = 6;
 
 fn bench(sizes: &str) -> Command {
-    let mut command = gpukern(&["bench", "matmul", "-V", "naive,local", "-s", sizes, "--no-peak"]);
-    command.args(["--max-time", "30ms", "--precision", "50%"]);
-    command
+    brief_bench(&["matmul", "-V", "naive,local", "-s", sizes])
 }
 
-fn part(path: &Path) -> PathBuf {
-    path.with_extension("json.part")
-}
-
-fn read(path: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(path).expect("written")).expect("whole")
+fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
 }
 
 /// The id and the process of each case that was measured.
@@ -35,13 +29,8 @@ fn cases(record: &Value) -> Vec<(String, u64)> {
 /// Starts `command` and kills it once its journal has `lines` lines, one of which is its head.
 #[cfg(unix)]
 fn kill_at(command: &mut Command, path: &Path, lines: usize) {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let begun = Instant::now();
-    while std::fs::read_to_string(part(path)).unwrap_or_default().lines().count() < lines {
-        assert!(child.try_wait().expect("a process").is_none(), "it ended before it was killed");
-        assert!(begun.elapsed() < Duration::from_secs(60), "its journal stays short");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let mut child = start(command);
+    wait_for_journal(&mut child, path, |text| text.lines().count() >= lines);
     child.kill().expect("it was alive");
     child.wait().expect("it ends");
 }
@@ -62,22 +51,22 @@ fn random() -> impl FnMut(u64) -> u64 {
 fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
-    kill_at(bench(SIZES).arg("--json").arg(&path), &path, 5);
+    kill_at(bench(SIZES).arg("--json").arg(&path), &path, 4);
     assert!(!path.exists());
-    let kept = std::fs::read_to_string(part(&path)).expect("a journal").lines().count() - 1;
+    let kept = std::fs::read_to_string(journal(&path)).expect("a journal").lines().count() - 1;
     // What is there can be looked at as any record.
     for arguments in [&["export", "--to", "csv"][..], &["report", "-o", "-"]] {
-        let output = expect_exit(gpukern(arguments).arg(part(&path)), 0);
+        let output = expect_exit(gpukern(arguments).arg(journal(&path)), 0);
         let message = stderr(&output);
         assert!(message.contains(&format!("did not end: it has {kept} cases")), "{arguments:?}: {message}");
     }
-    expect_exit(gpukern(&["compare"]).arg(part(&path)).arg(part(&path)), 0);
+    expect_exit(gpukern(&["compare"]).arg(journal(&path)).arg(journal(&path)), 0);
 
     let output = expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
     let said = format!("{kept} cases are there, {} are left", CASES - kept);
     assert!(stderr(&output).contains(&said), "lacks '{said}': {}", stderr(&output));
-    assert!(!part(&path).exists() && stdout(&output).contains('★'));
-    let record = read(&path);
+    assert!(!journal(&path).exists() && stdout(&output).contains('★'));
+    let record = read_json(&path);
     let found = cases(&record);
     assert_eq!(found.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len(), CASES);
     assert_eq!(found.len(), CASES);
@@ -89,11 +78,11 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
 
     // A whole record has nothing left to measure.
     let output = expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
-    assert!(stderr(&output).contains("12 cases are there, 0 are left"), "{}", stderr(&output));
-    assert_eq!(cases(&read(&path)), found);
+    assert!(stderr(&output).contains("6 cases are there, 0 are left"), "{}", stderr(&output));
+    assert_eq!(cases(&read_json(&path)), found);
 }
 
-/// With `GPUKERN_KILLS=50` as many runs as the issue asks for.
+/// With `GPUKERN_KILLS=50` that many runs.
 #[test]
 #[cfg(unix)]
 fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
@@ -103,31 +92,28 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
     for number in 0..kills {
         let path = folder.path().join(format!("run-{number}.json"));
         // Every fourth takes each case in several processes.
-        let processes: usize = if number % 4 == 3 { 3 } else { 1 };
-        let bench = |sizes| {
-            let mut command = bench(sizes);
-            command.args((processes > 1).then(|| format!("--processes={processes}")));
-            command
-        };
+        let processes: usize = if number % 4 == 3 { 2 } else { 1 };
         let mut option = "--json";
         let mut deaths = 0;
         loop {
-            let journal = || std::fs::read(part(&path)).unwrap_or_default();
-            let before = journal();
+            let whole_lines = |bytes: Vec<u8>| bytes.iter().filter(|byte| **byte == b'\n').count();
+            let kept = || whole_lines(std::fs::read(journal(&path)).unwrap_or_default());
+            let before = kept();
             let mut command = bench(SIZES);
-            let mut child =
-                command.arg(option).arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
-            // The first of each three dies early, perhaps while it takes over what is there.
-            let patience = Duration::from_millis(random(if deaths % 3 == 2 { 80 } else { 1500 }));
-            let begun = Instant::now();
-            let ended = loop {
-                match child.try_wait().expect("a process") {
-                    Some(status) => break Some(status),
-                    None if begun.elapsed() >= patience && deaths < 6 => break None,
-                    None => std::thread::sleep(Duration::from_millis(1)),
+            command.args((processes > 1).then(|| format!("--processes={processes}"))).arg(option).arg(&path);
+            let mut child = start(&mut command);
+            // The first of each three dies early, perhaps while it takes over what is there; the others some time after
+            // a further case.
+            if deaths % 3 != 2 {
+                while child.try_wait().expect("a process").is_none() && kept() < before.max(1) + 1 {
+                    std::thread::sleep(Duration::from_millis(1));
                 }
-            };
-            if let Some(status) = ended {
+            }
+            std::thread::sleep(Duration::from_millis(random(80)));
+            if deaths == 5 {
+                child.wait().expect("it ends");
+            }
+            if let Some(status) = child.try_wait().expect("a process") {
                 break assert_eq!(status.code(), Some(0), "run {number} after {deaths} deaths");
             }
             child.kill().expect("it was alive");
@@ -136,22 +122,20 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
             if path.exists() {
                 break;
             }
-            let after = journal();
-            let whole = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').count();
-            assert!(whole(&after) >= whole(&before), "run {number}: cases of the journal are gone");
-            if !after.is_empty() {
+            assert!(kept() >= before, "run {number}: cases of the journal are gone");
+            if kept() > 0 {
                 option = "--resume";
             }
         }
-        let found = cases(&read(&path));
+        let found = cases(&read_json(&path));
         let distinct: BTreeSet<_> = found.iter().collect();
         let expected = CASES * processes;
         assert_eq!((found.len(), distinct.len()), (expected, expected), "run {number} after {deaths} deaths");
         assert_eq!(found.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len(), CASES, "run {number}");
         // A death between the record and the end of its journal leaves both.
-        if part(&path).exists() {
+        if journal(&path).exists() {
             expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
-            assert!(!part(&path).exists());
+            assert!(!journal(&path).exists());
         }
     }
     let left: Vec<_> =
@@ -168,16 +152,8 @@ fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
     // Blocks of 512 bytes, in a shell of POSIX.
-    let limited = |blocks: u32| {
-        let bench = bench(SIZES);
-        let mut limited = Command::new("sh");
-        limited.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]).arg(bench.get_program());
-        limited.args(bench.get_args());
-        limited.envs(bench.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        limited.env("GPUKERN_CACHE", folder.path().join("cache"));
-        limited
-    };
-    let output = expect_exit(limited(32).arg("--json").arg(&path), 3);
+    let mut command = limited("ulimit -f 20", &bench(SIZES));
+    let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     let message = stderr(&output);
     assert!(
         message.contains("it is kept in memory until the end") && message.contains("cannot write JSON to"),
@@ -185,14 +161,14 @@ fn a_disk_that_is_full_in_the_middle_loses_the_cases_behind_it_and_no_others() {
     );
     assert!(message.contains("some of what was measured is in") && stdout(&output).contains('★'), "{message}");
     assert!(!path.exists());
-    let journal = std::fs::read_to_string(part(&path)).expect("a journal");
-    let kept = journal.lines().count() - 1;
-    assert!(journal.ends_with('\n') && (1..CASES).contains(&kept), "{kept} cases");
+    let text = std::fs::read_to_string(journal(&path)).expect("a journal");
+    let kept = text.lines().count() - 1;
+    assert!(text.ends_with('\n') && (1..CASES).contains(&kept), "{kept} cases");
     expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
-    let found = cases(&read(&path));
+    let found = cases(&read_json(&path));
     assert_eq!(found.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len(), CASES);
     assert_eq!(found.iter().filter(|(_, process)| *process == 0).count(), kept);
-    assert!(!part(&path).exists());
+    assert!(!journal(&path).exists());
 }
 
 #[test]
@@ -208,20 +184,20 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
     };
     refused(bench(SIZES).arg("--resume").arg(&path), &["there is nothing to resume", "begin with --json"]);
     kill_at(bench(SIZES).arg("--json").arg(&path), &path, 3);
-    let journal = std::fs::read_to_string(part(&path)).expect("a journal");
+    let text = std::fs::read_to_string(journal(&path)).expect("a journal");
     refused(bench(SIZES).arg("--json").arg(&path), &["cases of a run that was killed", "--resume"]);
     refused(bench("8,16").arg("--resume").arg(&path), &["has another plan", "repeat its options"]);
     let other = bench(SIZES).args(["--seed", "2"]).arg("--resume").arg(&path).output().expect("it starts");
     assert_eq!(other.status.code(), Some(2), "{}", stderr(&other));
     refused(bench(SIZES).args(["--clock", "host"]).arg("--resume").arg(&path), &["another plan"]);
-    assert_eq!(std::fs::read_to_string(part(&path)).expect("there"), journal, "a refusal changed the journal");
+    assert_eq!(std::fs::read_to_string(journal(&path)).expect("there"), text, "a refusal changed the journal");
 
-    let with = |from: &str, to: &str| std::fs::write(part(&path), journal.replace(from, to)).expect("written");
-    let first: Value = serde_json::from_str(journal.lines().nth(1).expect("a case")).expect("a line of JSON");
+    let with = |from: &str, to: &str| std::fs::write(journal(&path), text.replace(from, to)).expect("written");
+    let first: Value = serde_json::from_str(text.lines().nth(1).expect("a case")).expect("a line of JSON");
     let hash = first["kernels"][0]["hash"].as_str().expect("a hash");
     with(hash, "0123456789abcdef");
     refused(bench(SIZES).arg("--resume").arg(&path), &["ran another program than it would now"]);
-    let head: Value = serde_json::from_str(journal.lines().next().expect("a head")).expect("a line of JSON");
+    let head: Value = serde_json::from_str(text.lines().next().expect("a head")).expect("a line of JSON");
     let device = head["devices"][0]["name"].as_str().expect("a name");
     with(device, "another device");
     refused(bench(SIZES).arg("--resume").arg(&path), &["'another device'", "measure anew"]);
@@ -229,11 +205,11 @@ fn what_cannot_be_resumed_is_refused_and_left_alone() {
     refused(bench(SIZES).arg("--resume").arg(&path), &["was begun by gpukern 0.0.1"]);
 
     // A last line that breaks off is that of the case in flight.
-    std::fs::write(part(&path), &journal[..journal.len() - 40]).expect("written");
-    let output = expect_exit(gpukern(&["export", "--to", "csv"]).arg(part(&path)), 0);
+    std::fs::write(journal(&path), &text[..text.len() - 40]).expect("written");
+    let output = expect_exit(gpukern(&["export", "--to", "csv"]).arg(journal(&path)), 0);
     assert!(stderr(&output).contains("and breaks off within the next"), "{}", stderr(&output));
     expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
-    assert_eq!(cases(&read(&path)).len(), CASES);
+    assert_eq!(cases(&read_json(&path)).len(), CASES);
 }
 
 #[test]
@@ -242,13 +218,8 @@ fn two_runs_do_not_share_a_journal() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
     let long = ["bench", "matmul", "-V", "naive", "-s", "16..512:16", "--precision", "0.001%", "--no-peak", "--json"];
-    let mut first = gpukern(&long).arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let begun = Instant::now();
-    while !part(&path).exists() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "no journal");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(Duration::from_millis(200));
+    let mut first = start(gpukern(&long).arg(&path));
+    wait_for_journal(&mut first, &path, |text| !text.is_empty());
     for option in ["--json", "--resume"] {
         let second = run(bench(SIZES).arg(option).arg(&path));
         assert_eq!(second.status.code(), Some(2), "{option}");
@@ -265,14 +236,14 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     expect_exit(bench("8,16").arg("--json").arg(&path), 0);
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
     // As Ctrl-C leaves it: cases without a time, and one that was cut short.
-    let mut record = read(&path);
+    let mut record = read_json(&path);
     record["cases"][1]["outcome"] = serde_json::json!({ "status": "interrupted" });
     let warnings = record.pointer_mut("/cases/2/outcome/warnings").expect("warnings").as_array_mut().expect("a list");
     warnings.push(serde_json::json!({ "kind": "interrupted" }));
     std::fs::write(&path, record.to_string()).expect("written");
     let output = expect_exit(bench("8,16").arg("--resume").arg(&path), 0);
     assert!(stderr(&output).contains("2 cases are there, 2 are left"), "{}", stderr(&output));
-    let found = cases(&read(&path));
+    let found = cases(&read_json(&path));
     assert_eq!(found.len(), 4);
     assert_eq!(found.iter().filter(|(_, process)| *process == 1).count(), 2);
 }

@@ -1,7 +1,9 @@
 //! `peak`, shares of limits, the host baseline and the clocks and caches of `bench`.
 
-use super::{gpukern, run, stderr, stdout};
+use super::{gpukern, read_json, run, stderr, stdout, valid_record};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::path::Path;
 
 fn json(arguments: &[&str]) -> Value {
     let output = run(&mut gpukern(arguments));
@@ -15,10 +17,25 @@ fn case(record: &Value) -> &Value {
     case
 }
 
-const QUICK: [&str; 8] = ["bench", "matmul", "-V", "subgroup", "-s", "32", "--max-time", "20ms"];
+const BENCH: [&str; 7] = ["bench", "matmul", "-V", "subgroup", "-s", "32", "--max-time=20ms"];
 
+/// The record of a bench without limits.
 fn quick(more: &[&str]) -> Value {
-    json(&[&QUICK, more, &["--json", "-"]].concat())
+    json(&[&BENCH, more, &["--no-peak", "--json", "-"]].concat())
+}
+
+/// Makes the limits kept in `cache` those of `peak`, as if no other program had disturbed them: figures that were disturbed
+/// are not kept.
+fn keep_undisturbed(cache: &Path, peak: &Value) {
+    let mut files = std::fs::read_dir(cache).expect("a cache").map(|file| file.expect("a file").path());
+    let file = files.find(|file| file.to_string_lossy().contains(".limits")).expect("limits are kept");
+    let mut peak = peak.clone();
+    for figure in peak["figures"].as_array_mut().expect("figures") {
+        figure["disturbed"] = false.into();
+        figure["canary"] = Value::Null;
+    }
+    let contents = serde_json::to_vec(&peak).expect("JSON");
+    std::fs::write(file, [&Sha256::digest(&contents)[..], &contents[..]].concat()).expect("written");
 }
 
 #[test]
@@ -27,18 +44,21 @@ fn peak_measures_verified_limits_and_bench_holds_its_cases_against_them() {
     let cache = cache.path().to_str().expect("UTF-8");
     let peaks = json(&["peak", "--quick", "--cache-dir", cache, "--json", "-"]);
     let figures = peaks[0]["figures"].as_array().expect("figures");
-    let best = |kind: &str| {
-        let figure = figures.iter().find(|figure| figure["quantity"]["kind"] == kind);
-        figure.unwrap_or_else(|| panic!("no {kind} in {figures:?}"))["best"].as_f64().expect("a number")
-    };
-    // Between what any processor of this century does and what none does.
-    assert!((1e8..1e14).contains(&best("arithmetic")), "{figures:?}");
-    assert!((1e7..1e13).contains(&best("bandwidth")) && (1.0..1e7).contains(&best("latency")), "{figures:?}");
-    let record = quick(&["--cache-dir", cache]);
+    let missing = peaks[0]["missing"].as_array().expect("what is missing");
+    // Between what any processor of this century does and what none does. A busy machine leaves some of them out.
+    for (kind, sensible) in [("arithmetic", 1e8..1e14), ("bandwidth", 1e7..1e13), ("latency", 1.0..1e7)] {
+        match figures.iter().find(|figure| figure["quantity"]["kind"] == kind) {
+            Some(figure) => assert!(sensible.contains(&figure["best"].as_f64().expect("a number")), "{figures:?}"),
+            None => assert!(kind != "arithmetic" && !missing.is_empty(), "no {kind} in {figures:?}"),
+        }
+    }
+    keep_undisturbed(Path::new(cache), &peaks[0]);
+    let output = run(&mut gpukern(&[&BENCH[..], &["--cache-dir", cache, "--json", "-"]].concat()));
+    let record = valid_record(&stdout(&output));
     assert_eq!(record["peaks"][0]["measured"], peaks[0]["measured"], "what was kept is used");
     let share = &case(&record)["share"];
     assert!(share["fraction"].as_f64().is_some_and(|fraction| fraction > 0.0), "{share}");
-    let record = quick(&["--cache-dir", cache, "--no-peak"]);
+    let record = quick(&["--cache-dir", cache]);
     assert!(case(&record)["share"].is_null() && record["peaks"].as_array().is_some_and(Vec::is_empty));
 }
 
@@ -53,14 +73,17 @@ fn the_host_is_measured_without_any_vulkan() {
 
 #[test]
 fn a_baseline_tells_how_much_faster_a_variant_is() {
-    let record = quick(&["--host"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let path = path.to_str().expect("UTF-8");
+    let bench = [&BENCH[..], &["--no-peak", "--host", "--table=both", "--json", path]].concat();
+    let table = stdout(&run(&mut gpukern(&bench)));
+    assert!(table.contains("faer (host)") && table.contains("× host"), "{table}");
+    let record = read_json(Path::new(path));
     let [own, host] = [0, 1].map(|i| record["cases"][i]["outcome"]["summary"]["median"].as_f64().expect("a time"));
     let speedup = case(&record)["speedup"].as_f64().expect("a ratio");
     assert!((speedup - host / own).abs() < 1e-9 * speedup, "{speedup}");
     assert!(record["cases"][1]["speedup"].is_null());
-    let output = run(&mut gpukern(&[&QUICK[..], &["--host", "--table=both"]].concat()));
-    let table = stdout(&output);
-    assert!(table.contains("faer (host)") && table.contains("× host"), "{table}");
 }
 
 #[test]

@@ -21,7 +21,12 @@ mod survival;
 mod tune;
 mod workers;
 
-use std::process::{Command, Output};
+use gpukern::{CacheFolder, Case, Device, Instance, Observer, Runner, Timing, Validation};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// A file without tuning results: those of whoever runs the tests must not change what the tests see.
 const NOTHING_TUNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/nothing-tuned.toml");
@@ -33,6 +38,91 @@ fn gpukern(arguments: &[&str]) -> Command {
     // Not the user's cache, which is none of the tests' business.
     command.env("GPUKERN_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command
+}
+
+/// Options of a bench whose times nobody looks at: each case has a few samples, and no limits of the device are measured.
+const BRIEF: [&str; 3] = ["--no-peak", "--max-time=100ms", "--precision=50%"];
+
+/// A bench with [`BRIEF`] options.
+fn brief_bench(arguments: &[&str]) -> Command {
+    let mut command = gpukern(&["bench"]);
+    command.args(BRIEF).args(arguments);
+    command
+}
+
+/// `command` in a shell that first runs `limits`, such as `ulimit -t 5`.
+#[cfg(unix)]
+fn limited(limits: &str, command: &Command) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")]).arg(command.get_program()).args(command.get_args());
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited
+}
+
+/// Waits until `done`. How long that takes depends on the machine, so the bound is one that only a hang reaches.
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(300), "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The journal of a run that writes its record to `path`.
+fn journal(path: &Path) -> PathBuf {
+    path.with_extension("json.part")
+}
+
+/// Waits until the journal at `path` is as wanted; `child` must be at work until then.
+fn wait_for_journal(child: &mut Child, path: &Path, wanted: impl Fn(&str) -> bool) {
+    wait_until("what the journal is to hold", || {
+        assert!(child.try_wait().expect("a process").is_none(), "the run ended first");
+        wanted(&std::fs::read_to_string(journal(path)).unwrap_or_default())
+    });
+}
+
+#[cfg(unix)]
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+/// An observer of cases that nobody waits for.
+struct Silent;
+
+impl Observer for Silent {
+    fn begin(&mut self, _: &str) {}
+    fn end(&mut self, _: &Case) {}
+}
+
+/// A runner in this process, on the software device, that verifies cases and times none.
+fn verifier() -> Runner {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let instance = Instance::new(Validation::Off, None).expect("a loader");
+    let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
+    let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
+    Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts")
+}
+
+/// A JSON document in a file.
+fn read_json(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON")
+}
+
+/// The record in `json`, which the published schema describes.
+fn valid_record(json: &str) -> Value {
+    let record: Value = serde_json::from_str(json).expect("JSON");
+    let schema: Value = serde_json::from_str(include_str!("../../docs/record.schema.json")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let errors: Vec<_> = validator.iter_errors(&record).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    record
+}
+
+/// The status of each case of a record.
+fn statuses(record: &Value) -> Vec<&str> {
+    let cases = record["cases"].as_array().expect("cases").iter();
+    cases.map(|case| case["outcome"]["status"].as_str().expect("a status")).collect()
 }
 
 fn run(command: &mut Command) -> Output {

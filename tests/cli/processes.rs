@@ -1,22 +1,17 @@
 //! `bench --processes`: each case in several fresh processes, and one record of all.
 
-use super::{expect_exit, gpukern, stderr, stdout};
+use super::{brief_bench, expect_exit, gpukern, journal, read_json, signal, stderr, stdout, wait_for_journal};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 const SIZES: &str = "8,16,24";
 
 fn bench(more: &[&str]) -> Command {
-    let mut command = gpukern(&["bench", "matmul", "-V", "naive,local", "-s", SIZES, "--no-peak"]);
-    command.args(["--max-time", "20ms", "--precision", "50%"]).args(more);
+    let mut command = brief_bench(&["matmul", "-V", "naive,local", "-s", SIZES]);
+    command.args(more);
     command
-}
-
-fn read(path: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(path).expect("written")).expect("whole")
 }
 
 /// The processes of each measured case, by id, and the ids of each process in their order.
@@ -38,7 +33,7 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
     let output = expect_exit(bench(&["--processes=3", "--table=long", "--json"]).arg(&path), 0);
     let rows = stdout(&output).lines().filter(|line| line.contains("naive") || line.contains("local")).count();
     assert_eq!(rows, 6, "{}", stdout(&output));
-    let record = read(&path);
+    let record = read_json(&path);
     let (processes, orders) = sightings(&record);
     assert!(processes.len() == 6 && processes.values().all(|seen| *seen == [0, 1, 2]), "{processes:?}");
     assert!(orders.values().collect::<BTreeSet<_>>().len() > 1, "the same order in all: {orders:?}");
@@ -47,7 +42,7 @@ fn one_record_holds_all_processes_and_tables_and_exports_have_a_row_a_case() {
     // Whoever measures again takes the cases in the same orders.
     let again = folder.path().join("again.json");
     expect_exit(bench(&["--processes=3", "--json"]).arg(&again), 0);
-    assert_eq!(sightings(&read(&again)).1, orders);
+    assert_eq!(sightings(&read_json(&again)).1, orders);
 
     let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0));
     assert_eq!(csv.lines().count(), 1 + 6, "{csv}");
@@ -69,7 +64,7 @@ fn how_far_processes_lie_apart_is_a_view_of_the_same_record() {
     let output = expect_exit(bench(&["--noise=2", "--json"]).arg(&path), 0);
     let text = stdout(&output);
     assert!(text.contains("2 processes of the same run") && text.contains("matmul/naive/f32/24x24x24"), "{text}");
-    assert!(sightings(&read(&path)).0.values().all(|seen| *seen == [0, 1]));
+    assert!(sightings(&read_json(&path)).0.values().all(|seen| *seen == [0, 1]));
 }
 
 #[test]
@@ -79,24 +74,15 @@ fn the_host_s_cases_are_measured_in_processes_of_their_own_too() {
     let mut command = gpukern(&["bench", "matmul", "-s", "8,16", "--device=host", "--max-time=20ms", "--processes=2"]);
     // No Vulkan is there to load.
     expect_exit(command.args(["--loader=/nonexistent", "--json"]).arg(&path), 0);
-    let (processes, _) = sightings(&read(&path));
+    let (processes, _) = sightings(&read_json(&path));
     assert!(processes.len() == 2 && processes.values().all(|seen| *seen == [0, 1]), "{processes:?}");
-}
-
-fn part(path: &Path) -> PathBuf {
-    path.with_extension("json.part")
 }
 
 /// Starts the bench and waits until its journal is in process 1.
 fn in_the_second_process(path: &Path) -> std::process::Child {
     let mut command = bench(&["--processes=3", "--json"]);
     let mut child = command.arg(path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let begun = Instant::now();
-    while !std::fs::read_to_string(part(path)).unwrap_or_default().contains("\"process\":1") {
-        assert!(child.try_wait().expect("a process").is_none(), "it ended before");
-        assert!(begun.elapsed() < Duration::from_secs(60), "there is no second process");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_for_journal(&mut child, path, |text| text.contains("\"process\":1"));
     child
 }
 
@@ -110,8 +96,8 @@ fn a_killed_run_of_several_processes_is_completed() {
     child.wait().expect("it ends");
     let output = expect_exit(bench(&["--processes=3", "--resume"]).arg(&path), 0);
     assert!(stderr(&output).contains("cases are there, "), "{}", stderr(&output));
-    assert!(!part(&path).exists());
-    let record = read(&path);
+    assert!(!journal(&path).exists());
+    let record = read_json(&path);
     let (processes, _) = sightings(&record);
     assert_eq!(processes.len(), 6);
     for (id, seen) in processes {
@@ -120,7 +106,7 @@ fn a_killed_run_of_several_processes_is_completed() {
     }
     // What is complete can be made to hold more.
     expect_exit(bench(&["--processes=4", "--resume"]).arg(&path), 0);
-    assert!(sightings(&read(&path)).0.values().all(|seen| seen.len() == 4));
+    assert!(sightings(&read_json(&path)).0.values().all(|seen| seen.len() == 4));
 }
 
 #[test]
@@ -129,10 +115,9 @@ fn an_interrupted_run_of_several_processes_keeps_what_it_has() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
     let mut child = in_the_second_process(&path);
-    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    assert!(status.success());
+    signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    let record = read(&path);
+    let record = read_json(&path);
     let measured = record["cases"].as_array().expect("cases").iter();
     let measured = measured.filter(|case| case["outcome"]["status"] == "measured").count();
     assert!((7..18).contains(&measured), "{measured}");

@@ -1,6 +1,6 @@
 //! `run`: kernels of the user's, verified, timed, compared and guarded.
 
-use super::{expect_exit, gpukern, stderr, stdout};
+use super::{BRIEF, brief_bench, expect_exit, gpukern, signal, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -56,8 +56,8 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 /// `run` in a folder, with few samples.
 fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = gpukern(&["run", "--max-time=50ms", "--no-peak"]);
-    command.args(arguments).current_dir(folder);
+    let mut command = gpukern(&["run"]);
+    command.args(BRIEF).args(arguments).current_dir(folder);
     command
 }
 
@@ -451,7 +451,7 @@ fn a_kernel_that_writes_elsewhere_crashes_or_hangs_ends_as_such() {
 fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     let config = "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = 8\n[[run]]\ndescription = 'double.toml'\n";
     let folder = folder(&[("all.toml", config)]);
-    let mut bench = gpukern(&["bench", "--config=all.toml", "--max-time=20ms", "--no-peak", "--json=-"]);
+    let mut bench = brief_bench(&["--config=all.toml", "--json=-"]);
     let output = expect_exit(bench.current_dir(folder.path()), 0);
     let record: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
     assert_eq!(record["method"]["robust_access"], true, "{record}");
@@ -476,8 +476,7 @@ fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
         .expect("written");
     let line = next("unverified");
     assert!(line.contains("double") && line.contains("…"), "{line}");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::Signal::SIGINT)
-        .expect("sent");
+    signal(&child, "INT");
     assert!(child.wait().expect("it ends").code().is_some());
 }
 

@@ -1,24 +1,22 @@
 //! What happens around a run takes nothing from it: signals, streams that are closed, full disks, paths that are no text.
 #![cfg(unix)]
 
-use super::{expect_exit, gpukern, run, stderr, stdout};
+use super::{
+    expect_exit, gpukern, limited, read_json, run, signal, statuses, stderr, stdout, valid_record, wait_for_journal,
+    wait_until,
+};
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A bench of some two cases that takes about a second.
-const BENCH: [&str; 9] = ["bench", "matmul", "-V", "naive,local", "-s", "16", "--no-peak", "--max-time", "200ms"];
+/// A bench of two cases that takes about a second.
+const BENCH: [&str; 8] = ["bench", "matmul", "-V", "naive,local", "-s", "16", "--no-peak", "--max-time=20ms"];
 /// One that would take minutes.
 const LONG: [&str; 9] = ["bench", "matmul", "-V", "naive", "-s", "16..512:16", "--precision", "0.001%", "--no-peak"];
-
-fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
-    assert!(status.expect("kill runs").success());
-}
 
 /// Signals a process and all that it started, as Ctrl-Z does.
 fn group(child: &Child, name: &str) {
@@ -32,53 +30,40 @@ fn is_alive(pid: &str) -> bool {
     !status.is_empty() && !status.contains(") Z ")
 }
 
-fn record(path: &Path) -> serde_json::Value {
-    serde_json::from_slice(&std::fs::read(path).expect("written")).expect("whole")
-}
-
-/// Waits until the journal of a run has a case, however busy the machine is.
-fn until_a_case_is_kept(record: &Path) {
-    let (journal, begun) = (record.with_extension("json.part"), Instant::now());
-    while std::fs::read_to_string(&journal).unwrap_or_default().lines().count() < 2 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no case ended");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn signals_that_end_a_process_keep_what_was_measured() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["INT", "TERM", "HUP", "QUIT"] {
         let path = folder.path().join(format!("{name}.json"));
-        let mut child = gpukern(&LONG).arg("--json").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = gpukern(&LONG).arg("--json").arg(&path).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let child = child.as_mut().expect("it starts");
-        until_a_case_is_kept(&path);
+        wait_for_journal(child, &path, |text| text.lines().count() > 1);
         signal(child, name);
-        // What a terminal does that closes: it must not count as a second Ctrl-C.
-        if name == "HUP" {
+        // A terminal that closes sends two, and so does `timeout -s INT`: that is no second Ctrl-C.
+        if ["HUP", "INT"].contains(&name) {
             signal(child, name);
         }
         let mut table = String::new();
         child.stdout.take().expect("piped").read_to_string(&mut table).expect("text");
         assert_eq!(child.wait().expect("it ends").code(), Some(130), "{name}");
         assert!(table.contains("interrupted"), "{name}: {table}");
-        let record = record(&path);
-        let statuses: Vec<_> =
-            record["cases"].as_array().expect("cases").iter().map(|c| &c["outcome"]["status"]).collect();
+        let record = valid_record(&std::fs::read_to_string(&path).expect("written"));
+        let statuses = statuses(&record);
         assert_eq!(statuses.len(), 32, "{name}");
-        assert!(*statuses[0] == "measured" && *statuses[31] == "interrupted", "{name}: {statuses:?}");
+        assert!(statuses[0] == "measured" && statuses[31] == "interrupted", "{name}: {statuses:?}");
     }
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn whoever_made_a_process_deaf_to_hangups_meant_it() {
-    let mut command = Command::new("nohup");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
     let bench = gpukern(&BENCH);
-    command.arg(bench.get_program()).args(bench.get_args());
-    command.envs(bench.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    std::thread::sleep(Duration::from_millis(300));
+    let mut command = limited("trap '' HUP", &bench);
+    let child = command.arg("--json").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("it starts");
+    wait_for_journal(&mut child, &path, |text| !text.is_empty());
     signal(&child, "HUP");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
@@ -112,7 +97,7 @@ fn standard_error_that_is_closed_or_full_changes_nothing() {
         assert_eq!(closed.status.code(), usual.status.code(), "{arguments:?}");
         assert_eq!(closed.stdout.is_empty(), usual.stdout.is_empty(), "{arguments:?}");
     }
-    assert_eq!(record(&path)["cases"].as_array().expect("cases").len(), 2);
+    assert_eq!(read_json(&path)["cases"].as_array().expect("cases").len(), 2);
 }
 
 #[test]
@@ -135,13 +120,8 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
     // A file that may not grow, without anybody who ignores the signal of that.
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
-    let bench = gpukern(&BENCH);
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -f 1; exec \"$0\" \"$@\""]).arg(bench.get_program()).args(bench.get_args());
-    limited.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache"));
-    limited
-        .envs(bench.get_envs().filter_map(|(name, value)| Some((name, value?))).filter(|(n, _)| *n != "GPUKERN_CACHE"));
-    let output = expect_exit(&mut limited, 3);
+    let mut command = limited("ulimit -f 1", &gpukern(&BENCH));
+    let output = expect_exit(command.arg("--json").arg(&path).env("GPUKERN_CACHE", folder.path().join("cache")), 3);
     assert!(
         stdout(&output).contains("naive") && stderr(&output).contains("cannot write JSON to"),
         "{}",
@@ -164,7 +144,7 @@ fn paths_need_not_be_text() {
         command
     };
     expect_exit(bench().arg("--json").arg(&path), 0);
-    let command = record(&path)["command"].to_string();
+    let command = read_json(&path)["command"].to_string();
     assert!(command.contains("run\u{fffd}.json") && command.contains("c\u{fffd}.toml"), "{command}");
     // Each process of several is told the same paths.
     expect_exit(bench().arg("--noise=2"), 0);
@@ -184,79 +164,69 @@ fn paths_need_not_be_text() {
 #[test]
 #[cfg(target_os = "linux")]
 fn processes_of_several_end_with_the_one_that_started_them() {
-    let mut parent =
-        gpukern(&LONG).arg("--noise=2").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.json");
+    let mut command = gpukern(&LONG);
+    command.arg("--noise=2").arg("--json").arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut parent = command.spawn().expect("it starts");
+    // By then those that ask git for the commit and drivers for their devices have ended by themselves.
+    wait_for_journal(&mut parent, &path, |text| text.lines().count() > 1);
     let children = format!("/proc/{0}/task/{0}/children", parent.id());
-    let begun = Instant::now();
-    // The first ones ask git for the commit and drivers for their devices, and end by themselves.
-    let child = loop {
+    let mut child = String::new();
+    wait_until("a child that stays", || {
         let children = std::fs::read_to_string(&children).unwrap_or_default();
-        std::thread::sleep(Duration::from_millis(500));
-        if let Some(child) = children.split_whitespace().find(|child| is_alive(child)) {
-            break child.to_string();
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "no child stayed");
-    };
+        child = children.split_whitespace().find(|child| is_alive(child)).unwrap_or_default().to_string();
+        !child.is_empty()
+    });
     parent.kill().expect("it was alive");
     parent.wait().expect("it ends");
-    let begun = Instant::now();
-    while is_alive(&child) {
-        assert!(begun.elapsed() < Duration::from_secs(5), "process {child} goes on without its parent");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the end of a process without its parent", || !is_alive(&child));
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn a_process_that_was_stopped_drops_the_sample_and_says_so() {
+    // Its samples, of which there are as many as may be, take milliseconds each.
     let mut child =
-        gpukern(&["bench", "matmul", "-V", "naive", "-s", "256", "--precision", "0.001%", "--max-time", "6s"])
+        gpukern(&["bench", "matmul", "-V", "naive", "-s", "128", "--precision", "0.001%", "--max-time", "1h"])
             .args(["--no-peak", "--json", "-"])
             .process_group(0)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
             .expect("it starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped"));
-    lines.read_line(&mut String::new()).expect("a line");
-    // The first of these may still meet the warm-up.
-    for _ in 0..3 {
-        std::thread::sleep(Duration::from_millis(2200));
+    let mut stops = 0;
+    // The first of these meet its start and its warm-up.
+    while child.try_wait().expect("a process").is_none() {
+        std::thread::sleep(Duration::from_millis(300));
         group(&child, "STOP");
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_secs(1));
         group(&child, "CONT");
+        stops += 1;
     }
     let output = child.wait_with_output().expect("it ends");
     let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
     let outcome = &record["cases"][0]["outcome"];
     let warnings = outcome["warnings"].as_array().expect("warnings");
     let dropped = warnings.iter().find(|warning| warning["kind"] == "stopped").map(|warning| &warning["dropped"]);
-    assert!(dropped.is_some_and(|dropped| (1..=3).contains(&dropped.as_u64().expect("a count"))), "{warnings:?}");
+    assert!(dropped.is_some_and(|dropped| (1..=stops).contains(&dropped.as_u64().expect("a count"))), "{warnings:?}");
     let samples = outcome["samples"].as_array().expect("samples");
-    assert!(samples.iter().all(|sample| sample["host"].as_f64().expect("a time") < 1.9e9), "{samples:?}");
+    assert!(samples.iter().all(|sample| sample["host"].as_f64().expect("a time") < 9e8), "{samples:?}");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn an_interruption_while_limits_are_measured_ends_at_once_and_no_share_is_made_up() {
+fn an_interruption_while_limits_are_measured_ends_them_and_no_share_is_made_up() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.json");
-    let mut child = gpukern(&["bench", "matmul", "-V", "naive", "-s", "8", "--max-time", "20ms", "--json"])
-        .arg(&path)
-        .env("GPUKERN_CACHE", folder.path().join("cache"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped"));
-    lines.read_line(&mut String::new()).expect("a line");
-    until_a_case_is_kept(&path);
+    let mut command = gpukern(&["bench", "matmul", "-V", "naive", "-s", "8", "--max-time=20ms", "--json"]);
+    command.arg(&path).env("GPUKERN_CACHE", folder.path().join("cache"));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    wait_for_journal(&mut child, &path, |text| text.lines().count() > 1);
     signal(&child, "INT");
-    let begun = Instant::now();
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
-    let record = record(&path);
+    let record = read_json(&path);
+    // Limits that were measured to their end would be there.
     assert_eq!(record["peaks"].as_array().map(Vec::len), Some(0));
     assert_eq!(record["cases"][0]["outcome"]["status"], "measured");
     assert!(record["cases"][0]["share"].is_null());

@@ -1,6 +1,6 @@
 //! `tune`, and what `bench` makes of its results, on the software device.
 
-use super::{expect_exit, gpukern, stderr, stdout};
+use super::{BRIEF, expect_exit, gpukern, limited, signal, stderr, stdout};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 /// A bench of two small sizes of which the first was tuned.
 fn bench(variants: &str, more: &[&str], tuned: &Path) -> Command {
-    let mut command = gpukern(&["bench", "matmul", "-s", "32,128", "--json", "-", "--no-peak", "-V", variants]);
-    command.args(["--max-time", "50ms", "--precision", "20%"]).args(more).env("GPUKERN_TUNED", tuned);
+    let mut command = gpukern(&["bench", "matmul", "-s", "32,128", "--json", "-", "-V", variants]);
+    command.args(BRIEF).args(more).env("GPUKERN_TUNED", tuned);
     command
 }
 
@@ -71,8 +71,8 @@ fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
     for (columns, source) in [(built_in, ", tuned 20"), (other, ", tuned 20")] {
         let line = format!("\ntile = \"{columns}\"");
         std::fs::write(&path, text.replace(&format!("\ntile = \"{built_in}\""), &line)).expect("written");
-        let mut bench = gpukern(&["bench", "lu", "-s", "256", "-V", "blocked", "--json", "-", "--no-peak"]);
-        bench.args(["--max-time", "50ms", "--precision", "20%"]).env("GPUKERN_TUNED", &path);
+        let mut bench = gpukern(&["bench", "lu", "-s", "256", "-V", "blocked", "--json", "-"]);
+        bench.args(BRIEF).env("GPUKERN_TUNED", &path);
         let [(_, notes)] = &cases(&stdout(&expect_exit(&mut bench, 0)))[..] else { panic!("one case") };
         assert!(notes.contains(&format!("tile {columns} columns{source}")), "{notes}");
     }
@@ -103,8 +103,7 @@ fn an_interrupt_keeps_what_was_found() {
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map(|line| line.expect("UTF-8"));
     // The first tile was timed.
     lines.find(|line| line.starts_with("tiled f32 64: ")).expect("progress");
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(killed.expect("kill runs").success());
+    signal(&child, "INT");
     let rest: Vec<_> = lines.collect();
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{rest:?}");
@@ -159,13 +158,10 @@ fn results_that_do_not_fit_on_the_disk_are_a_failure_and_leave_the_file() {
     assert!(message.contains("cannot keep tuning results in '/dev/full': No space left on device"), "{message}");
     let old = "schema = \"gpukern-tuned/1\"\n";
     std::fs::write(&path, old).expect("written");
-    let tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"]);
     // No file may grow: a write fails as on a full disk, once the signal for it is ignored.
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]).arg(tune.get_program());
-    limited.args(tune.get_args()).arg(&path);
-    limited.envs(tune.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let message = stderr(&expect_exit(&mut limited, 3));
+    let tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"]);
+    let mut command = limited("trap '' XFSZ; ulimit -f 0", &tune);
+    let message = stderr(&expect_exit(command.arg(&path), 3));
     assert!(message.contains(&format!("cannot keep tuning results in '{}': ", path.display())), "{message}");
     assert_eq!(std::fs::read_to_string(&path).expect("readable"), old);
     assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "a draft was left behind");

@@ -2,9 +2,10 @@
 //!
 //! `GPUKERN_TEST_FAIL` names the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
 //! `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`. `GPUKERN_TEST_HOW` says how: `error`, which is the
-//! default, `segv`, `abort`, `exit` or `hang`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
+//! default, `segv`, `abort`, `exit`, `hang` or `never`. Not every call fails where one of these is set: `GPUKERN_TEST_BYTES`, the
 //! least allocation that does, and `GPUKERN_TEST_KERNEL`, the bytes of the SPIR-V whose pipelines, submissions and waits
-//! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it. Where
+//! do. `GPUKERN_TEST_ONCE` names a file: once it is there nothing fails, and the first failure makes it.
+//! `GPUKERN_TEST_SIGN` names one that is made by the first call that is to fail, even where it `never` does. Where
 //! `GPUKERN_TEST_FAULT` is set, the device has `VK_EXT_device_fault` and tells of an invalid write.
 //!
 //! The interface is that of the loader's "Architecture of the Vulkan Loader Interfaces", layer interface version 2.
@@ -137,7 +138,12 @@ fn misbehave() -> Option<vk::Result> {
         let mark = std::fs::OpenOptions::new().write(true).create_new(true).open(once);
         mark.ok()?;
     }
+    if let Some(sign) = variable("GPUKERN_TEST_SIGN") {
+        // Whoever waits for it would wait in vain.
+        drop(std::fs::File::create(sign).expect("a sign"));
+    }
     match variable("GPUKERN_TEST_HOW").as_deref() {
+        Some("never") => return None,
         // SAFETY: none: this is a crash.
         Some("segv") => unsafe { std::ptr::null_mut::<u32>().write_volatile(1) },
         Some("abort") => {
