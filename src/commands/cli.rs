@@ -712,7 +712,9 @@ pub struct TuneArgs {
         value_name = "DEVICE,..",
         value_delimiter = ',',
         env = "GPUKERN_DEVICE",
-        hide_env_values = true
+        hide_env_values = true,
+        // Behind its two axes of operands.
+        display_order = 5
     )]
     pub device: Vec<String>,
 

@@ -23,7 +23,7 @@ pub(crate) struct Axis {
     /// The help of the commands that have the option.
     help: Help,
     /// Makes cases of one: a case for each value that was typed, or for each default where none was.
-    pub choose: fn(&Choosing<'_>, &[String], CaseOptions) -> Result<Vec<CaseOptions>, String>,
+    pub choose: Choose,
     /// The text that asks for the value of a case; `None` where leaving out the option does.
     pub text: fn(&CaseOptions) -> Option<String>,
     /// What an id appends where the value is not the default.
@@ -39,6 +39,9 @@ pub(crate) struct Axis {
     /// What it keeps apart.
     pub separates: Separates,
 }
+
+/// What makes cases of one by the texts that were typed.
+type Choose = fn(&Choosing<'_>, &[String], CaseOptions) -> Result<Vec<CaseOptions>, String>;
 
 /// What an axis is typed as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +224,7 @@ pub(crate) static STOP: Axis = Axis {
     ),
     choose: |_, texts, base| {
         let test = texts.first().map(|text| text.parse()).transpose()?;
-        stopping(base, |rule| StopRule { test: test.unwrap_or(rule.test), ..rule })
+        Ok(stopping(base, |rule| StopRule { test: test.unwrap_or(rule.test), ..rule }))
     },
     text: |options| options.stop.map(|rule| rule.test.name().into()),
     id: |options| {
@@ -237,7 +240,7 @@ pub(crate) static EPS: Axis = Axis {
     help: Help::of_bench("eigen: the eps of --stop [default: 1e-4]"),
     choose: |_, texts, base| {
         let eps = choose::eps(texts, base.stop_rule().eps)?;
-        stopping(base, |rule| StopRule { eps, ..rule })
+        Ok(stopping(base, |rule| StopRule { eps, ..rule }))
     },
     text: |options| options.stop.map(|rule| rule.eps.to_string()),
     ..PART_OF_STOP_RULE
@@ -250,7 +253,7 @@ pub(crate) static MAX_ROUNDS: Axis = Axis {
     help: Help::of_bench("eigen: rounds after which a case has failed to converge [default: 1000]"),
     choose: |_, texts, base| {
         let max_rounds = choose::max_rounds(texts, base.stop_rule().max_rounds)?;
-        stopping(base, |rule| StopRule { max_rounds, ..rule })
+        Ok(stopping(base, |rule| StopRule { max_rounds, ..rule }))
     },
     text: |options| options.stop.map(|rule| rule.max_rounds.to_string()),
     ..PART_OF_STOP_RULE
@@ -297,8 +300,8 @@ fn each<T>(values: Result<Vec<T>, String>, case: impl Fn(T) -> CaseOptions) -> R
 }
 
 /// The case with another stop rule, where it has one.
-fn stopping(base: CaseOptions, rule: impl Fn(StopRule) -> StopRule) -> Result<Vec<CaseOptions>, String> {
-    Ok(vec![CaseOptions { stop: base.stop.map(rule), ..base }])
+fn stopping(base: CaseOptions, rule: impl Fn(StopRule) -> StopRule) -> Vec<CaseOptions> {
+    vec![CaseOptions { stop: base.stop.map(rule), ..base }]
 }
 
 /// Whether two cases are the same on all axes that make them different in one of the comparisons.
@@ -334,7 +337,7 @@ impl Axis {
     fn option(&self, command: &str, before: usize) -> Option<Arg> {
         let help = self.help.of(command)?;
         let arg = Arg::new(self.name).long(self.name).help(help).display_order(before + self.place);
-        let arg = self.short.into_iter().fold(arg, |arg, letter| arg.short(letter));
+        let arg = self.short.into_iter().fold(arg, Arg::short);
         Some(match self.value {
             Value::Flag => arg.action(ArgAction::SetTrue),
             Value::List(_, one) if command == "ab" => arg.value_name(one),
@@ -402,6 +405,7 @@ impl AxisValues {
     /// # Panics
     /// When there is no such axis.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "numbers of several types, and texts")]
     pub fn with(mut self, name: &str, text: impl ToString) -> Self {
         let axis = find(name).expect("the name of an axis");
         self.0.entry(axis.name).or_default().push(text.to_string());

@@ -13,6 +13,7 @@ use crate::basis::size::Size;
 const MOST_EXTRA_WORK: u64 = 100_000_000;
 
 /// The choices asked for of one algorithm, whose product are its cases.
+#[expect(clippy::struct_excessive_bools, reason = "each says of another axis whether it was named")]
 pub(super) struct Cases {
     pub(super) algorithm: &'static Algorithm,
     variants: Vec<&'static Variant>,
