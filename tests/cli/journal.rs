@@ -96,7 +96,7 @@ fn runs_that_are_killed_at_random_lose_no_case_and_have_none_twice() {
         let mut option = "--json";
         let mut deaths = 0;
         loop {
-            let whole_lines = |bytes: Vec<u8>| bytes.iter().filter(|byte| **byte == b'\n').count();
+            let whole_lines = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).matches('\n').count();
             let kept = || whole_lines(std::fs::read(journal(&path)).unwrap_or_default());
             let before = kept();
             let mut command = bench(SIZES);
