@@ -15,7 +15,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("guest", &["basis", "device", "kernel", "algorithms", "run"]),
     ("host", &["basis", "algorithms"]),
     ("vulkan", &["basis", "device", "kernel"]),
-    ("plan", &["basis", "device", "algorithms", "host"]),
+    ("plan", &["basis", "device", "algorithms", "run", "host"]),
     ("tuning", &["basis", "device", "kernel", "algorithms", "plan"]),
     ("peak", &["basis", "device", "stats", "kernel", "algorithms", "plan", "record"]),
     ("record", &["basis", "device", "stats", "kernel", "algorithms", "plan", "peak"]),

@@ -1,9 +1,8 @@
 //! `gpukern ab`.
 
-use super::child::Child;
 use super::document::JSON;
 use super::failures::Failures;
-use super::{Answer, announce, beside, command_line, document, interrupt, judging};
+use super::{Answer, announce, beside, command_line, document, interrupt, judging, measure_afresh};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -15,18 +14,17 @@ use crate::compare::Verdict;
 use crate::compare::paired::{AB_SCHEMA, Contestant, Finding, Round, Schedule, Trial, Turns};
 use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
+use crate::measure::measurement::{LimitPolicy, MeasureOptions};
 use crate::measure::runner::{Entrant, Timing};
 use crate::measure::session::{Session, Setup};
-use crate::measure::worker::DRIVER_FILES;
 use crate::plan::options;
 use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, PlannedRun, Purpose};
+use crate::plan::{CaseGroup, Plan, PlannedRun, Purpose, Sampling};
 use crate::record::{Outcome, Record};
 use crate::report;
 use crate::stats;
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::Validation;
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -39,7 +37,7 @@ const FIRST_LOOK: usize = 12;
 /// Rounds of processes before the first look: as few as an interval can come from.
 const FIRST_LOOK_AT_PROCESSES: usize = 6;
 /// Sampling time of each of those processes, unless it is precise before.
-const TIME_OF_A_PROCESS: &str = "500ms";
+const TIME_OF_A_PROCESS: Duration = Duration::from_millis(500);
 
 /// The two sides that take turns.
 enum Contest<'a> {
@@ -63,7 +61,6 @@ struct Match<'a> {
     labels: [String; 2],
     contest: Contest<'a>,
     run: PlannedRun,
-    selection: Selection,
     min_effect: f64,
     max_time: Duration,
 }
@@ -93,7 +90,6 @@ pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resu
     let game = Match {
         labels: [a, b].map(|variant| variant.name.to_string()),
         contest: Contest::Entrants(Box::new([a, b].map(|variant| Entrant { variant, substitute: None }))),
-        selection: Selection::default(),
         min_effect: judging::settings(&args.comparing.judging)?.min_effect,
         max_time: max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?,
         run,
@@ -155,7 +151,7 @@ impl<'a> Match<'a> {
                 (pair.map(|variant| variant.name.to_string()), Contest::Entrants(Box::new(entrants)))
             }
         };
-        Ok(Self { labels, contest, run, selection, min_effect, max_time })
+        Ok(Self { labels, contest, run, min_effect, max_time })
     }
 
     /// Keeps the sides that failed.
@@ -227,7 +223,7 @@ impl<'a> Match<'a> {
         };
         progress::line(&format!("device {}: {}", device.index, device.name));
         let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupt::listen()?)?;
-        let sampling = crate::plan::Sampling { max_time: self.max_time, ..self.run.sampling };
+        let sampling = Sampling { max_time: self.max_time, ..self.run.sampling };
         let mut judge = Judge::new(FIRST_LOOK, self.min_effect);
         let (cases, rounds) =
             executor.duel(&self.run.groups[0], entrants, &sampling, &mut |rounds| judge.decided(rounds));
@@ -247,12 +243,8 @@ impl<'a> Match<'a> {
 
     /// Plays rounds of processes, one with each driver.
     fn processes(&self, manifests: &[&Path; 2], setup: &Setup) -> Result<Played, Error> {
-        interrupt::listen()?;
-        let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
-        selection.variant.truncate(1);
-        let mut arguments: Vec<OsString> = selection.arguments().into_iter().map(OsString::from).collect();
-        // Tiles that were tuned for the one driver are not for the other.
-        arguments.push("--no-tuned".into());
+        let sampling = Sampling { max_time: TIME_OF_A_PROCESS, ..self.run.sampling };
+        let plan = Plan { runs: vec![PlannedRun { sampling, ..self.run.clone() }], guests: vec![] };
         let mut first: [Option<Contestant>; 2] = [None, None];
         let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
         let mut judge = Judge::new(FIRST_LOOK_AT_PROCESSES, self.min_effect);
@@ -260,7 +252,7 @@ impl<'a> Match<'a> {
         while begun.elapsed() < self.max_time {
             // As within a process: whatever drifts favours the one and then the other.
             let order = if rounds.len().is_multiple_of(2) { [0, 1] } else { [1, 0] };
-            match self.round(order, manifests, &arguments, setup, &mut first)? {
+            match self.round(order, manifests, &plan, setup, &mut first)? {
                 Ended::Whole(round) => rounds.push(round),
                 Ended::Short(error) => {
                     trouble = error;
@@ -292,20 +284,19 @@ impl<'a> Match<'a> {
         &self,
         order: [usize; 2],
         manifests: &[&Path; 2],
-        arguments: &[OsString],
+        plan: &Plan,
         setup: &Setup,
         first: &mut [Option<Contestant>; 2],
     ) -> Result<Ended, Error> {
         let (mut round, mut missing) = (Round::default(), false);
         for side in order {
             let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
-            let mut child = Child::bench(name.clone(), arguments, setup)?;
-            // Older loaders know the second name.
-            for name in DRIVER_FILES {
-                child.env(name, manifests[side].as_os_str());
-            }
+            let setup = setup.with_drivers(manifests[side].as_os_str().to_owned());
+            // Tiles that were tuned for the one driver are not for the other.
+            let tuned = Tuned::none();
+            let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, command_line());
             // A process that fails late must not lose the rounds before it.
-            let seen = match child.record() {
+            let seen = match measure_afresh(&name, plan, &setup, &options) {
                 Ok(Some(record)) => contestant(record, &self.labels[side], &name)?,
                 Ok(None) => return Ok(Ended::Short(None)),
                 Err(error) => return Ok(Ended::Short(Some(error))),

@@ -3,7 +3,6 @@
 
 use crate::algorithms::{Problem, WrongElements};
 use crate::basis::error::Error;
-use crate::basis::printable::shell_word;
 use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::binding::Bindings;
@@ -11,11 +10,11 @@ use crate::kernel::program::{BufferId, Program};
 use crate::kernel::shaders::Shader;
 use crate::measure::runner::Entrant;
 use crate::plan::options::Selection;
+use crate::plan::request::Request;
 use crate::plan::{CaseGroup, Plan};
 use crate::record::{Case, Outcome, Record};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use serde_json::{Value, json};
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,20 +33,13 @@ impl Failures {
         Ok(Self(folder.to_path_buf()))
     }
 
-    /// Keeps the failures of `record`, which is of `plan` with the tiles of `tuned`; says how many there were.
-    /// `run` is the command line of `run`, where the cases are of kernels of the user's.
-    pub(super) fn keep(
-        &self,
-        record: &Record,
-        plan: &Plan,
-        tuned: &Tuned,
-        run: Option<&[OsString]>,
-    ) -> Result<String, Error> {
+    /// Keeps the failures of `record`, which is of `request` and its `plan` with the tiles of `tuned`; says how many there were.
+    pub(super) fn keep(&self, record: &Record, plan: &Plan, tuned: &Tuned, request: &Request) -> Result<String, Error> {
         let mut kept = 0;
         for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
             let Some(device) = record.devices.iter().find(|device| device.index == case.device) else { continue };
             let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
-            let command = run.map_or_else(|| command(case, device), |run| command_of_run(run, case));
+            let command = reproducing(request, case, device).command();
             let validation = record.method.validation;
             self.add(&name(case), &Failure { case, device, group, chosen, substitute: None, command, validation })?;
             kept += 1;
@@ -159,18 +151,14 @@ fn wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Value> {
     Ok(json!({ "file": FILE, "in_the_file": wrong.first.len(), "all": wrong.count }))
 }
 
-/// The command that runs the case alone.
-fn command(case: &Case, device: &DeviceInfo) -> String {
+/// The request of the case alone; one of the user's kernels is asked for in the folder in which `request` was.
+fn reproducing(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
+    let no_peak = true;
+    if request.kernels.is_some() {
+        return Request { only: vec![case.id.clone()], no_peak, processes: None, ..request.clone() };
+    }
     let selection = Selection { device: vec![device.uuid.clone()], ..case.selection() };
-    format!("gpukern bench {} --no-peak", selection.arguments().join(" "))
-}
-
-/// The same of a kernel of the user's, in the folder in which `run` was typed.
-fn command_of_run(run: &[OsString], case: &Case) -> String {
-    let only = format!("--only={}", case.id);
-    let words = run.iter().map(|word| word.to_string_lossy()).chain([only.into(), "--no-peak".into()]);
-    let words: Vec<_> = words.map(|word| shell_word(&word).into_owned()).collect();
-    format!("gpukern run {}", words.join(" "))
+    Request { selection, no_peak, ..Request::default() }
 }
 
 /// The kernels of a program with their constants and grids; the SPIR-V of each is a file.
@@ -307,12 +295,12 @@ mod tests {
     #[test]
     fn the_command_of_a_failure_names_its_problem_whole() {
         let case = record().cases.remove(0);
-        let usual = command(&case, &software_device());
+        let usual = reproducing(&Request::default(), &case, &software_device()).command();
         assert!(
             usual.starts_with("gpukern bench matmul ") && !usual.contains("--layout") && !usual.contains("--solve")
         );
         let unusual = Case { layout: Layout::Nt, goal: Goal::Solution, ..case };
-        let command = command(&unusual, &software_device());
+        let command = reproducing(&Request::default(), &unusual, &software_device()).command();
         assert!(command.contains(" --layout=nt ") && command.contains(" --solve "), "{command}");
     }
 }

@@ -8,9 +8,11 @@ use crate::basis::input_file;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, Known};
 use crate::export::Format;
+use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
-use crate::measure::session::{Job, LimitPolicy, MeasuredPlan, Setup};
+use crate::measure::session::Setup;
 use crate::plan::options::Selection;
+use crate::plan::request::Request;
 use crate::plan::{Plan, PlannedRun, Purpose};
 use crate::record::Record;
 use crate::report;
@@ -36,9 +38,11 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let plan = Plan { runs: vec![run], guests: vec![] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
-    let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
-    let job = if quick { job.leaving_out(LEFT_OUT) } else { job };
-    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &job)?;
+    let options = MeasureOptions {
+        left_out: quick.then_some(LEFT_OUT),
+        ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line())
+    };
+    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &options)?;
     let output =
         format!("{}\n{}", report::verify::table(&record, report::table::width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
@@ -52,7 +56,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let exit = beside(exit, validated, &mut notes);
     let mut answer = Answer::new(output, notes, exit);
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&record, &plan, &tuned, None));
+        answer.kept(failures.keep(&record, &plan, &tuned, &Request::default()));
     }
     if let Some(target) = target {
         answer.deliver(target, &Format::Junit.export(&record)?);

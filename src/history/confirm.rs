@@ -8,6 +8,7 @@ use crate::basis::printable::shell_word;
 use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
 use crate::plan::options::Selection;
+use crate::plan::request::Request;
 use crate::record::Case;
 
 /// Processes that tell how far processes lie apart.
@@ -73,7 +74,7 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
         max_rounds: of_case.max_rounds.filter(|_| stop.is_some()),
         ..of_case
     };
-    Some(selection.arguments().join(" "))
+    Some(Request { selection, ..Request::default() }.arguments())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Options, configuration and registry become a plan of cases. Every mistake of the user's that can be seen without
 //! a device is reported here.
 
-pub(crate) mod command_line;
 pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;
+pub(crate) mod request;
 mod shard;
 
 pub(crate) use shard::Shard;
@@ -31,7 +31,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The plan of a `bench` command.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
     pub runs: Vec<PlannedRun>,

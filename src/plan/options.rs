@@ -6,14 +6,14 @@ use crate::basis::printable::brief;
 use crate::basis::units;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
 /// the plan gives it a meaning.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Selection {
     /// Algorithms to measure; `gpukern list` names them.
@@ -111,6 +111,7 @@ pub struct Selection {
 
     /// Published figures of the same work, printed beside ours. Only in configurations.
     #[arg(skip)]
+    #[serde(skip_serializing)]
     pub published: Vec<Published>,
 }
 
@@ -179,40 +180,6 @@ impl Selection {
             pause: self.pause.or(config.pause),
             published: list(self.published, config.published),
         }
-    }
-}
-
-impl Selection {
-    /// Command-line arguments that say the same: how a process tells another what to measure.
-    #[must_use]
-    pub fn arguments(&self) -> Vec<String> {
-        let mut arguments = self.algorithm.clone();
-        let lists = [
-            ("variant", &self.variant),
-            ("size", &self.size),
-            ("dtype", &self.dtype),
-            ("layout", &self.layout),
-            ("device", &self.device),
-            ("subgroup-size", &self.subgroup_size),
-        ];
-        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-        let lists = lists.map(|(name, list)| (name, Some(list.join(","))));
-        let values = [
-            ("input", self.input.clone()),
-            ("seed", self.seed.map(|seed| seed.to_string())),
-            ("stop", self.stop.clone()),
-            ("eps", self.eps.map(|eps| eps.to_string())),
-            ("max-rounds", self.max_rounds.map(|rounds| rounds.to_string())),
-            ("precision", self.precision.clone()),
-            ("max-time", self.max_time.clone()),
-            ("clock", self.clock.clone()),
-            ("cache", self.cache.clone()),
-            ("pause", self.pause.clone()),
-        ];
-        arguments.extend(self.solve.then(|| "--solve".to_string()));
-        // In one word, so that a value that begins with a dash stays a value.
-        arguments.extend(lists.chain(values).filter_map(|(name, value)| Some(format!("--{name}={}", value?))));
-        arguments
     }
 }
 
@@ -348,42 +315,6 @@ mod tests {
         let typed = Selection { size: vec!["128".into()], ..Selection::default() };
         let merged = typed.or(file);
         assert_eq!((merged.size, merged.seed), (vec!["128".to_string()], Some(3)));
-    }
-
-    #[test]
-    fn a_selection_survives_its_own_command_line() {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            selection: Selection,
-        }
-        let text = |text: &str| Some(text.to_string());
-        let list = |items: &[&str]| items.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let full = Selection {
-            algorithm: list(&["matmul", "lu"]),
-            variant: list(&["naive", "v2"]),
-            size: list(&["64..128", "1000x70x130"]),
-            dtype: list(&["f32", "f16"]),
-            layout: list(&["nn", "nt"]),
-            input: text("signed"),
-            solve: true,
-            device: list(&["0", "llvm pipe"]),
-            seed: Some(7),
-            subgroup_size: list(&["8"]),
-            stop: text("neighbour"),
-            eps: Some(1e-3),
-            max_rounds: Some(9),
-            precision: text("0.5%"),
-            max_time: text("1s"),
-            clock: text("host"),
-            cache: text("cold"),
-            pause: text("1ms"),
-            published: vec![],
-        };
-        let line = std::iter::once("gpukern".to_string()).chain(full.arguments());
-        let parsed = <Line as clap::Parser>::try_parse_from(line).expect("it parses");
-        assert_eq!(parsed.selection, full);
-        assert!(Selection::default().arguments().is_empty());
     }
 
     #[test]

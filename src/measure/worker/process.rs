@@ -100,8 +100,9 @@ impl<'a> Workers<'a> {
             let (idle, messages) = (RefCell::new(Some(process)), RefCell::default());
             Self { setup, idle, messages, drivers, dead }
         };
-        match Process::start(setup, None, &AtomicBool::new(false)) {
-            Ok((process, devices)) => Ok((workers(process, None, vec![]), devices.map_err(Error::Failure)?)),
+        let drivers = setup.drivers.clone();
+        match Process::start(setup, drivers.as_deref(), &AtomicBool::new(false)) {
+            Ok((process, devices)) => Ok((workers(process, drivers, vec![]), devices.map_err(Error::Failure)?)),
             Err(ended) if ended.how == How::Refused => Err(Error::Failure(ended.to_string())),
             Err(ended) => {
                 let Sorted { process, devices, alive, dead } = drivers::sort(setup, &ended).map_err(Error::Failure)?;
@@ -130,16 +131,17 @@ impl Process {
     /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan.
     pub(super) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
         let refused = |e| Ended::refused(format!("cannot start this program again: {e}"));
-        let mut process = Self::spawn(setup, drivers).map_err(refused)?;
+        let mut process = Self::spawn(drivers).map_err(refused)?;
+        process.send(&Order::Begin(Box::new(setup.clone())));
         match process.receive(interrupted)? {
             Report::Devices(devices) => Ok((process, devices)),
             _ => Err(Ended::refused("the worker is another program".into())),
         }
     }
 
-    fn spawn(setup: &Setup, drivers: Option<&OsStr>) -> std::io::Result<Self> {
+    fn spawn(drivers: Option<&OsStr>) -> std::io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(SUBCOMMAND).args(setup.arguments());
+        command.arg(SUBCOMMAND);
         for name in DRIVER_FILES {
             command.envs(drivers.map(|drivers| (name, drivers)));
         }

@@ -8,6 +8,7 @@ use crate::device::capability::DeviceInfo;
 use crate::guest::Guest;
 use crate::measure::executor::{Explained, HostSide};
 use crate::measure::runner::{Entrant, Timing};
+use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
 use crate::record::Case;
 use crate::tuning::search::{Found, Fruitless};
@@ -21,6 +22,8 @@ const RECORD_SEPARATOR: char = '\u{1e}';
 /// An order to a worker.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Order {
+    /// Load Vulkan in this way: the first order of all.
+    Begin(Box<Setup>),
     /// Make algorithms of these kernels, before a device is opened.
     Learn(Vec<Guest>),
     /// Open the device of this index. With `canary`, see first whether it still runs anything.

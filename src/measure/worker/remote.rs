@@ -326,6 +326,7 @@ impl Executor for Remote<'_> {
         let Question { algorithm, tunable, spec, mut kept, mut avoid, budget, seed, progress } = question;
         let begun = Instant::now();
         let mut dead: Vec<(Tile, Refusal)> = vec![];
+        let mut timed = None;
         loop {
             let order = Order::Tune(Box::new(SentQuestion {
                 algorithm: algorithm.name.into(),
@@ -341,6 +342,7 @@ impl Executor for Remote<'_> {
                 if let Report::Trying(tile, best) = report {
                     tried.push(*tile);
                     kept = best.map(|(tile, _)| tile).or(kept);
+                    timed = best.or(timed);
                     progress(*tile, *best);
                 }
                 None
@@ -350,12 +352,19 @@ impl Executor for Remote<'_> {
                 Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
                 Err(stopped) => stopped,
             };
+            if self.interrupted.load(Ordering::Relaxed) {
+                // A driver that does not end its call soon takes the process, but not what was timed before.
+                return Ok(timed.map(|best| {
+                    let built_in = tunable.built_in(&spec, &self.device);
+                    let time = Some(best.1).filter(|_| best.0 == built_in);
+                    let (built_in, tried) = ((built_in, time), avoid.len() + tried.len());
+                    let space = algorithm.tiles(tunable, &spec, &self.device).len();
+                    Found { best, built_in, rule: None, tried, space, refused: dead }
+                }));
+            }
             let refusal = Refusal::Failed(ended.to_string());
             let tile = tried.into_iter().find(|tile| Some(tile.to_string()) == on_device);
             let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal.into()) };
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
             dead.push((tile, refusal));
             avoid.push(tile);
             kept = kept.filter(|kept| *kept != tile);

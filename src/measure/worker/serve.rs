@@ -36,9 +36,11 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 /// When an order cannot be understood: the other process is no such program.
-pub(crate) fn serve(setup: &Setup) -> Result<(), Error> {
+pub(crate) fn serve() -> Result<(), Error> {
     die_with_parent();
     let orders = listen();
+    let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
+    let setup = &*setup;
     watch(setup.timeout);
     let opened = Instance::new(setup.validation, setup.loader.as_deref());
     let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
@@ -204,7 +206,12 @@ impl Worker<'_> {
                 Done::Explain(runner.explain(&group, &candidates, &sampling))
             }
             Order::HostSide => Done::HostSide(runner.host_side()),
-            Order::Learn(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
+            Order::Begin(_)
+            | Order::Learn(_)
+            | Order::Open { .. }
+            | Order::Baseline { .. }
+            | Order::Decided(_)
+            | Order::Interrupt => {
                 return Ok(());
             }
         };
