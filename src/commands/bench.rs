@@ -3,7 +3,7 @@
 use super::document::{JSON, Target};
 use super::failures::Failures;
 use super::rounds::{Judged, Rounds};
-use super::{Answer, Delivery, beside, command_line, document, journal, measure_keeping};
+use super::{CommandOutput, Delivery, beside, command_line, document, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
 use crate::commands::cli::{BenchArgs, Comparing, OutputArgs, TableForm};
@@ -63,7 +63,7 @@ impl Planned {
     }
 }
 
-pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let BenchArgs { request, output, .. } = args;
     let planned = Planned::new(request)?;
@@ -86,7 +86,7 @@ pub(super) fn carry_out(
     output: &OutputArgs,
     setup: &Setup,
     more: &dyn Fn(&Record) -> String,
-) -> Result<Answer, Error> {
+) -> Result<CommandOutput, Error> {
     let plan = &planned.plan;
     let processes = processes(request, setup)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
@@ -118,7 +118,7 @@ pub(super) fn carry_out(
         Some(_) => report::noise::text(&Noise::of(&record)),
         None => format!("{}{}", tables(&shown, plan, output.table_form(), &view), more(&shown)),
     };
-    let mut answer = Answer::new(text, notes, exit);
+    let mut answer = CommandOutput::new(text, notes, exit);
     let delivery = answer.deliver_json(target, &record);
     match (journal, delivery) {
         (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
@@ -136,7 +136,7 @@ pub(super) fn carry_out(
 }
 
 /// Adds the result of a comparison to the answer of measuring.
-fn add_judged(answer: &mut Answer, judged: Result<Judged, Error>, comparing: &Comparing, delivery: Delivery) {
+fn add_judged(answer: &mut CommandOutput, judged: Result<Judged, Error>, comparing: &Comparing, delivery: Delivery) {
     match judged {
         Ok(judged) => {
             answer.exit = worse(answer.exit, judged.exit);

@@ -4,7 +4,7 @@
 
 use crate::basis::printable::{brief, shell_word};
 use crate::plan::options::Selection;
-use crate::plan::request::{Request, KernelFiles, VulkanOptions};
+use crate::plan::request::{KernelFiles, Request, VulkanOptions};
 use crate::run::options::Fields;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -397,16 +397,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
-    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
-    #[arg(
-        long,
-        short,
-        value_name = "DEVICE,..",
-        value_delimiter = ',',
-        env = "GPUKERN_DEVICE",
-        hide_env_values = true
-    )]
-    pub device: Vec<String>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
 
     /// Seed of the input data [default: 1].
     #[arg(long)]
@@ -472,7 +465,7 @@ impl RunArgs {
         Request {
             kernels: Some(KernelFiles { kernel, fields, against, tune: *tune }),
             selection: Selection {
-                device: self.device.clone(),
+                device: self.on.device.clone(),
                 seed: self.seed,
                 precision: self.precision.clone(),
                 max_time: self.max_time.clone(),
@@ -550,9 +543,9 @@ pub enum TableForm {
     Both,
 }
 
-/// Options of `peak`.
-#[derive(Debug, clap::Args)]
-pub struct PeakArgs {
+/// The devices of a command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DeviceArgs {
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
         long,
@@ -563,6 +556,14 @@ pub struct PeakArgs {
         hide_env_values = true
     )]
     pub device: Vec<String>,
+}
+
+/// Options of `peak`.
+#[derive(Debug, clap::Args)]
+pub struct PeakArgs {
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
 
     /// Only what `bench` needs, in about two seconds.
     #[arg(long)]
@@ -601,16 +602,9 @@ pub struct TuneArgs {
     #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
     pub layout: Vec<String>,
 
-    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
-    #[arg(
-        long,
-        short,
-        value_name = "DEVICE,..",
-        value_delimiter = ',',
-        env = "GPUKERN_DEVICE",
-        hide_env_values = true
-    )]
-    pub device: Vec<String>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
 
     /// Time for all searches together. Every problem gets one tile at least, however long that
     /// takes.
@@ -657,16 +651,9 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub solve: bool,
 
-    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
-    #[arg(
-        long,
-        short,
-        value_name = "DEVICE,..",
-        value_delimiter = ',',
-        env = "GPUKERN_DEVICE",
-        hide_env_values = true
-    )]
-    pub device: Vec<String>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
 
     /// Sub-group sizes to require of the device [default: the device's own].
     #[arg(long, value_name = "N,..", value_delimiter = ',')]
@@ -775,8 +762,8 @@ pub struct HistoryArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, dtype, layout, input, solve, device, subgroup_size, seed, .. } =
-            args;
+        let VerifyArgs { algorithm, variant, size, dtype, layout, input, solve, subgroup_size, seed, .. } = args;
+        let device = args.on.device;
         Self { algorithm, variant, size, dtype, layout, input, solve, device, seed, subgroup_size, ..Self::default() }
     }
 }

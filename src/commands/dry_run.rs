@@ -1,7 +1,7 @@
 //! `bench --dry-run`: the cases, with an estimate of the time that they take.
 
 use super::progress::{about, skips};
-use super::{Answer, announce, bench};
+use super::{CommandOutput, announce, bench};
 use crate::basis::error::Error;
 use crate::basis::units::{Nanos, counted};
 use crate::measure::measurement::Measurement;
@@ -11,7 +11,7 @@ use crate::plan::request::Request;
 use std::fmt::Write;
 
 /// Lists the cases of `plan`.
-pub(super) fn run(plan: &Plan, request: &Request, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(plan: &Plan, request: &Request, setup: &Setup) -> Result<CommandOutput, Error> {
     let tuned = bench::tuned(request)?;
     let session = Measurement::session(plan, setup)?;
     session.iter().for_each(announce);
@@ -31,5 +31,5 @@ pub(super) fn run(plan: &Plan, request: &Request, setup: &Setup) -> Result<Answe
     let total = about(Nanos(once.0 * f64::from(processes)));
     let in_processes = if processes > 1 { format!(" in {processes} processes") } else { String::new() };
     let _ = writeln!(output, "\n{}{in_processes}, about {total} by a rule of thumb", counted(left.len(), "case"));
-    Ok(Answer::success(output))
+    Ok(CommandOutput::success(output))
 }

@@ -8,7 +8,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::binding::Bindings;
 use crate::kernel::program::{BufferId, Program};
 use crate::kernel::shaders::Shader;
-use crate::measure::runner::Entrant;
+use crate::measure::runner::Side;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::plan::{CaseGroup, Plan};
@@ -48,18 +48,18 @@ impl Failures {
     }
 
     /// Keeps the sides of `ab` that failed, on the problem of `group`: each with its name, its device and, where it ran
-    /// here, its entrant. `command` is the one that was typed.
+    /// here, its ran. `command` is the one that was typed.
     pub(super) fn keep_sides(
         &self,
-        sides: [(&str, &Case, &DeviceInfo, &Entrant); 2],
+        sides: [(&str, &Case, &DeviceInfo, &Side); 2],
         group: &CaseGroup,
         command: &str,
         validation: bool,
     ) -> Result<String, Error> {
         let mut kept = 0;
-        for (side, case, device, entrant) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
-            let chosen = tuned::with_tile(group, entrant.variant, device, &Tuned::none());
-            let (substitute, command) = (entrant.substitute.as_ref(), command.to_string());
+        for (side, case, device, ran) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
+            let chosen = tuned::with_tile(group, ran.variant, device, &Tuned::none());
+            let (substitute, command) = (ran.substitute.as_ref(), command.to_string());
             let failure = Failure { case, device, group, chosen, substitute, command, validation };
             self.add(&format!("{side}_{}", name(case)), &failure)?;
             kept += 1;

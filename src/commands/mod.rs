@@ -50,7 +50,7 @@ use std::path::Path;
 
 /// The answer of a command: what to print, and the exit code.
 #[derive(Debug)]
-pub struct Answer {
+pub struct CommandOutput {
     /// Text for standard output.
     pub output: String,
     /// Text for standard error before it.
@@ -61,7 +61,7 @@ pub struct Answer {
     pub exit: Exit,
 }
 
-impl Answer {
+impl CommandOutput {
     fn new(output: String, notes: String, exit: Exit) -> Self {
         Self { output, notes, trouble: String::new(), exit }
     }
@@ -122,7 +122,7 @@ enum Delivery {
 ///
 /// # Errors
 /// The error that ended the command before it had an answer.
-pub fn run(cli: Cli) -> Result<Answer, Error> {
+pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
     interrupt::outlive_file_limits();
     if cli.quiet {
         Verbosity::Quiet.set();
@@ -175,10 +175,10 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
 }
 
 /// Does what another process of this program orders. That one hears of Ctrl-C and tells this one.
-fn worker() -> Result<Answer, Error> {
+fn worker() -> Result<CommandOutput, Error> {
     interrupt::ignore()?;
     serve()?;
-    Ok(Answer::success(String::new()))
+    Ok(CommandOutput::success(String::new()))
 }
 
 /// Reads the record in a file; what is odd about it goes to `notes`.

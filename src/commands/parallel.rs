@@ -3,7 +3,7 @@
 
 use super::bench::{self, Planned};
 use super::document::{JSON, Target};
-use super::{Answer, command_line, document, measure_afresh};
+use super::{CommandOutput, command_line, document, measure_afresh};
 use crate::basis::error::Error;
 use crate::commands::cli::OutputArgs;
 use crate::commands::progress;
@@ -21,7 +21,12 @@ use std::time::Instant;
 const UNDISTURBED: f64 = 1.02;
 
 /// Measures a plan on its devices at once.
-pub(super) fn run(planned: &Planned, request: &Request, output: &OutputArgs, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(
+    planned: &Planned,
+    request: &Request,
+    output: &OutputArgs,
+    setup: &Setup,
+) -> Result<CommandOutput, Error> {
     let plan = &planned.plan;
     document::check_apart(&[("--json", output.json.as_deref())], &output.inputs(request))?;
     let target: Option<Target> = output.json.as_deref().map(|path| JSON.open(path)).transpose()?;
@@ -56,7 +61,8 @@ pub(super) fn run(planned: &Planned, request: &Request, output: &OutputArgs, set
         }
     }
     let notes = early + &report::bench::notes(&record);
-    let mut answer = Answer::new(bench::tables(&record, plan, output.table_form(), &view), notes, bench::exit(&record));
+    let mut answer =
+        CommandOutput::new(bench::tables(&record, plan, output.table_form(), &view), notes, bench::exit(&record));
     answer.deliver_json(target, &record);
     Ok(answer)
 }

@@ -2,7 +2,7 @@
 
 use super::document::{Document, check_apart};
 use super::failures::Failures;
-use super::{Answer, bench, beside, command_line, measure};
+use super::{CommandOutput, bench, beside, command_line, measure};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::commands::cli::VerifyArgs;
@@ -25,7 +25,7 @@ const LEFT_OUT: &str = "the largest sizes are left out on a software device; --f
 
 const JUNIT: Document = Document { name: "junit XML", option: "--junit" };
 
-pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     let known = args.expect.as_deref().map(read_known).transpose()?;
     let inputs: Vec<_> = args.expect.iter().map(|path| ("--expect", path.as_path())).collect();
     check_apart(&[("--junit", args.junit.as_deref())], &inputs)?;
@@ -54,7 +54,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
         Some(known) => judge(&record, known, &mut notes),
     };
     let exit = beside(exit, validated, &mut notes);
-    let mut answer = Answer::new(output, notes, exit);
+    let mut answer = CommandOutput::new(output, notes, exit);
     if let Some(failures) = failures {
         answer.kept(failures.keep(&record, &plan, &tuned, &Request::default()));
     }

@@ -98,7 +98,7 @@ pub(crate) struct MeasuredPlan {
     pub cut_short: bool,
 }
 
-/// A run on one device, without the cases that other device_runs have.
+/// A run on one device, without the cases that earlier runs have.
 struct DeviceRun<'a> {
     session: &'a Session<'a>,
     device: &'a DeviceInfo,

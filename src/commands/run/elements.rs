@@ -1,7 +1,7 @@
 //! `--print` and `--save`: elements of buffers, shown or written to files.
 
 use crate::basis::error::{self, Error};
-use crate::commands::Answer;
+use crate::commands::CommandOutput;
 use crate::commands::cli::RunArgs;
 use crate::guest::Save;
 use crate::kernel::buffer::Role;
@@ -84,7 +84,7 @@ impl Wanted {
     }
 
     /// Adds what is to be shown to `answer`.
-    pub(super) fn show(&self, answer: &mut Answer) {
+    pub(super) fn show(&self, answer: &mut CommandOutput) {
         for print in &self.prints {
             match array::read(&print.path, print.buffer.element, &print.buffer.shape) {
                 Ok(contents) => {

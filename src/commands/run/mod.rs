@@ -5,7 +5,7 @@ mod tuned;
 mod watch;
 
 use super::bench::{self, Planned};
-use super::{Answer, ab};
+use super::{CommandOutput, ab};
 use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::error::Error;
 use crate::commands::cli::RunArgs;
@@ -22,14 +22,14 @@ use crate::run::{init, resolve};
 use elements::Wanted;
 use std::path::Path;
 
-pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
     if args.watch {
         return watch::run(args, vulkan, setup);
     }
     if args.init {
         let described = described(args)?;
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
-        return Ok(Answer::success(texts.concat()));
+        return Ok(CommandOutput::success(texts.concat()));
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let undertaking = undertaking(args)?;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     let all = args.tune || args.ab && !guest.has_several_kernels();
     let run = planned(&guest, algorithm, all, &request.selection)?;
     if args.ab {
-        return ab::contenders(args, run, setup);
+        return ab::judge_run(args, run, setup);
     }
     let plan = Plan { runs: vec![run], guests: vec![] }.only(&request.only)?;
     let planned = Planned { options_hash: plan.options(), plan, shard: None };

@@ -1,6 +1,6 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
-use super::{Answer, RunArgs, guest, planned, undertaking};
+use super::{CommandOutput, RunArgs, guest, planned, undertaking};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::commands::{command_line, interrupt, measure_quietly, progress};
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The state of files by which a change is seen.
 type Seen = Vec<Option<(SystemTime, u64)>>;
 
-pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
     interrupt::listen()?;
     let request = args.request(vulkan);
     let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
@@ -45,7 +45,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
         }
         while seen(&files) == known {
             if interrupt::flagged() {
-                return Ok(Answer::new(String::new(), String::new(), Exit::Success));
+                return Ok(CommandOutput::new(String::new(), String::new(), Exit::Success));
             }
             std::thread::sleep(LOOK);
         }
