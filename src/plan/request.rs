@@ -12,7 +12,6 @@ use std::path::PathBuf;
 /// What is to be measured and how. The names of its fields are those of the options of `bench` and of `run`.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Request {
     /// The user's kernels, which `run` measures in place of algorithms.
     #[arg(skip)]
