@@ -35,7 +35,7 @@ pub use basis::size::Size;
 pub use basis::stderr::say;
 pub use basis::units::Work;
 pub use commands::cli::Cli;
-pub use commands::{Answer, run};
+pub use commands::{CommandOutput, run};
 pub use compare::{Settings, compare};
 pub use device::cache::CacheFolder;
 pub use device::capability::{DeviceInfo, DeviceKind, Feature};

@@ -14,7 +14,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("run", &["basis", "device", "kernel", "algorithms"]),
     ("host", &["basis", "algorithms"]),
     ("vulkan", &["basis", "device", "kernel"]),
-    ("plan", &["basis", "device", "algorithms", "host"]),
+    ("plan", &["basis", "device", "algorithms", "run", "host"]),
     ("tuning", &["basis", "device", "kernel", "algorithms", "plan"]),
     ("record", &["basis", "device", "stats", "kernel", "algorithms", "plan"]),
     ("peak", &["basis", "device", "algorithms", "plan", "record"]),

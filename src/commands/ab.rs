@@ -1,9 +1,8 @@
 //! `gpukern ab`.
 
-use super::child::Child;
 use super::document::JSON;
 use super::failures::Failures;
-use super::{Answer, announce, beside, command_line, document, interrupt, judging};
+use super::{CommandOutput, announce, beside, command_line, document, interrupt, judging, measure_afresh};
 use crate::algorithms::{self, Algorithm, Variant};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -12,21 +11,20 @@ use crate::basis::units::Nanos;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::commands::progress;
 use crate::compare::Verdict;
-use crate::compare::paired::{AB_SCHEMA, Contestant, Finding, Round, Schedule, Trial, Turns};
+use crate::compare::paired::{AB_SCHEMA, Finding, Round, Schedule, SideResult, Trial, Turns};
 use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
-use crate::measure::runner::{Entrant, Timing};
+use crate::measure::measurement::{LimitPolicy, MeasureOptions};
+use crate::measure::runner::{Side, Timing};
 use crate::measure::session::{Session, Setup};
-use crate::measure::worker::DRIVER_FILES;
 use crate::plan::options;
 use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, PlannedRun, Purpose};
+use crate::plan::{CaseGroup, Plan, PlannedRun, Purpose, Sampling};
 use crate::record::{Outcome, Record};
 use crate::report;
 use crate::stats;
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::Validation;
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -39,19 +37,19 @@ const FIRST_LOOK: usize = 12;
 /// Rounds of processes before the first look: as few as an interval can come from.
 const FIRST_LOOK_AT_PROCESSES: usize = 6;
 /// Sampling time of each of those processes, unless it is precise before.
-const TIME_OF_A_PROCESS: &str = "500ms";
+const TIME_OF_A_PROCESS: Duration = Duration::from_millis(500);
 
 /// The two sides that take turns.
-enum Contest<'a> {
-    /// Two entrants in this process.
-    Entrants(Box<[Entrant; 2]>),
+enum Sides<'a> {
+    /// Two kernels on one driver, in turns within a process.
+    Kernels(Box<[Side; 2]>),
     /// Two drivers, each with processes of its own, by the paths of their manifests.
     Drivers([&'a Path; 2]),
 }
 
 /// The outcome of a match.
 struct Played {
-    sides: [Contestant; 2],
+    sides: [SideResult; 2],
     rounds: Vec<Round>,
     finding: Option<Finding>,
     /// The error that ended the match early, or what the validation layer said.
@@ -61,22 +59,21 @@ struct Played {
 /// A case, the two sides that take turns on it, and for how long.
 struct Match<'a> {
     labels: [String; 2],
-    contest: Contest<'a>,
+    sides: Sides<'a>,
     run: PlannedRun,
-    selection: Selection,
     min_effect: f64,
     max_time: Duration,
 }
 
-pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: &AbArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let game = Match::new(args)?;
     document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
     game.play(args.json.as_deref(), args.keep_failures.as_deref(), setup)
 }
 
-/// Which of the two contenders of a run of one case is faster.
-pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Result<Answer, Error> {
+/// Says which of the two kernels, or choices of constants, of a run of one case is faster.
+pub(super) fn judge_run(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Result<CommandOutput, Error> {
     let [group] = &run.groups[..] else {
         let many = run.groups.len();
         return Err(Error::Usage(format!(
@@ -92,8 +89,7 @@ pub(super) fn contenders(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resu
     let max_time = args.max_time.as_deref().map_or(Ok(MOST_TIME), options::duration);
     let game = Match {
         labels: [a, b].map(|variant| variant.name.to_string()),
-        contest: Contest::Entrants(Box::new([a, b].map(|variant| Entrant { variant, substitute: None }))),
-        selection: Selection::default(),
+        sides: Sides::Kernels(Box::new([a, b].map(|variant| Side { variant, substitute: None }))),
         min_effect: judging::settings(&args.comparing.judging)?.min_effect,
         max_time: max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?,
         run,
@@ -142,39 +138,39 @@ impl<'a> Match<'a> {
                 run.groups.len()
             )));
         };
-        let (labels, contest) = match kind {
+        let (labels, sides) = match kind {
             Kind::Drivers => drivers(args)?,
             Kind::Spirv => substitutes(args, pair[0], group)?,
             Kind::Variants => {
-                let entrants = pair.map(|variant| Entrant { variant, substitute: None });
-                (pair.map(|variant| variant.name.to_string()), Contest::Entrants(Box::new(entrants)))
+                let kernels = pair.map(|variant| Side { variant, substitute: None });
+                (pair.map(|variant| variant.name.to_string()), Sides::Kernels(Box::new(kernels)))
             }
         };
-        Ok(Self { labels, contest, run, selection, min_effect, max_time })
+        Ok(Self { labels, sides, run, min_effect, max_time })
     }
 
     /// Keeps the sides that failed.
     fn keep(&self, failures: &Failures, trial: &Trial) -> Result<String, Error> {
         let group = &self.run.groups[0];
-        let of_driver = || Entrant { variant: group.variants[0], substitute: None };
+        let of_driver = || Side { variant: group.variants[0], substitute: None };
         let drivers = [of_driver(), of_driver()];
-        let entrants = match &self.contest {
-            Contest::Entrants(entrants) => entrants,
-            Contest::Drivers(_) => &drivers,
+        let kernels = match &self.sides {
+            Sides::Kernels(kernels) => kernels,
+            Sides::Drivers(_) => &drivers,
         };
         let [a, b] = trial.sides().map(|(_, side)| side);
-        let sides = [("A", &a.case, &a.device, &entrants[0]), ("B", &b.case, &b.device, &entrants[1])];
+        let sides = [("A", &a.case, &a.device, &kernels[0]), ("B", &b.case, &b.device, &kernels[1])];
         failures.keep_sides(sides, group, &trial.command.join(" "), trial.validation)
     }
 
     /// Plays it, and says who won.
-    fn play(&self, json: Option<&Path>, keep_failures: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
+    fn play(&self, json: Option<&Path>, keep_failures: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
         let target = json.map(|path| JSON.open(path)).transpose()?;
         let failures = keep_failures.map(Failures::open).transpose()?;
         let started = jiff::Timestamp::now().to_string();
-        let (turns, Played { sides, rounds, finding, trouble }) = match &self.contest {
-            Contest::Entrants(entrants) => (Turns::Batches, self.batches(entrants, setup)?),
-            Contest::Drivers(manifests) => (Turns::Processes, self.processes(manifests, setup)?),
+        let (turns, Played { sides, rounds, finding, trouble }) = match &self.sides {
+            Sides::Kernels(kernels) => (Turns::Batches, self.batches(kernels, setup)?),
+            Sides::Drivers(manifests) => (Turns::Processes, self.processes(manifests, setup)?),
         };
         if let Some((side, reason)) = sides.iter().find_map(|side| match &side.case.outcome {
             Outcome::Skipped { reason } => Some((side, reason)),
@@ -201,7 +197,7 @@ impl<'a> Match<'a> {
         let exit = beside(exit(&trial), trouble.map_or(Ok(()), Err), &mut notes);
         trial.exit = exit as u8;
         let text = report::compare::trial(&trial);
-        let mut answer = Answer::new(text, notes, exit);
+        let mut answer = CommandOutput::new(text, notes, exit);
         answer.deliver_json(target, &trial);
         if let Some(failures) = failures {
             answer.kept(self.keep(&failures, &trial));
@@ -210,7 +206,7 @@ impl<'a> Match<'a> {
     }
 
     /// Plays rounds of batches of samples in this process.
-    fn batches(&self, entrants: &[Entrant; 2], setup: &Setup) -> Result<Played, Error> {
+    fn batches(&self, kernels: &[Side; 2], setup: &Setup) -> Result<Played, Error> {
         let session = Session::open(setup)?;
         announce(&session);
         let chosen = session.select_usable(&self.run.devices)?;
@@ -222,10 +218,10 @@ impl<'a> Match<'a> {
         };
         progress::line(&format!("device {}: {}", device.index, device.name));
         let mut executor = session.executor(device, Timing::Sample, &Tuned::none(), interrupt::listen()?)?;
-        let sampling = crate::plan::Sampling { max_time: self.max_time, ..self.run.sampling };
+        let sampling = Sampling { max_time: self.max_time, ..self.run.sampling };
         let mut judge = Judge::new(FIRST_LOOK, self.min_effect);
         let (cases, rounds) =
-            executor.duel(&self.run.groups[0], entrants, &sampling, &mut |rounds| judge.decided(rounds));
+            executor.duel(&self.run.groups[0], kernels, &sampling, &mut |rounds| judge.decided(rounds));
         let trouble = session.check_validation().err();
         let finding = judge.last(&rounds);
         let mut side = 0;
@@ -235,27 +231,23 @@ impl<'a> Match<'a> {
             let alone = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
             let median = median(&rounds, side).or(alone);
             side += 1;
-            Contestant { label, device: device.clone(), case, median }
+            SideResult { label, device: device.clone(), case, median }
         });
         Ok(Played { sides, rounds, finding, trouble })
     }
 
     /// Plays rounds of processes, one with each driver.
     fn processes(&self, manifests: &[&Path; 2], setup: &Setup) -> Result<Played, Error> {
-        interrupt::listen()?;
-        let mut selection = Selection { max_time: Some(TIME_OF_A_PROCESS.into()), ..self.selection.clone() };
-        selection.variant.truncate(1);
-        let mut arguments: Vec<OsString> = selection.arguments().into_iter().map(OsString::from).collect();
-        // Tiles that were tuned for the one driver are not for the other.
-        arguments.push("--no-tuned".into());
-        let mut first: [Option<Contestant>; 2] = [None, None];
+        let sampling = Sampling { max_time: TIME_OF_A_PROCESS, ..self.run.sampling };
+        let plan = Plan { runs: vec![PlannedRun { sampling, ..self.run.clone() }], guests: vec![] };
+        let mut first: [Option<SideResult>; 2] = [None, None];
         let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
         let mut judge = Judge::new(FIRST_LOOK_AT_PROCESSES, self.min_effect);
         let begun = Instant::now();
         while begun.elapsed() < self.max_time {
             // As within a process: whatever drifts favours the one and then the other.
             let order = if rounds.len().is_multiple_of(2) { [0, 1] } else { [1, 0] };
-            match self.round(order, manifests, &arguments, setup, &mut first)? {
+            match self.round(order, manifests, &plan, setup, &mut first)? {
                 Ended::Whole(round) => rounds.push(round),
                 Ended::Short(error) => {
                     trouble = error;
@@ -276,8 +268,8 @@ impl<'a> Match<'a> {
         if sides.iter().any(|side| side.case.measured().is_none()) {
             finding = None;
         }
-        for (side, contestant) in sides.iter_mut().enumerate() {
-            contestant.median = median(&rounds, side);
+        for (side, result) in sides.iter_mut().enumerate() {
+            result.median = median(&rounds, side);
         }
         Ok(Played { sides, rounds, finding, trouble })
     }
@@ -287,21 +279,20 @@ impl<'a> Match<'a> {
         &self,
         order: [usize; 2],
         manifests: &[&Path; 2],
-        arguments: &[OsString],
+        plan: &Plan,
         setup: &Setup,
-        first: &mut [Option<Contestant>; 2],
+        first: &mut [Option<SideResult>; 2],
     ) -> Result<Ended, Error> {
         let (mut round, mut missing) = (Round::default(), false);
         for side in order {
             let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
-            let mut child = Child::bench(name.clone(), arguments, setup)?;
-            // Older loaders know the second name.
-            for name in DRIVER_FILES {
-                child.env(name, manifests[side].as_os_str());
-            }
+            let setup = setup.with_drivers(manifests[side].as_os_str().to_owned());
+            // Tiles that were tuned for the one driver are not for the other.
+            let tuned = Tuned::none();
+            let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, command_line());
             // A process that fails late must not lose the rounds before it.
-            let seen = match child.record() {
-                Ok(Some(record)) => contestant(record, &self.labels[side], &name)?,
+            let seen = match measure_afresh(&name, plan, &setup, &options) {
+                Ok(Some(record)) => side_result(record, &self.labels[side], &name)?,
                 Ok(None) => return Ok(Ended::Short(None)),
                 Err(error) => return Ok(Ended::Short(Some(error))),
             };
@@ -325,7 +316,7 @@ enum Ended {
     Short(Option<Error>),
 }
 
-/// A judge of the rounds of a contest, with what it found at its last look.
+/// A judge of the rounds of a sides, with what it found at its last look.
 struct Judge {
     schedule: Schedule,
     min_effect: f64,
@@ -409,11 +400,11 @@ fn shown(path: &Path) -> String {
 }
 
 /// The drivers of the two sides.
-fn drivers(args: &AbArgs) -> Result<([String; 2], Contest<'_>), Error> {
+fn drivers(args: &AbArgs) -> Result<([String; 2], Sides<'_>), Error> {
     let (Some(a), Some(b)) = (&args.a_driver, &args.b_driver) else { return Err(one_side_missing("-driver")) };
     let manifests = [a.as_path(), b.as_path()];
     manifests.iter().try_for_each(|path| check_manifest(path))?;
-    Ok((manifests.map(shown), Contest::Drivers(manifests)))
+    Ok((manifests.map(shown), Sides::Drivers(manifests)))
 }
 
 /// A kernel of `variant`, with a file of the user's in its place on one side or both.
@@ -421,16 +412,16 @@ fn substitutes<'a>(
     args: &AbArgs,
     variant: &'static Variant,
     group: &CaseGroup,
-) -> Result<([String; 2], Contest<'a>), Error> {
+) -> Result<([String; 2], Sides<'a>), Error> {
     let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
     let paths = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
     let mut kernels: Vec<&'static Shader> = vec![];
     let mut enter = |path: Option<&Path>| {
         let substitute = path.map(|path| read_spirv(path, variant, &shaders)).transpose()?;
         kernels.extend(substitute.as_ref().map(|(kernel, _)| *kernel));
-        Ok::<_, Error>(Entrant { variant, substitute })
+        Ok::<_, Error>(Side { variant, substitute })
     };
-    let entrants = [enter(paths[0])?, enter(paths[1])?];
+    let sides = [enter(paths[0])?, enter(paths[1])?];
     if let [a, b] = kernels[..]
         && a.label() != b.label()
     {
@@ -441,7 +432,7 @@ fn substitutes<'a>(
         )));
     }
     let label = |path: Option<&Path>| path.map_or_else(|| kernels[0].label(), shown);
-    Ok((paths.map(label), Contest::Entrants(Box::new(entrants))))
+    Ok((paths.map(label), Sides::Kernels(Box::new(sides))))
 }
 
 /// The median of one side's rounds.
@@ -449,8 +440,8 @@ fn median(rounds: &[Round], side: usize) -> Option<Nanos> {
     stats::median(&rounds.iter().map(|round| round[side].0).collect::<Vec<_>>()).map(Nanos)
 }
 
-/// The contestant made of the one case of a process.
-fn contestant(record: Record, label: &str, name: &str) -> Result<Contestant, Error> {
+/// The result made of the one case of a process.
+fn side_result(record: Record, label: &str, name: &str) -> Result<SideResult, Error> {
     let Record { devices, cases, .. } = record;
     let ([device], [case]) = (&devices[..], &cases[..]) else {
         return Err(Error::Usage(format!(
@@ -458,7 +449,7 @@ fn contestant(record: Record, label: &str, name: &str) -> Result<Contestant, Err
             devices.len()
         )));
     };
-    Ok(Contestant { label: label.into(), device: device.clone(), case: case.clone(), median: None })
+    Ok(SideResult { label: label.into(), device: device.clone(), case: case.clone(), median: None })
 }
 
 /// The kernel of `variant` that a file of the user's takes the place of, and its bytes.

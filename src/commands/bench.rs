@@ -2,14 +2,16 @@
 
 use super::document::{JSON, Target};
 use super::failures::Failures;
-use super::rounds::Request;
-use super::{Answer, Delivery, beside, command_line, document, journal, measure_keeping};
+use super::rounds::{Judged, Rounds};
+use super::{CommandOutput, Delivery, beside, command_line, document, journal, measure_keeping};
 use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
-use crate::commands::cli::{BenchArgs, TableForm};
+use crate::commands::cli::{BenchArgs, Comparing, OutputArgs, TableForm};
 use crate::device::capability::DeviceKind;
+use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
-use crate::measure::session::{Isolation, Job, LimitPolicy, MeasuredPlan, Setup};
+use crate::measure::session::{Isolation, Setup};
+use crate::plan::request::Request;
 use crate::plan::{Plan, Shard};
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
@@ -23,64 +25,86 @@ use std::path::{Path, PathBuf};
 /// Most processes that one command starts.
 const MOST_PROCESSES: u32 = 1000;
 
-pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<Answer, Error> {
-    if args.comparing.attached {
-        super::child::attach_to_parent();
-    }
-    // Everything that can be wrong with the command is found before a device is opened.
-    let mut plan = Plan::new(&args.selection, args.config.as_deref())?;
-    super::run::add_tables(&mut plan, args)?;
-    let plan = if args.host { plan.with_host()? } else { plan };
-    let shard: Option<Shard> =
-        args.shard.as_deref().map(str::parse).transpose().map_err(|e| Error::Usage(format!("--shard: {e}")))?;
-    let options = plan.options();
-    let plan = match shard {
-        Some(shard) => plan.part(shard)?,
-        None => plan,
-    };
-    let plan = plan.only(&args.comparing.only)?;
-    if args.dry_run {
-        return super::dry_run::run(&plan, args, setup);
-    }
-    if let Some(ways) = args.explain {
-        return super::explain::run(&plan, ways, args.json.as_deref(), setup);
-    }
-    if args.parallel {
-        return super::parallel::run(args, &plan, setup);
-    }
-    carry_out(&plan, (options, shard), args, setup, &|_| String::new())
+/// A plan, with what its record says of the whole that it may be a part of.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    /// The hash of the whole on whatever devices.
+    pub(super) options_hash: String,
+    pub(super) shard: Option<Shard>,
 }
 
-/// Measures a plan, of these options and a part of it where it is one, as the options of `bench` say; `more` is said of the
-/// record behind its tables.
+impl Planned {
+    /// The plan of what `bench` is asked for.
+    fn new(request: &Request) -> Result<Self, Error> {
+        let mut plan = Plan::new(&request.selection, request.config.as_deref())?;
+        super::run::add_tables(&mut plan, request)?;
+        let plan = if request.host { plan.with_host()? } else { plan };
+        let shard = request.shard.as_deref().map(str::parse).transpose();
+        let shard: Option<Shard> = shard.map_err(|e| Error::Usage(format!("--shard: {e}")))?;
+        let options_hash = plan.options();
+        let plan = match shard {
+            Some(shard) => plan.part(shard)?,
+            None => plan,
+        };
+        Ok(Self { plan: plan.only(&request.only)?, options_hash, shard })
+    }
+
+    /// How it is measured, and what its record says of that.
+    pub(super) fn options<'a>(
+        &self,
+        request: &Request,
+        limits: LimitPolicy,
+        tuned: &'a Tuned,
+    ) -> Result<MeasureOptions<'a>, Error> {
+        let origin = super::origin::here(request.label.as_deref())?;
+        let (options_hash, shard) = (Some(self.options_hash.clone()), self.shard);
+        let options = MeasureOptions::new(Timing::Sample, limits, tuned, command_line());
+        Ok(MeasureOptions { origin, options_hash, shard, ..options })
+    }
+}
+
+pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Error> {
+    // Everything that can be wrong with the command is found before a device is opened.
+    let BenchArgs { request, output, .. } = args;
+    let planned = Planned::new(request)?;
+    if args.dry_run {
+        return super::dry_run::run(&planned.plan, request, setup);
+    }
+    if let Some(ways) = args.explain {
+        return super::explain::run(&planned.plan, ways, output.json.as_deref(), setup);
+    }
+    if args.parallel {
+        return super::parallel::run(&planned, request, output, setup);
+    }
+    carry_out(&planned, request, output, setup, &|_| String::new())
+}
+
+/// Measures a plan, and does with the record as `output` says; `more` is said of it behind its tables.
 pub(super) fn carry_out(
-    plan: &Plan,
-    (options, shard): (String, Option<Shard>),
-    args: &BenchArgs,
+    planned: &Planned,
+    request: &Request,
+    output: &OutputArgs,
     setup: &Setup,
     more: &dyn Fn(&Record) -> String,
-) -> Result<Answer, Error> {
-    let processes = processes(args, setup)?;
-    let path = args.json.as_deref().or(args.resume.as_deref());
-    document::check_apart(&[("the record", path)], &args.inputs())?;
-    let origin = super::origin::here(args.label.as_deref())?;
+) -> Result<CommandOutput, Error> {
+    let plan = &planned.plan;
+    let processes = processes(request, setup)?;
+    let path = output.json.as_deref().or(output.resume.as_deref());
+    document::check_apart(&[("the record", path)], &output.inputs(request))?;
+    let limits = if request.no_peak || request.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let tuned = tuned(request)?;
+    let options = MeasureOptions { processes, ..planned.options(request, limits, &tuned)? };
     let mut notes = String::new();
-    let view = view(args, &mut notes)?;
-    let request = Request::new(args, &mut notes)?;
+    let view = view(output, &mut notes)?;
+    let rounds = Rounds::new(&output.comparing, &mut notes)?;
     let target = path.map(|path| JSON.open(path)).transpose()?;
     let kept = target.as_ref().and_then(Target::file).map(Path::to_path_buf);
-    let earlier = args.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;
+    let earlier = output.resume.as_deref().map(|path| journal::earlier(path, &mut notes)).transpose()?;
     if let (Some(path), None) = (&kept, &earlier) {
         journal::check_none(path)?;
     }
-    let failures = args.keep_failures.as_deref().map(Failures::open).transpose()?;
-    let limits = if args.no_peak || args.noise.is_some() { LimitPolicy::Ignore } else { LimitPolicy::Hold };
-    let tuned = if args.no_tuned { Tuned::none() } else { super::tune::kept(args.tuned.as_deref())? };
-    let job = Job::new(Timing::Sample, limits, &tuned, command_line())
-        .from(origin)
-        .of(options, shard)
-        .in_processes(processes);
-    let (measured, journal) = measure_keeping(plan, setup, &job, kept.as_deref(), earlier)?;
+    let failures = output.keep_failures.as_deref().map(Failures::open).transpose()?;
+    let (measured, journal) = measure_keeping(plan, setup, &options, kept.as_deref(), earlier)?;
     let MeasuredPlan { record, validated, cut_short } = measured;
     let shown = record.across_processes();
     notes.push_str(&report::bench::notes(&shown));
@@ -90,11 +114,11 @@ pub(super) fn carry_out(
     };
 
     // The record is written before anything else can go wrong.
-    let output = match args.noise {
+    let text = match request.noise {
         Some(_) => report::noise::text(&Noise::of(&record)),
-        None => format!("{}{}", tables(&shown, args.table_form(), &view), more(&shown)),
+        None => format!("{}{}", tables(&shown, output.table_form(), &view), more(&shown)),
     };
-    let mut answer = Answer::new(output, notes, exit);
+    let mut answer = CommandOutput::new(text, notes, exit);
     let delivery = answer.deliver_json(target, &record);
     match (journal, delivery) {
         (Some(journal), Delivery::Failed) => answer.trouble.push_str(&journal.keep()),
@@ -102,36 +126,50 @@ pub(super) fn carry_out(
         (None, _) => {}
     }
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&shown, plan, &tuned, args.run.as_deref()));
+        answer.kept(failures.keep(&shown, plan, &tuned, request));
     }
-    if let Some(request) = request {
-        match request.judge(record, plan, args, setup) {
-            Ok(judged) => {
-                answer.exit = worse(answer.exit, judged.exit);
-                // Standard output is for the record alone when that goes there.
-                let alone = delivery == Delivery::InPlaceOfOutput;
-                let text = if alone { &mut answer.notes } else { &mut answer.output };
-                let _ = write!(text, "\ncompared with {}\n\n{}", names(&args.comparing.compare), judged.text);
-            }
-            Err(error) => {
-                answer.exit = worse(answer.exit, error.exit());
-                let _ = writeln!(answer.trouble, "error: {error}");
-            }
-        }
+    if let Some(rounds) = rounds {
+        let judged = rounds.judge(record, plan, setup, &options);
+        add_judged(&mut answer, judged, &output.comparing, delivery);
     }
     Ok(answer)
 }
 
+/// Adds the result of a comparison to the answer of measuring.
+fn add_judged(answer: &mut CommandOutput, judged: Result<Judged, Error>, comparing: &Comparing, delivery: Delivery) {
+    match judged {
+        Ok(judged) => {
+            answer.exit = worse(answer.exit, judged.exit);
+            // Standard output is for the record alone when that goes there.
+            let alone = delivery == Delivery::InPlaceOfOutput;
+            let text = if alone { &mut answer.notes } else { &mut answer.output };
+            let _ = write!(text, "\ncompared with {}\n\n{}", names(&comparing.compare), judged.text);
+        }
+        Err(error) => {
+            answer.exit = worse(answer.exit, error.exit());
+            let _ = writeln!(answer.trouble, "error: {error}");
+        }
+    }
+}
+
+/// The results of earlier searches that cases take: the user's own kernels have none.
+pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
+    if request.no_tuned || request.kernels.is_some() {
+        return Ok(Tuned::none());
+    }
+    super::tune::kept(request.tuned.as_deref())
+}
+
 /// How the record is shown: what is wrong with the options is found before anything is measured.
-pub(super) fn view(args: &BenchArgs, notes: &mut String) -> Result<View, Error> {
-    let columns = Column::chosen(&args.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
-    let reference = args.reference.as_deref().map(|path| super::reference::read(path, notes)).transpose()?;
+pub(super) fn view(output: &OutputArgs, notes: &mut String) -> Result<View, Error> {
+    let columns = Column::chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
+    let reference = output.reference.as_deref().map(|path| super::reference::read(path, notes)).transpose()?;
     Ok(View { width: report::table::width(), reference, columns })
 }
 
 /// The number of processes that are to measure each case.
-fn processes(args: &BenchArgs, setup: &Setup) -> Result<usize, Error> {
-    let (name, processes, least, too_few) = match (args.noise, args.processes) {
+fn processes(request: &Request, setup: &Setup) -> Result<usize, Error> {
+    let (name, processes, least, too_few) = match (request.noise, request.processes) {
         (Some(noise), _) => ("noise", noise, 2, "it takes two processes to differ; "),
         (None, processes) => ("processes", processes.unwrap_or(1), 1, ""),
     };

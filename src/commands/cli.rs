@@ -5,9 +5,10 @@
 use crate::basis::printable::{brief, shell_word};
 use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
+use crate::plan::request::{KernelFiles, Request, VulkanOptions};
 use crate::run::options::Fields;
-use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -59,12 +60,18 @@ impl Cli {
     /// The parsed command line; what is wrong with it, and its help, end the process.
     #[must_use]
     pub fn from_command_line() -> Self {
-        let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-        if let Some(mistake) = kernels_elsewhere(&words) {
-            Self::command().error(ErrorKind::ValueValidation, mistake).exit();
+        Self::parsed(&std::env::args_os().collect::<Vec<_>>()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The parsed command line of these words.
+    fn parsed(words: &[OsString]) -> Result<Self, clap::Error> {
+        let matches = Self::documented().try_get_matches_from(words);
+        let understood = Self::documented().ignore_errors(true).try_get_matches_from(words);
+        let refused = matches.as_ref().err().and_then(|error| error.get(ContextKind::InvalidArg));
+        match understood.ok().and_then(|understood| kernels_elsewhere(&understood, refused)) {
+            Some(mistake) => Err(Self::command().error(ErrorKind::ValueValidation, mistake)),
+            None => matches.and_then(|matches| Self::from_arg_matches(&matches)),
         }
-        let matches = Self::documented().get_matches();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
     /// The command line with the options of Vulkan in the help of the commands that use it. Everywhere else they are hidden.
@@ -78,22 +85,27 @@ impl Cli {
     }
 }
 
-/// What to say of a command line with kernels of the user's behind a command for those of gpukern; `None` of any other.
-fn kernels_elsewhere(words: &[String]) -> Option<String> {
-    let (at, more, does) = words.iter().enumerate().find_map(|(at, word)| match word.as_str() {
-        "ab" => Some((at, " --ab", "says which of two is faster")),
-        "tune" => Some((at, " --tune", "finds the best of the lists in its [spec]")),
-        "bench" | "verify" => Some((at, "", "verifies and measures it")),
-        _ => None,
-    })?;
+/// What to say of a command line with kernels of the user's where a command takes algorithms of gpukern; `None` of any other.
+/// A command that takes one has `refused` the second.
+fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextValue>) -> Option<String> {
+    let (command, matches) = matches.subcommand()?;
+    let (more, does) = match command {
+        "ab" => (" --ab", "says which of two is faster"),
+        "tune" => (" --tune", "finds the best of the lists in its [spec]"),
+        "bench" | "verify" => ("", "verifies and measures it"),
+        _ => return None,
+    };
     let ending =
         |word: &str| Path::new(word).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
-    let is_kernel = |word: &str| crate::run::ENDINGS.contains(&&*ending(word)) || ending(word) == "toml";
-    // What stands behind an option is its value.
-    let is_value = |before: &str| before.starts_with('-') && !before.contains('=');
-    let named = words[at..].windows(2).filter(|pair| !is_value(&pair[0]) && !pair[1].starts_with('-'));
-    let kernels: Vec<_> = named.map(|pair| pair[1].as_str()).filter(|word| is_kernel(word)).collect();
-    let (command, first) = (&words[at], kernels.first()?);
+    let is_kernel = |word: &&String| crate::run::ENDINGS.contains(&&*ending(word)) || ending(word) == "toml";
+    let refused = match refused {
+        Some(ContextValue::String(word)) if !word.starts_with('-') => Some(word),
+        _ => None,
+    };
+    let named = matches.get_many::<String>("algorithm").into_iter().flatten().filter(is_kernel);
+    let mut kernels: Vec<_> = named.collect();
+    let first = *kernels.first()?;
+    kernels.extend(refused.filter(is_kernel));
     let configured = if ending(first) == "toml" && command == "bench" {
         format!("; a configuration is named with --config={}", brief(first))
     } else {
@@ -105,53 +117,6 @@ fn kernels_elsewhere(words: &[String]) -> Option<String> {
         brief(first),
         typed.join(" ")
     ))
-}
-
-/// How Vulkan is loaded, watched and waited for. The last of several counts: a process that starts another repeats what
-/// was typed and adds what it is itself.
-#[derive(Debug, Parser)]
-pub struct VulkanOptions {
-    /// Run under the Khronos validation layer, synchronisation validation on; any message is an error.
-    #[arg(long, global = true, hide = true, overrides_with = "validation", env = "GPUKERN_VALIDATION", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
-    pub validation: bool,
-
-    /// Load Vulkan from this library in place of the system's loader.
-    #[arg(
-        long,
-        global = true,
-        hide = true,
-        overrides_with = "loader",
-        value_name = "FILE",
-        env = "GPUKERN_LOADER",
-        hide_env_values = true
-    )]
-    pub loader: Option<PathBuf>,
-
-    /// Keep compiled kernels and measured limits in this folder [default: gpukern in the user's cache folder].
-    #[arg(
-        long,
-        global = true,
-        hide = true,
-        overrides_with = "cache_dir",
-        value_name = "DIR",
-        env = "GPUKERN_CACHE",
-        hide_env_values = true
-    )]
-    pub cache_dir: Option<PathBuf>,
-
-    /// Time after which a call of a driver that has not returned is given up, with its case, unless it took long before:
-    /// then ten times that.
-    #[arg(long, global = true, hide = true, overrides_with = "timeout", value_name = "TIME", default_value = "30s")]
-    pub timeout: String,
-
-    /// Time that one run of a program may take: what is foretold to take longer is skipped, with the forecast.
-    #[arg(long, global = true, hide = true, overrides_with = "max_run", value_name = "TIME", default_value = "60s")]
-    pub max_run: String,
-
-    /// Do all work on devices in this process, for debuggers. A driver that crashes ends it, and one that hangs is
-    /// waited for.
-    #[arg(long, global = true, hide = true, overrides_with = "in_process")]
-    pub in_process: bool,
 }
 
 /// The commands. There is one of them a process: its size is nothing.
@@ -302,53 +267,15 @@ pub struct ManArgs {
 
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct BenchArgs {
-    /// What to measure.
+    /// What to measure, and how.
     #[command(flatten)]
-    pub selection: Selection,
-
-    /// Measure what this TOML file says; options given here win over its fields. See benches-config/.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-
-    /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
-    #[arg(long, value_name = "PATH|-")]
-    pub json: Option<PathBuf>,
-
-    /// Measure one of so many parts of the cases, about equal in time, the same for everybody; `merge` joins the records.
-    #[arg(long, value_name = "I/N")]
-    pub shard: Option<String>,
+    pub request: Request,
 
     /// Measure all devices at once, each in a process of its own, and say when they disturb each other. Without shares of
     /// limits.
     #[arg(long, conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "explain", "keep_failures"])]
     pub parallel: bool,
-
-    /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
-    /// options again, with this one in place of --json. What is there is not measured again.
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
-    pub resume: Option<PathBuf>,
-
-    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
-    /// wrong elements, the device, the driver's last words, the command.
-    #[arg(long, value_name = "DIR")]
-    pub keep_failures: Option<PathBuf>,
-
-    /// Call the record so, in histories and reports: `mesa-main`, `nightly`.
-    #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env_values = true)]
-    pub label: Option<String>,
-
-    /// Add what one would use on the CPU for the same work, and the speed-up of each variant over it. `--device host`
-    /// measures that alone, without Vulkan.
-    #[arg(long)]
-    pub host: bool,
-
-    /// Show figures of others beside the measured ones, and how many times as fast each case is as they are: a record, or a
-    /// CSV file with the columns algorithm, dtype, size, time, source and, where they matter, layout, goal
-    /// and input.
-    #[arg(long, value_name = "FILE")]
-    pub reference: Option<PathBuf>,
 
     /// List the cases with an estimate of the time that they take, in place of measuring them.
     #[arg(long, conflicts_with_all = ["json", "resume", "explain", "compare", "reference", "keep_failures"])]
@@ -360,18 +287,33 @@ pub struct BenchArgs {
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
-    /// Do not hold cases against the limits of the device.
-    #[arg(long)]
-    pub no_peak: bool,
+    /// What becomes of the record.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
 
-    /// Take the tiles that `gpukern tune` kept from this file [default: gpukern/tuned.toml in the user's configuration
-    /// folder, if there is one].
-    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
-    pub tuned: Option<PathBuf>,
+/// What becomes of a record: where it goes, how it is shown, what it is compared with.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OutputArgs {
+    /// Write the record as JSON to this file, or to standard output (`-`) in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
 
-    /// Take the built-in tiles, and the model's choice for `--variant auto`.
-    #[arg(long)]
-    pub no_tuned: bool,
+    /// Complete the record of a run that was interrupted or killed, from this file or from its journal (FILE.part): the same
+    /// options again, with this one in place of --json. What is there is not measured again.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub resume: Option<PathBuf>,
+
+    /// Keep what runs each case again that crashed, hung or was wrong in a folder of this one: SPIR-V, constants, inputs,
+    /// wrong elements, the device, the driver's last words, the command.
+    #[arg(long, value_name = "DIR")]
+    pub keep_failures: Option<PathBuf>,
+
+    /// Show figures of others beside the measured ones, and how many times as fast each case is as they are: a record, or a
+    /// CSV file with the columns algorithm, dtype, size, time, source and, where they matter, layout, goal
+    /// and input.
+    #[arg(long, value_name = "FILE")]
+    pub reference: Option<PathBuf>,
 
     /// The table: sizes by variants, a line for each case, or both [default: compact].
     #[arg(long, value_name = "FORM")]
@@ -382,24 +324,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub columns: Vec<String>,
 
-    /// Measure each case in so many fresh processes, one after the other, the cases in random order: one record holds all,
-    /// tables show the median of the processes' medians, ± between processes, and `compare` takes them as so many.
-    #[arg(long, value_name = "N")]
-    pub processes: Option<u32>,
-
-    /// The same, with a table of how far the processes lie apart and which changes a comparison here can see
-    /// [default: 8 processes].
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
-    #[arg(conflicts_with_all = ["compare", "processes"])]
-    pub noise: Option<u32>,
-
     /// What the record is compared with.
     #[command(flatten)]
     pub comparing: Comparing,
-
-    /// The command line of `run`, where the cases are of kernels of the user's.
-    #[arg(skip)]
-    pub run: Option<Vec<OsString>>,
 }
 
 /// Comparison of what is measured with earlier records, in further rounds, which are processes of their own.
@@ -421,14 +348,6 @@ pub struct Comparing {
     /// How they are compared.
     #[command(flatten)]
     pub judging: Judging,
-
-    /// Only the case with this id: how further rounds name theirs.
-    #[arg(long, value_name = "ID", hide = true)]
-    pub only: Vec<String>,
-
-    /// End when standard input does: how a process of several ends with the one that started it.
-    #[arg(long, hide = true)]
-    pub attached: bool,
 }
 
 /// Options of `run`.
@@ -479,16 +398,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
-    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
-    #[arg(
-        long,
-        short,
-        value_name = "DEVICE,..",
-        value_delimiter = ',',
-        env = "GPUKERN_DEVICE",
-        hide_env_values = true
-    )]
-    pub device: Vec<String>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
 
     /// Seed of the input data [default: 1].
     #[arg(long)]
@@ -521,7 +433,7 @@ pub struct RunArgs {
     pub resume: Option<PathBuf>,
 
     /// Do not hold cases against the limits of the device.
-    #[arg(long, overrides_with = "no_peak")]
+    #[arg(long)]
     pub no_peak: bool,
 
     /// The table: sizes by kernels, a line for each case, or both [default: long].
@@ -539,74 +451,55 @@ pub struct RunArgs {
     /// What the record is compared with.
     #[command(flatten)]
     pub comparing: Comparing,
+
+    /// Only the case with this id: how the command of a failure names its case.
+    #[arg(long, value_name = "ID", hide = true)]
+    pub only: Vec<String>,
 }
 
 impl RunArgs {
-    /// The options of `bench` that say how the same is measured.
+    /// What is to be measured, and how.
     #[must_use]
-    pub fn measuring(&self, run: Vec<OsString>) -> BenchArgs {
-        let text = Option::<String>::clone;
-        BenchArgs {
+    pub(crate) fn request(&self, vulkan: VulkanOptions) -> Request {
+        let Self { kernel, config, fields, against, tune, .. } = self;
+        let (kernel, fields, against) = (kernel.clone(), fields.clone(), against.clone());
+        Request {
+            kernels: Some(KernelFiles { kernel, fields, against, tune: *tune }),
             selection: Selection {
-                device: self.device.clone(),
+                device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
-                precision: text(&self.precision),
-                max_time: text(&self.max_time),
-                clock: text(&self.clock),
-                cache: text(&self.cache),
+                precision: self.precision.clone(),
+                max_time: self.max_time.clone(),
+                clock: self.clock.clone(),
+                cache: self.cache.clone(),
                 ..Selection::default()
             },
-            config: self.config.clone(),
+            config: config.clone(),
+            no_peak: self.no_peak,
+            processes: self.processes,
+            only: self.only.clone(),
+            vulkan,
+            ..Request::default()
+        }
+    }
+
+    /// What becomes of the record, as `bench` has it.
+    #[must_use]
+    pub fn output(&self) -> OutputArgs {
+        OutputArgs {
             json: self.json.clone(),
             resume: self.resume.clone(),
             keep_failures: self.keep_failures.clone(),
-            host: false,
             reference: None,
-            dry_run: false,
-            explain: None,
-            no_peak: self.no_peak,
-            tuned: None,
-            no_tuned: true,
             // A kernel of one's own has a line for what is asked of it: its rate, its error.
             table: self.table.or(Some(TableForm::Long)),
             columns: self.columns.clone(),
-            noise: None,
-            processes: self.processes,
-            label: None,
-            shard: None,
-            parallel: false,
             comparing: self.comparing.clone(),
-            run: Some(run),
         }
     }
 }
 
-impl BenchArgs {
-    /// The options of another process that is to measure the same: what to measure, with which tiles.
-    #[must_use]
-    pub fn arguments(&self) -> Vec<OsString> {
-        if let Some(run) = &self.run {
-            return run.clone();
-        }
-        self.arguments_for(&self.selection)
-    }
-
-    /// The same on one device.
-    #[must_use]
-    pub fn arguments_on(&self, device: usize) -> Vec<OsString> {
-        self.arguments_for(&Selection { device: vec![device.to_string()], ..self.selection.clone() })
-    }
-
-    fn arguments_for(&self, selection: &Selection) -> Vec<OsString> {
-        let mut arguments: Vec<_> = selection.arguments().into_iter().map(OsString::from).collect();
-        arguments.extend(self.config.iter().map(|path| with_path("--config=", path)));
-        arguments.extend(self.tuned.iter().map(|path| with_path("--tuned=", path)));
-        arguments.extend(self.no_tuned.then(|| "--no-tuned".into()));
-        arguments.extend(self.shard.iter().map(|shard| format!("--shard={shard}").into()));
-        arguments.extend(self.label.iter().map(|label| format!("--label={label}").into()));
-        arguments
-    }
-
+impl OutputArgs {
     /// The form of the table: whoever names columns wants the one that has them.
     #[must_use]
     pub fn table_form(&self) -> TableForm {
@@ -614,20 +507,13 @@ impl BenchArgs {
         self.table.unwrap_or(usual)
     }
 
-    /// The files that it reads, by the options that name them.
+    /// The files that are read for it and `request`, by the options that name them.
     #[must_use]
-    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
-        let named = [("--config", &self.config), ("--tuned", &self.tuned), ("--reference", &self.reference)];
+    pub fn inputs<'a>(&'a self, request: &'a Request) -> Vec<(&'static str, &'a Path)> {
+        let named = [("--config", &request.config), ("--tuned", &request.tuned), ("--reference", &self.reference)];
         let named = named.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
         named.chain(self.comparing.compare.iter().map(|path| ("--compare", path.as_path()))).collect()
     }
-}
-
-/// An option with a path, which need not be text.
-pub(crate) fn with_path(option: &str, path: &Path) -> OsString {
-    let mut option = OsString::from(option);
-    option.push(path.as_os_str());
-    option
 }
 
 /// How two sides are compared.
@@ -658,9 +544,9 @@ pub enum TableForm {
     Both,
 }
 
-/// Options of `peak`.
-#[derive(Debug, clap::Args)]
-pub struct PeakArgs {
+/// The devices of a command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DeviceArgs {
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
         long,
@@ -671,6 +557,14 @@ pub struct PeakArgs {
         hide_env_values = true
     )]
     pub device: Vec<String>,
+}
+
+/// Options of `peak`.
+#[derive(Debug, clap::Args)]
+pub struct PeakArgs {
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
 
     /// Only what `bench` needs, in about two seconds.
     #[arg(long)]
@@ -705,18 +599,9 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub axes: AxisValues,
 
-    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
-    #[arg(
-        long,
-        short,
-        value_name = "DEVICE,..",
-        value_delimiter = ',',
-        env = "GPUKERN_DEVICE",
-        hide_env_values = true,
-        // Behind its two axes of operands.
-        display_order = 5
-    )]
-    pub device: Vec<String>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
 
     /// Time for all searches together. Every problem gets one tile at least, however long that
     /// takes.
@@ -747,18 +632,9 @@ pub struct VerifyArgs {
     #[command(flatten)]
     pub axes: AxisValues,
 
-    /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
-    #[arg(
-        long,
-        short,
-        value_name = "DEVICE,..",
-        value_delimiter = ',',
-        env = "GPUKERN_DEVICE",
-        hide_env_values = true,
-        // Behind the first four axes.
-        display_order = 6
-    )]
-    pub device: Vec<String>,
+    /// Where it runs.
+    #[command(flatten)]
+    pub on: DeviceArgs,
 
     /// Leave out the largest sizes where none are given: two minutes at most on two cores. This is the default.
     #[arg(long, conflicts_with = "full")]
@@ -859,7 +735,7 @@ pub struct HistoryArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, axes, device, .. } = args;
+        let VerifyArgs { algorithm, variant, size, axes, on: DeviceArgs { device }, .. } = args;
         Self { algorithm, variant, size, axes, device, ..Self::default() }
     }
 }
@@ -1005,8 +881,12 @@ impl AbArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::axes::AXES;
+    use crate::plan::axes::{AXES, Axis, Value as AxisKind};
     use clap::CommandFactory;
+    use proptest::array::{uniform2, uniform3, uniform5, uniform7, uniform10};
+    use proptest::collection::vec;
+    use proptest::option::of;
+    use proptest::prelude::*;
 
     #[test]
     fn the_help_of_export_names_every_format() {
@@ -1052,13 +932,14 @@ mod tests {
 
     #[test]
     fn a_kernel_of_ones_own_behind_a_command_for_ours_is_told_the_right_one() {
-        let told = |line: &str| kernels_elsewhere(&line.split(' ').map(String::from).collect::<Vec<_>>());
-        let of = |line: &str| told(line).expect("a mistake");
+        let parsed =
+            |line: &str| Cli::parsed(&format!("gpukern {line}").split(' ').map(OsString::from).collect::<Vec<_>>());
+        let of = |line: &str| parsed(line).expect_err("a mistake").to_string();
         assert!(of("ab a.comp b.comp").contains("`gpukern run a.comp b.comp --ab` says which of two is faster"));
         assert!(of("ab -s 512 a.comp b.spv").contains("`gpukern run a.comp b.spv --ab`"));
         assert!(of("-q tune k.toml --budget 5s").contains("`gpukern run k.toml --tune` finds"));
-        assert!(of("bench k.wgsl").ends_with("`gpukern run k.wgsl` verifies and measures it"));
-        assert!(of("bench sweep.toml").ends_with("; a configuration is named with --config=sweep.toml"));
+        assert!(of("bench k.wgsl").contains("`gpukern run k.wgsl` verifies and measures it\n"));
+        assert!(of("bench sweep.toml").contains("; a configuration is named with --config=sweep.toml\n"));
         for right in [
             "ab matmul -V naive --a-spirv a.spv --b-spirv=b.spv -s 512",
             "bench --config k.toml",
@@ -1067,8 +948,183 @@ mod tests {
             "run a.comp b.comp --ab",
             "list",
         ] {
-            assert_eq!(told(right), None, "{right}");
+            assert!(parsed(right).is_ok(), "{right}");
         }
+    }
+
+    /// The words of a command as a shell takes them.
+    fn words(command: &str) -> Vec<OsString> {
+        let (mut words, mut word, mut quoted) = (vec![], None::<String>, false);
+        let mut rest = command.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '\'' => {
+                    quoted = !quoted;
+                    word.get_or_insert_default();
+                }
+                '\\' if !quoted => word.get_or_insert_default().extend(rest.next()),
+                ' ' if !quoted => words.extend(word.take().map(OsString::from)),
+                c => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word.map(OsString::from));
+        words
+    }
+
+    /// The request that a command line makes.
+    fn request(command: &str) -> Request {
+        let cli = Cli::parsed(&words(command)).expect("it parses");
+        match cli.command {
+            Command::Bench(args) => Request { vulkan: cli.vulkan, ..args.request },
+            Command::Run(args) => args.request(cli.vulkan),
+            _ => panic!("{command}"),
+        }
+    }
+
+    /// A text without a comma, which stands between the items of a list.
+    const ITEM: &str = "[ -+\\--~é]{1,8}";
+    const TEXT: &str = "[ -~é]{1,10}";
+
+    /// What an environment variable can say is said, so that none does.
+    fn vulkan() -> impl Strategy<Value = VulkanOptions> {
+        let times = prop_oneof![Just(["30s".to_string(), "60s".to_string()]), uniform2(TEXT)];
+        (uniform2(TEXT), times, any::<bool>()).prop_map(|([loader, cache_dir], [timeout, max_run], in_process)| {
+            let (loader, cache_dir) = (Some(loader.into()), Some(cache_dir.into()));
+            VulkanOptions { validation: true, loader, cache_dir, timeout, max_run, in_process }
+        })
+    }
+
+    /// Texts for some of the axes, each of the kind that it is typed as.
+    fn axes() -> impl Strategy<Value = AxisValues> {
+        let texts = |axis: &Axis| match axis.value {
+            AxisKind::Flag => vec(Just("true".to_string()), 0..2).boxed(),
+            AxisKind::Word(_) => vec(TEXT, 0..2).boxed(),
+            AxisKind::List(..) => vec(ITEM, 0..3).boxed(),
+            AxisKind::Whole(_, most) => vec((0..=most).prop_map(|number| number.to_string()), 0..2).boxed(),
+            AxisKind::Real(_) => {
+                vec((-1e300..1e300).prop_map(|number| serde_json::json!(number).to_string()), 0..2).boxed()
+            }
+        };
+        AXES.iter().map(|axis| texts(axis)).collect::<Vec<_>>().prop_map(|typed| {
+            let typed =
+                AXES.iter().zip(typed).flat_map(|(axis, texts)| texts.into_iter().map(|text| (axis.name, text)));
+            typed.fold(AxisValues::default(), |values, (name, text)| values.with(name, text))
+        })
+    }
+
+    fn selection() -> impl Strategy<Value = Selection> {
+        let lists = (vec("-?[a-z]{1,8}", 1..3), uniform2(vec(ITEM, 0..3)), vec(ITEM, 1..3));
+        (lists, uniform5(of(TEXT)), axes()).prop_map(|(lists, texts, axes)| {
+            let (algorithm, [variant, size], device) = lists;
+            let [precision, max_time, clock, cache, pause] = texts;
+            Selection { algorithm, variant, size, axes, device, precision, max_time, clock, cache, pause }
+        })
+    }
+
+    fn of_bench() -> impl Strategy<Value = Request> {
+        let processes = prop_oneof![(of(any::<u32>()), Just(None)), (Just(None), of(any::<u32>()))];
+        let (texts, flags) = (uniform2(of(TEXT)), uniform3(any::<bool>()));
+        (selection(), uniform2(TEXT), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
+            |(
+                selection,
+                [label, tuned],
+                [config, shard],
+                [host, no_peak, no_tuned],
+                (processes, noise),
+                only,
+                vulkan,
+            )| {
+                let (label, tuned, config) = (Some(label), Some(tuned.into()), config.map(PathBuf::from));
+                let kernels = None;
+                Request {
+                    kernels,
+                    selection,
+                    config,
+                    shard,
+                    label,
+                    host,
+                    no_peak,
+                    tuned,
+                    no_tuned,
+                    processes,
+                    noise,
+                    only,
+                    vulkan,
+                }
+            },
+        )
+    }
+
+    fn kernels() -> impl Strategy<Value = KernelFiles> {
+        let lists = (uniform10(vec(TEXT, 0..2)), vec(TEXT, 0..3), vec(ITEM, 0..2));
+        (lists, uniform7(of(TEXT)), any::<[bool; 2]>()).prop_map(|((lists, kernel, against), texts, [by, tune])| {
+            let [size, define, include, spec, conditions, push, buffer, bind, check, role] = lists;
+            let [entry, vulkan, groups, answer, inputs_by, flops, bytes] = texts;
+            let (right, right_by) = if by { (None, answer) } else { (answer, None) };
+            let fields = Fields {
+                size,
+                define,
+                include,
+                entry,
+                vulkan,
+                spec,
+                conditions,
+                push,
+                buffer,
+                bind,
+                check,
+                groups,
+                right,
+                role,
+                right_by,
+                inputs_by,
+                flops,
+                bytes,
+            };
+            KernelFiles { kernel: kernel.into_iter().map(PathBuf::from).collect(), fields, against, tune }
+        })
+    }
+
+    fn of_run() -> impl Strategy<Value = Request> {
+        (kernels(), of_bench()).prop_map(|(kernels, of_bench)| {
+            let Request { selection, config, no_peak, processes, only, vulkan, .. } = of_bench;
+            let Selection { device, axes, precision, max_time, clock, cache, .. } = selection;
+            let axes = axes.seed().into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed));
+            let selection = Selection { device, axes, precision, max_time, clock, cache, ..Selection::default() };
+            Request {
+                kernels: Some(kernels),
+                selection,
+                config,
+                no_peak,
+                processes,
+                only,
+                vulkan,
+                ..Request::default()
+            }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+        #[test]
+        fn the_command_of_a_request_asks_for_the_same(of_bench in of_bench(), of_run in of_run()) {
+            for asked in [of_bench, of_run] {
+                let command = asked.command();
+                prop_assert_eq!(request(&command), asked, "{}", command);
+            }
+        }
+    }
+
+    #[test]
+    fn the_command_of_a_request_names_what_is_not_usual_alone() {
+        let command = "gpukern bench matmul lu --size=64 --seed=7 --solve --device=0";
+        assert_eq!(Request { selection: request(command).selection, ..Request::default() }.command(), command);
+        let run = Request {
+            kernels: Some(KernelFiles { kernel: vec!["-k.comp".into()], ..KernelFiles::default() }),
+            ..Request::default()
+        };
+        assert_eq!(run.command(), "gpukern run -- -k.comp");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `gpukern compare`.
 
 use super::document::{self, Document, JSON};
-use super::{Answer, judging};
+use super::{CommandOutput, judging};
 use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable};
@@ -12,7 +12,7 @@ use crate::export::{junit, markdown};
 use crate::report;
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
+pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
     let settings = judging::settings(&args.judging)?;
     let paths = [side(args.before.as_ref(), &args.baseline), side(args.after.as_ref(), &args.candidate)];
     for (paths, option) in paths.iter().zip(["baseline", "candidate"]) {
@@ -49,7 +49,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Answer, Error> {
         ComparisonForm::Text => report::compare::text(&comparison, &ruling, report::table::width()),
         ComparisonForm::Markdown => markdown::comparison(&comparison, &ruling),
     };
-    let mut answer = Answer::new(text, notes, exit);
+    let mut answer = CommandOutput::new(text, notes, exit);
     answer.deliver_json(json, &compare::ComparisonDocument::new(&comparison, &ruling.violations, exit));
     if let Some(target) = junit {
         answer.deliver(target, &junit::comparison(&comparison, &ruling));

@@ -1,6 +1,6 @@
 //! `gpukern devices`.
 
-use super::Answer;
+use super::CommandOutput;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::DevicesArgs;
 use crate::measure::session::{Session, Setup};
@@ -9,7 +9,7 @@ use crate::report::table;
 use crate::vulkan::VulkanError;
 use std::fmt::Write;
 
-pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     let session = Session::open(setup)?;
     let all = ["all".to_string()];
     let selectors = if args.device.is_empty() { &all[..] } else { &args.device };
@@ -26,5 +26,5 @@ pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
         let _ = writeln!(notes, "{}", VulkanError::NoDriver);
     }
     let exit = if reports.is_empty() { Exit::Failure } else { Exit::Success };
-    Ok(Answer::new(output, notes, exit))
+    Ok(CommandOutput::new(output, notes, exit))
 }

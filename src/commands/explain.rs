@@ -1,7 +1,7 @@
 //! `bench --explain`: what `auto` chooses from, with predicted and measured times.
 
 use super::document::JSON;
-use super::{Answer, announce, beside, interrupt};
+use super::{CommandOutput, announce, beside, interrupt};
 use crate::algorithms::Candidate;
 use crate::basis::error::{Error, Exit};
 use crate::commands::progress::Progress;
@@ -23,7 +23,7 @@ const KEEPING: Duration = Duration::from_secs(1);
 
 /// Times the candidates of `auto` for every problem of a plan: the `ways` that should be fastest, and the best of every
 /// variant that is not hopeless.
-pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) -> Result<CommandOutput, Error> {
     let automatic = |group: &&CaseGroup| group.pick == VariantChoice::Auto;
     if !plan.runs.iter().flat_map(|run| &run.groups).any(|group| automatic(&group)) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
@@ -32,7 +32,7 @@ pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) 
     let session = Session::open(setup)?;
     announce(&session);
     let interrupted = interrupt::listen()?;
-    let mut answer = Answer::new(String::new(), String::new(), Exit::Success);
+    let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
     let (mut explained, mut kept) = (vec![], Instant::now());
     for run in &plan.runs {
         for device in session.select_usable(&run.devices)? {

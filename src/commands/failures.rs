@@ -3,19 +3,18 @@
 
 use crate::algorithms::{Problem, WrongElements};
 use crate::basis::error::Error;
-use crate::basis::printable::shell_word;
 use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::binding::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
-use crate::measure::runner::Entrant;
+use crate::measure::runner::Side;
 use crate::plan::options::Selection;
+use crate::plan::request::Request;
 use crate::plan::{CaseGroup, Plan};
 use crate::record::{Case, Outcome, Record};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use serde_json::{Value, json};
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,20 +33,13 @@ impl Failures {
         Ok(Self(folder.to_path_buf()))
     }
 
-    /// Keeps the failures of `record`, which is of `plan` with the tiles of `tuned`; says how many there were.
-    /// `run` is the command line of `run`, where the cases are of kernels of the user's.
-    pub(super) fn keep(
-        &self,
-        record: &Record,
-        plan: &Plan,
-        tuned: &Tuned,
-        run: Option<&[OsString]>,
-    ) -> Result<String, Error> {
+    /// Keeps the failures of `record`, which is of `request` and its `plan` with the tiles of `tuned`; says how many there were.
+    pub(super) fn keep(&self, record: &Record, plan: &Plan, tuned: &Tuned, request: &Request) -> Result<String, Error> {
         let mut kept = 0;
         for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
             let Some(device) = record.devices.iter().find(|device| device.index == case.device) else { continue };
             let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
-            let command = run.map_or_else(|| command(case, device), |run| command_of_run(run, case));
+            let command = reproducing(request, case, device).command();
             let validation = record.method.validation;
             self.add(&name(case), &Failure { case, device, group, chosen, substitute: None, command, validation })?;
             kept += 1;
@@ -56,18 +48,18 @@ impl Failures {
     }
 
     /// Keeps the sides of `ab` that failed, on the problem of `group`: each with its name, its device and, where it ran
-    /// here, its entrant. `command` is the one that was typed.
+    /// here, its ran. `command` is the one that was typed.
     pub(super) fn keep_sides(
         &self,
-        sides: [(&str, &Case, &DeviceInfo, &Entrant); 2],
+        sides: [(&str, &Case, &DeviceInfo, &Side); 2],
         group: &CaseGroup,
         command: &str,
         validation: bool,
     ) -> Result<String, Error> {
         let mut kept = 0;
-        for (side, case, device, entrant) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
-            let chosen = tuned::with_tile(group, entrant.variant, device, &Tuned::none());
-            let (substitute, command) = (entrant.substitute.as_ref(), command.to_string());
+        for (side, case, device, ran) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
+            let chosen = tuned::with_tile(group, ran.variant, device, &Tuned::none());
+            let (substitute, command) = (ran.substitute.as_ref(), command.to_string());
             let failure = Failure { case, device, group, chosen, substitute, command, validation };
             self.add(&format!("{side}_{}", name(case)), &failure)?;
             kept += 1;
@@ -159,18 +151,14 @@ fn wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Value> {
     Ok(json!({ "file": FILE, "in_the_file": wrong.first.len(), "all": wrong.count }))
 }
 
-/// The command that runs the case alone.
-fn command(case: &Case, device: &DeviceInfo) -> String {
+/// The request of the case alone; one of the user's kernels is asked for in the folder in which `request` was.
+fn reproducing(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
+    let no_peak = true;
+    if request.kernels.is_some() {
+        return Request { only: vec![case.id.clone()], no_peak, processes: None, ..request.clone() };
+    }
     let selection = Selection { device: vec![device.uuid.clone()], ..case.selection() };
-    format!("gpukern bench {} --no-peak", selection.arguments().join(" "))
-}
-
-/// The same of a kernel of the user's, in the folder in which `run` was typed.
-fn command_of_run(run: &[OsString], case: &Case) -> String {
-    let only = format!("--only={}", case.id);
-    let words = run.iter().map(|word| word.to_string_lossy()).chain([only.into(), "--no-peak".into()]);
-    let words: Vec<_> = words.map(|word| shell_word(&word).into_owned()).collect();
-    format!("gpukern run {}", words.join(" "))
+    Request { selection, no_peak, ..Request::default() }
 }
 
 /// The kernels of a program with their constants and grids; the SPIR-V of each is a file.
@@ -308,13 +296,13 @@ mod tests {
     #[test]
     fn the_command_of_a_failure_names_its_problem_whole() {
         let case = record().cases.remove(0);
-        let usual = command(&case, &software_device());
+        let usual = reproducing(&Request::default(), &case, &software_device()).command();
         assert!(
             usual.starts_with("gpukern bench matmul ") && !usual.contains("--layout") && !usual.contains("--solve")
         );
         let unusual =
             Case { options: CaseOptions { layout: Layout::Nt, goal: Goal::Solution, ..case.options }, ..case };
-        let command = command(&unusual, &software_device());
+        let command = reproducing(&Request::default(), &unusual, &software_device()).command();
         assert!(command.contains(" --layout=nt ") && command.contains(" --solve "), "{command}");
     }
 }

@@ -1,6 +1,6 @@
 //! `gpukern history`.
 
-use super::Answer;
+use super::CommandOutput;
 use super::document::{self, Document};
 use crate::basis::error::{self, Error, Exit};
 use crate::basis::input_file;
@@ -17,7 +17,7 @@ use std::path::Path;
 const PAGE: Document = Document { name: "a page", option: "--output" };
 const OTAVA: Document = Document { name: "a file for Otava", option: "--output" };
 
-pub(super) fn run(args: &HistoryArgs) -> Result<Answer, Error> {
+pub(super) fn run(args: &HistoryArgs) -> Result<CommandOutput, Error> {
     let settings = settings(args)?;
     let otava = match (args.to.as_deref(), &args.output) {
         (None, _) => false,
@@ -44,7 +44,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<Answer, Error> {
             "no measured case in the folder '{shown}'; put records there that `gpukern bench --json PATH` wrote{reasons}"
         )));
     }
-    let mut answer = Answer::new(report::history::text(&history, report::table::width()), notes, Exit::Success);
+    let mut answer = CommandOutput::new(report::history::text(&history, report::table::width()), notes, Exit::Success);
     if otava && let Some(folder) = &args.output {
         write_folder(folder, &otava::documents(&history)?)?;
     }

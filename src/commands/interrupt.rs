@@ -7,6 +7,7 @@ use signal_hook::flag;
 #[cfg(unix)]
 use signal_hook::{iterator::Signals, low_level};
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(unix)]
 use std::time::{Duration, Instant};
@@ -14,11 +15,13 @@ use std::time::{Duration, Instant};
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Listens for Ctrl-C, and for what ends a process elsewhere: a closed terminal, a service manager, `timeout`. The flag
-/// becomes true at the first.
+/// becomes true at the first. Whoever calls this again gets the same flag.
 pub(super) fn listen() -> Result<&'static AtomicBool, Error> {
-    register(&INTERRUPTED, SecondTime::EndsProcess)
-        .map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))?;
-    Ok(&INTERRUPTED)
+    static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
+    let registered = REGISTERED.get_or_init(|| {
+        register(&INTERRUPTED, SecondTime::EndsProcess).map_err(|e| format!("cannot listen for Ctrl-C: {e}"))
+    });
+    registered.clone().map(|()| &INTERRUPTED).map_err(Error::Failure)
 }
 
 /// Lets what asks other processes to end pass: whoever started this one sees it too, and ends it.

@@ -1,7 +1,7 @@
 //! `gpukern merge`.
 
 use super::document::{self, JSON};
-use super::{Answer, command_line, read};
+use super::{CommandOutput, command_line, read};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::counted;
 use crate::commands::cli::MergeArgs;
@@ -9,7 +9,7 @@ use crate::record::{MergePart, merge};
 use std::fmt::Write;
 use std::path::Path;
 
-pub(super) fn run(args: &MergeArgs) -> Result<Answer, Error> {
+pub(super) fn run(args: &MergeArgs) -> Result<CommandOutput, Error> {
     let inputs: Vec<_> = args.run.iter().map(|path| ("a record", path.as_path())).collect();
     document::check_apart(&[("--output", args.output.as_deref())], &inputs)?;
     let mut notes = String::new();
@@ -30,5 +30,5 @@ pub(super) fn run(args: &MergeArgs) -> Result<Answer, Error> {
     );
     let target = JSON.open(args.output.as_deref().unwrap_or(Path::new("-")))?;
     let output = target.deliver_json(&record)?.unwrap_or_default();
-    Ok(Answer::new(output, notes, Exit::Success))
+    Ok(CommandOutput::new(output, notes, Exit::Success))
 }

@@ -2,7 +2,6 @@
 
 mod ab;
 mod bench;
-mod child;
 pub(crate) mod cli;
 mod compare;
 mod devices;
@@ -31,10 +30,13 @@ mod verify;
 
 use crate::basis::error::{Error, Exit};
 use crate::basis::stderr::say;
-use crate::commands::cli::{Cli, Command, VulkanOptions};
+use crate::commands::cli::{Cli, Command};
 use crate::device::cache::CacheFolder;
-use crate::measure::session::{Agenda, Isolation, Job, MeasuredPlan, Session, Setup};
+use crate::measure::measurement::{MeasureOptions, MeasuredPlan, Measurement};
+use crate::measure::runner::Silent;
+use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
+use crate::plan::request::VulkanOptions;
 use crate::plan::{Plan, options};
 use crate::record::Record;
 use crate::record::reader::{self, LoadedRecord};
@@ -48,7 +50,7 @@ use std::path::Path;
 
 /// The answer of a command: what to print, and the exit code.
 #[derive(Debug)]
-pub struct Answer {
+pub struct CommandOutput {
     /// Text for standard output.
     pub output: String,
     /// Text for standard error before it.
@@ -59,7 +61,7 @@ pub struct Answer {
     pub exit: Exit,
 }
 
-impl Answer {
+impl CommandOutput {
     fn new(output: String, notes: String, exit: Exit) -> Self {
         Self { output, notes, trouble: String::new(), exit }
     }
@@ -120,53 +122,63 @@ enum Delivery {
 ///
 /// # Errors
 /// The error that ended the command before it had an answer.
-pub fn run(cli: Cli) -> Result<Answer, Error> {
+pub fn run(cli: Cli) -> Result<CommandOutput, Error> {
     interrupt::outlive_file_limits();
     if cli.quiet {
         Verbosity::Quiet.set();
     } else if cli.verbose {
         Verbosity::Verbose.set();
     }
-    let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = cli.vulkan;
-    let validation = if validation { Validation::On } else { Validation::Off };
-    let cache = CacheFolder::new(cache_dir.as_deref());
-    // Nobody misses a folder that nobody named.
-    if !matches!(cli.command, Command::Worker)
-        && let Some(named) = &cache_dir
-        && let Some(trouble) = cache.trouble()
-    {
-        let shown = named.display();
-        say(&format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n"));
+    if matches!(cli.command, Command::Worker) {
+        return worker();
     }
-    let isolation = if in_process { Isolation::InProcess } else { Isolation::Workers };
-    let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
-    let (timeout, max_run) = (time("--timeout", &timeout)?, time("--max-run", &max_run)?);
-    let setup = Setup { validation, loader, cache, cache_dir, isolation, timeout, max_run };
+    let setup = setup(&cli.vulkan)?;
     match cli.command {
         Command::Devices(args) => devices::run(&args, &setup),
         Command::List(args) => list::run(&args),
-        Command::Bench(args) => bench::run(&args, &setup),
+        Command::Bench(mut args) => {
+            args.request.vulkan = cli.vulkan;
+            bench::run(&args, &setup)
+        }
         Command::Peak(args) => peak::run(&args, &setup),
         Command::Tune(args) => tune::run(args, &setup),
         Command::Verify(args) => verify::run(args, &setup),
         Command::Compare(args) => compare::run(&args),
         Command::Ab(args) => ab::run(&args, &setup),
-        Command::Run(args) => run::run(&args, &setup),
+        Command::Run(args) => run::run(&args, cli.vulkan, &setup),
         Command::Export(args) => export::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::History(args) => history::run(&args),
         Command::Completions(args) => Ok(shell::completions(&args)),
         Command::Man(args) => shell::man(&args),
-        Command::Worker => worker(&setup),
+        Command::Worker => worker(),
     }
 }
 
+/// The setup that the options ask for.
+fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
+    let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
+    let validation = if *validation { Validation::On } else { Validation::Off };
+    let cache = CacheFolder::new(cache_dir.as_deref());
+    // Nobody misses a folder that nobody named.
+    if let Some(named) = cache_dir
+        && let Some(trouble) = cache.trouble()
+    {
+        let shown = named.display();
+        say(&format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n"));
+    }
+    let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
+    let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
+    let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
+    Ok(Setup { validation, loader: loader.clone(), drivers: None, cache, isolation, timeout, max_run })
+}
+
 /// Does what another process of this program orders. That one hears of Ctrl-C and tells this one.
-fn worker(setup: &Setup) -> Result<Answer, Error> {
+fn worker() -> Result<CommandOutput, Error> {
     interrupt::ignore()?;
-    serve(setup)?;
-    Ok(Answer::success(String::new()))
+    serve()?;
+    Ok(CommandOutput::success(String::new()))
 }
 
 /// Reads the record in a file; what is odd about it goes to `notes`.
@@ -201,34 +213,62 @@ fn announce(session: &Session<'_>) {
 }
 
 /// Measures `plan` on its devices, with progress on standard error.
-fn measure(plan: &Plan, setup: &Setup, job: &Job<'_>) -> Result<MeasuredPlan, Error> {
-    measure_keeping(plan, setup, job, None, None).map(|(measured, _)| measured)
+fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> Result<MeasuredPlan, Error> {
+    measure_keeping(plan, setup, options, None, None).map(|(measured, _)| measured)
+}
+
+/// Measures `plan` without progress.
+fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>) -> Result<Record, Error> {
+    let interrupted = interrupt::listen()?;
+    let session = Measurement::session(plan, setup)?;
+    let measured = Measurement::new(plan, setup, session.as_ref())?.measure(options, interrupted, &mut Silent)?;
+    measured.validated?;
+    Ok(measured.record)
+}
+
+/// Measures `plan` in processes that have measured nothing yet; `None` if this one was interrupted meanwhile. Errors begin
+/// with `name`.
+fn measure_afresh(
+    name: &str,
+    plan: &Plan,
+    setup: &Setup,
+    options: &MeasureOptions<'_>,
+) -> Result<Option<Record>, Error> {
+    match measure_quietly(plan, &setup.in_workers(), &options.afresh()) {
+        _ if interrupt::flagged() => Ok(None),
+        Ok(record) => Ok(Some(record)),
+        Err(error) => Err(Error::Failure(format!("{name}: {error}"))),
+    }
 }
 
 /// Measures what `earlier` lacks of `plan`, with a journal of the record that is to be at `path`.
 fn measure_keeping(
     plan: &Plan,
     setup: &Setup,
-    job: &Job<'_>,
+    options: &MeasureOptions<'_>,
     path: Option<&Path>,
     earlier: Option<Record>,
 ) -> Result<(MeasuredPlan, Option<Journal>), Error> {
-    let session = Agenda::session(plan, setup)?;
+    let session = Measurement::session(plan, setup)?;
     session.iter().for_each(announce);
-    let mut agenda = Agenda::new(plan, setup, session.as_ref())?;
+    let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
     if let Some(earlier) = earlier {
-        agenda.resume(earlier, job)?;
-        progress::line(&format!("{} cases are there, {} are left", agenda.taken().len(), agenda.cases(job)));
+        measurement.resume(earlier, options)?;
+        progress::line(&format!(
+            "{} cases are there, {} are left",
+            measurement.taken().len(),
+            measurement.cases(options)
+        ));
     }
     let interrupted = interrupt::listen()?;
-    let mut watch = Watch::new(Progress::through(agenda.cases(job), &agenda.expected()), path);
-    let measured = agenda.measure(job, interrupted, &mut watch);
+    let mut watch = Watch::new(Progress::through(measurement.cases(options), &measurement.expected()), path);
+    let measured = measurement.measure(options, interrupted, &mut watch);
     watch.progress.finish();
     match measured {
         Ok(measured) => Ok((measured, watch.journal)),
         Err(error) => {
             // Nothing was measured that is not elsewhere.
-            if let Some(journal) = watch.journal.filter(|_| agenda.taken().is_empty()) {
+            if let Some(journal) = watch.journal.filter(|_| measurement.taken().is_empty()) {
                 journal.remove();
             }
             Err(error)

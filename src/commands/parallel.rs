@@ -1,51 +1,50 @@
 //! `bench --parallel`: every device of this host at once, each in a process of its own, and whether they disturb each
 //! other: the canary kernel tells, which each device runs alone first.
 
-use super::child::Child;
+use super::bench::{self, Planned};
 use super::document::{JSON, Target};
-use super::{Answer, bench, command_line, document, interrupt};
+use super::{CommandOutput, command_line, document, measure_afresh};
 use crate::basis::error::Error;
-use crate::commands::cli::BenchArgs;
+use crate::commands::cli::OutputArgs;
 use crate::commands::progress;
 use crate::device::capability::DeviceInfo;
-use crate::measure::session::{Agenda, Setup};
+use crate::measure::measurement::{LimitPolicy, MeasureOptions, Measurement};
+use crate::measure::session::Setup;
 use crate::plan::options::Selection;
+use crate::plan::request::Request;
 use crate::plan::{HOST, Plan};
 use crate::record::{Caveat, MergePart, Record, merge};
 use crate::{report, stats};
-use std::ffi::OsString;
 use std::time::Instant;
 
 /// How much slower a canary may be beside other devices: what its time varies by alone.
 const UNDISTURBED: f64 = 1.02;
 
-/// Measures `plan` on its devices at once.
-pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer, Error> {
-    document::check_apart(&[("--json", args.json.as_deref())], &args.inputs())?;
-    let target: Option<Target> = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
+/// Measures a plan on its devices at once.
+pub(super) fn run(
+    planned: &Planned,
+    request: &Request,
+    output: &OutputArgs,
+    setup: &Setup,
+) -> Result<CommandOutput, Error> {
+    let plan = &planned.plan;
+    document::check_apart(&[("--json", output.json.as_deref())], &output.inputs(request))?;
+    let target: Option<Target> = output.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let mut early = String::new();
-    let view = bench::view(args, &mut early)?;
-    interrupt::listen()?;
+    let view = bench::view(output, &mut early)?;
+    let tuned = bench::tuned(request)?;
+    let options = planned.options(request, LimitPolicy::Ignore, &tuned)?;
     let devices = devices(plan, setup)?;
     let begun = Instant::now();
     let mut alone = vec![];
     for device in &devices {
         progress::line(&format!("canary of device {} alone", device.index));
-        let selection = Selection {
-            algorithm: vec!["matmul".into()],
-            variant: vec!["naive".into()],
-            size: vec!["64".into()],
-            max_time: Some("100ms".into()),
-            device: vec![device.index.to_string()],
-            ..Selection::default()
-        };
-        let arguments: Vec<OsString> = selection.arguments().into_iter().map(OsString::from).collect();
-        let record = Child::bench(format!("device {}", device.index), &arguments, setup)?.record()?;
+        let record = measure_on(device, &canary_plan()?, setup, &options)?;
         let Some(record) = record else { return Err(Error::Interrupted("anything was measured")) };
         alone.push(canary(&record));
     }
     progress::line(&format!("{} devices at once", devices.len()));
-    let records = at_once(args, &devices, setup)?;
+    let records = at_once(plan, &devices, setup, &options)?;
     let part = |(record, device): (Record, &DeviceInfo)| MergePart { name: format!("device {}", device.index), record };
     let parts: Vec<_> = records.into_iter().zip(&devices).map(part).collect();
     let beside: Vec<_> = parts.iter().map(|part| canary(&part.record)).collect();
@@ -62,7 +61,8 @@ pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer
         }
     }
     let notes = early + &report::bench::notes(&record);
-    let mut answer = Answer::new(bench::tables(&record, args.table_form(), &view), notes, bench::exit(&record));
+    let mut answer =
+        CommandOutput::new(bench::tables(&record, output.table_form(), &view), notes, bench::exit(&record));
     answer.deliver_json(target, &record);
     Ok(answer)
 }
@@ -70,7 +70,7 @@ pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer
 /// The devices that `plan` names.
 fn devices(plan: &Plan, setup: &Setup) -> Result<Vec<DeviceInfo>, Error> {
     let refuse = || Error::Usage(format!("--parallel measures GPUs at once; leave out --device {HOST}"));
-    let session = Agenda::session(plan, setup)?.ok_or_else(refuse)?;
+    let session = Measurement::session(plan, setup)?.ok_or_else(refuse)?;
     let mut devices: Vec<DeviceInfo> = vec![];
     for run in &plan.runs {
         if run.devices.iter().any(|device| device == HOST) {
@@ -85,15 +85,42 @@ fn devices(plan: &Plan, setup: &Setup) -> Result<Vec<DeviceInfo>, Error> {
     Ok(devices)
 }
 
-/// The records of all devices, measured at the same time.
-fn at_once(args: &BenchArgs, devices: &[DeviceInfo], setup: &Setup) -> Result<Vec<Record>, Error> {
-    let child = |device: &DeviceInfo| {
-        let name = format!("device {}", device.index);
-        Child::bench(name, &args.arguments_on(device.index), setup)
+/// The case whose canary is that of a device alone.
+fn canary_plan() -> Result<Plan, Error> {
+    let selection = Selection {
+        algorithm: vec!["matmul".into()],
+        variant: vec!["naive".into()],
+        size: vec!["64".into()],
+        max_time: Some("100ms".into()),
+        ..Selection::default()
     };
-    let children = devices.iter().map(child).collect::<Result<Vec<_>, _>>()?;
+    Plan::new(&selection, None)
+}
+
+/// The record of `plan` on one device; `None` if interrupted.
+fn measure_on(
+    device: &DeviceInfo,
+    plan: &Plan,
+    setup: &Setup,
+    options: &MeasureOptions<'_>,
+) -> Result<Option<Record>, Error> {
+    let mut plan = plan.clone();
+    for run in &mut plan.runs {
+        run.devices = vec![device.index.to_string()];
+    }
+    measure_afresh(&format!("device {}", device.index), &plan, setup, options)
+}
+
+/// The records of all devices, measured at the same time.
+fn at_once(
+    plan: &Plan,
+    devices: &[DeviceInfo],
+    setup: &Setup,
+    options: &MeasureOptions<'_>,
+) -> Result<Vec<Record>, Error> {
     let records = std::thread::scope(|scope| {
-        let threads: Vec<_> = children.into_iter().map(|child| scope.spawn(|| child.record())).collect();
+        let measure = |device| scope.spawn(move || measure_on(device, plan, setup, options));
+        let threads: Vec<_> = devices.iter().map(measure).collect();
         let died = || Err(Error::Failure("a thread that waited for a device panicked".into()));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect::<Vec<_>>()
     });

@@ -1,7 +1,7 @@
 //! `gpukern peak`.
 
 use super::document::JSON;
-use super::{Answer, announce, beside, interrupt};
+use super::{CommandOutput, announce, beside, interrupt};
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::PeakArgs;
 use crate::commands::progress::Progress;
@@ -14,14 +14,14 @@ use crate::report;
 use crate::tuning::tuned::Tuned;
 use std::sync::atomic::Ordering;
 
-pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     let target = args.json.as_deref().map(|path| JSON.open(path)).transpose()?;
     let extent = if args.quick { Extent::Quick } else { Extent::Full };
     let session = Session::open(setup)?;
     announce(&session);
     let interrupted = interrupt::listen()?;
     let (mut peaks, mut worst, mut notes) = (vec![], Exit::Success, String::new());
-    for device in session.select_usable(&args.device)? {
+    for device in session.select_usable(&args.on.device)? {
         let mut executor = match session.executor(device, Timing::Sample, &Tuned::none(), interrupted) {
             Ok(executor) => executor,
             Err(error) => {
@@ -43,7 +43,7 @@ pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
     };
     let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, report::table::width())).collect();
     let table = tables.join("\n");
-    let mut answer = Answer::new(table, notes, exit);
+    let mut answer = CommandOutput::new(table, notes, exit);
     answer.deliver_json(target, &peaks);
     Ok(answer)
 }

@@ -1,7 +1,7 @@
 //! `gpukern report`.
 
 use super::document::{self, Document};
-use super::{Answer, read};
+use super::{CommandOutput, read};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 const REPORT: Document = Document { name: "a report", option: "--output" };
 const CHART: Document = Document { name: "a chart", option: "--svg" };
 
-pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
+pub(super) fn run(args: &ReportArgs) -> Result<CommandOutput, Error> {
     let inputs: Vec<_> = args.run.iter().map(|path| ("a record", path.as_path())).collect();
     document::check_apart(&[("--output", Some(&args.output))], &inputs)?;
     let (mut runs, mut notes) = (vec![], String::new());
@@ -36,5 +36,5 @@ pub(super) fn run(args: &ReportArgs) -> Result<Answer, Error> {
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(runs.len(), "record"), counted(report.charts.len(), "chart"));
-    Ok(Answer::new(output, notes, Exit::Success))
+    Ok(CommandOutput::new(output, notes, Exit::Success))
 }

@@ -3,15 +3,15 @@
 //! Each round is a process of its own, because the medians of two processes differ by more than their samples show.
 //! The record that `--json` writes stays that of the first one (of several, with `--processes`); those of the rounds are kept with `--rounds`.
 
-use super::child::Child;
 use super::document::JSON;
-use super::{interrupt, judging};
+use super::{interrupt, judging, measure_afresh};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::Nanos;
-use crate::commands::cli::{BenchArgs, Judging};
+use crate::commands::cli::{Comparing, Judging};
 use crate::commands::progress;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Comparison, Looks, Settings, Verdict};
+use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::options;
@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 /// Time for further rounds, unless `--budget` says otherwise.
 const BUDGET: Duration = Duration::from_secs(30);
 
-/// The comparison that `bench` was asked for.
-pub(super) struct Request {
+/// The comparison that was asked for, and the rounds that may decide it.
+pub(super) struct Rounds {
     baseline: Vec<Record>,
     settings: Settings,
     judging: Judging,
@@ -41,12 +41,12 @@ pub(super) struct Judged {
     pub(super) exit: Exit,
 }
 
-impl Request {
-    /// The request in the options, if there is one. Everything that can be wrong with them is found here, before a
+impl Rounds {
+    /// What the options ask for, if they do. Everything that can be wrong with them is found here, before a
     /// device is opened.
-    pub(super) fn new(args: &BenchArgs, notes: &mut String) -> Result<Option<Self>, Error> {
-        let Judging { min_effect, process_noise, force } = &args.comparing.judging;
-        if args.comparing.compare.is_empty() {
+    pub(super) fn new(comparing: &Comparing, notes: &mut String) -> Result<Option<Self>, Error> {
+        let Judging { min_effect, process_noise, force } = &comparing.judging;
+        if comparing.compare.is_empty() {
             let given =
                 [("min-effect", min_effect.is_some()), ("process-noise", process_noise.is_some()), ("force", *force)];
             return match given.iter().find(|(_, given)| *given) {
@@ -56,26 +56,32 @@ impl Request {
                 None => Ok(None),
             };
         }
-        let budget = match args.comparing.budget.as_deref() {
+        let budget = match comparing.budget.as_deref() {
             None => BUDGET,
             Some("0" | "0s") => Duration::ZERO,
             Some(text) => options::duration(text).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?,
         };
-        let paths: Vec<&Path> = args.comparing.compare.iter().map(PathBuf::as_path).collect();
+        let paths: Vec<&Path> = comparing.compare.iter().map(PathBuf::as_path).collect();
         if paths.iter().filter(|path| **path == Path::new("-")).count() > 1 {
             return Err(Error::Usage("standard input ('-') is given twice; it holds one record".into()));
         }
         Ok(Some(Self {
-            settings: judging::settings(&args.comparing.judging)?,
-            keep: args.comparing.rounds.as_deref().map(empty_folder).transpose()?,
+            settings: judging::settings(&comparing.judging)?,
+            keep: comparing.rounds.as_deref().map(empty_folder).transpose()?,
             baseline: judging::read_all(&paths, notes)?,
-            judging: args.comparing.judging.clone(),
+            judging: comparing.judging.clone(),
             budget,
         }))
     }
 
     /// Compares `first` with the baseline, and measures undecided cases again while there is time.
-    pub(super) fn judge(&self, first: Record, plan: &Plan, args: &BenchArgs, setup: &Setup) -> Result<Judged, Error> {
+    pub(super) fn judge(
+        &self,
+        first: Record,
+        plan: &Plan,
+        setup: &Setup,
+        options: &MeasureOptions<'_>,
+    ) -> Result<Judged, Error> {
         let planned = plan.ids();
         let mut candidate = vec![first];
         judging::check_alike(&self.baseline, &candidate, &self.judging)?;
@@ -98,7 +104,7 @@ impl Request {
             ));
             let start = Instant::now();
             // An error in a round must not lose what was measured before it.
-            match self.round(round, &ids, args, setup) {
+            match self.round(round, plan, &ids, setup, options) {
                 Ok(Some(record)) => candidate.push(record),
                 Ok(None) => break,
                 Err(error) => {
@@ -129,14 +135,18 @@ impl Request {
         compare::compare_at(looks, &self.baseline, candidate, &self.settings)
     }
 
-    /// Measures the cases `ids` in another process; `None` when interrupted.
-    fn round(&self, round: usize, ids: &[&str], args: &BenchArgs, setup: &Setup) -> Result<Option<Record>, Error> {
-        let mut arguments = args.arguments();
-        arguments.extend(args.host.then(|| "--host".into()));
-        arguments.extend(ids.iter().map(|id| format!("--only={id}").into()));
-        let subcommand = if args.run.is_some() { "run" } else { "bench" };
-        let child = Child::measuring(subcommand, format!("round {round}"), &arguments, setup)?;
-        let Some(record) = child.record()? else {
+    /// Measures the cases `ids` of a plan in other processes; `None` when interrupted.
+    fn round(
+        &self,
+        round: usize,
+        plan: &Plan,
+        ids: &[&str],
+        setup: &Setup,
+        options: &MeasureOptions<'_>,
+    ) -> Result<Option<Record>, Error> {
+        let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+        let plan = plan.clone().only(&ids)?;
+        let Some(record) = measure_afresh(&format!("round {round}"), &plan, setup, options)? else {
             return Ok(None);
         };
         if let Some(folder) = &self.keep {

@@ -1,6 +1,6 @@
 //! `gpukern completions` and `gpukern man`: what packages install beside the binary.
 
-use super::Answer;
+use super::CommandOutput;
 use super::document::Document;
 use crate::algorithms::ALGORITHMS;
 use crate::basis::dtype::DType;
@@ -15,7 +15,7 @@ use std::path::Path;
 const PAGE: Document = Document { name: "a manual page", option: "--output" };
 
 /// The completion script of a shell.
-pub(super) fn completions(args: &CompletionsArgs) -> Answer {
+pub(super) fn completions(args: &CompletionsArgs) -> CommandOutput {
     let (mut program, mut script) = (completed(), vec![]);
     clap_complete::generate(args.shell, &mut program, "gpukern", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
@@ -28,7 +28,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> Answer {
             script.push_str(&line);
         }
     }
-    Answer::success(script)
+    CommandOutput::success(script)
 }
 
 /// The command line with the names that its arguments take. The program itself reads them as text, and refuses what is no
@@ -64,10 +64,10 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
 }
 
 /// The manual page of the program on standard output, or one for it and each of its commands in a folder.
-pub(super) fn man(args: &ManArgs) -> Result<Answer, Error> {
+pub(super) fn man(args: &ManArgs) -> Result<CommandOutput, Error> {
     let mut program = Cli::documented();
     program.build();
-    let Some(folder) = &args.output else { return Ok(Answer::success(page(&program)?)) };
+    let Some(folder) = &args.output else { return Ok(CommandOutput::success(page(&program)?)) };
     std::fs::create_dir_all(folder).map_err(|e| unwritable(folder, &e))?;
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
     let mut pages = 0_u32;
@@ -78,7 +78,7 @@ pub(super) fn man(args: &ManArgs) -> Result<Answer, Error> {
         PAGE.open(&path)?.deliver(&page(command)?)?;
         pages += 1;
     }
-    Ok(Answer::new(String::new(), format!("{pages} pages in {}\n", folder.display()), Exit::Success))
+    Ok(CommandOutput::new(String::new(), format!("{pages} pages in {}\n", folder.display()), Exit::Success))
 }
 
 /// The manual page of one command.

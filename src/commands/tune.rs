@@ -1,6 +1,6 @@
 //! `gpukern tune`.
 
-use super::{Answer, announce, beside, interrupt};
+use super::{CommandOutput, announce, beside, interrupt};
 use crate::algorithms::tile::Tunable;
 use crate::algorithms::{self, Algorithm, CaseOptions};
 use crate::basis::dtype::DType;
@@ -8,7 +8,7 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work, rounded};
-use crate::commands::cli::TuneArgs;
+use crate::commands::cli::{DeviceArgs, TuneArgs};
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::Executor;
@@ -42,7 +42,7 @@ pub(super) fn kept(named: Option<&Path>) -> Result<Tuned, Error> {
     }
 }
 
-pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let begun = Instant::now();
     let budget = options::duration(&args.budget).map_err(|reason| Error::Usage(format!("--budget: {reason}")))?;
@@ -59,7 +59,7 @@ pub(super) fn run(args: TuneArgs, setup: &Setup) -> Result<Answer, Error> {
     let interrupted = interrupt::listen()?;
     let devices = session.select_usable(&run.devices)?;
     let left = devices.iter().map(|device| searches(algorithm, &run, device).count() as u32).sum();
-    let answer = Answer::new(String::new(), without_type(&run), Exit::Success);
+    let answer = CommandOutput::new(String::new(), without_type(&run), Exit::Success);
     let progress = Progress::new(left as usize);
     let mut tuning = Tuning { algorithm, known, path, begun, budget, left, progress, kept: false, answer };
     let mut tables = vec![];
@@ -102,7 +102,7 @@ struct Tuning {
     progress: Progress,
     /// Whether any result was kept.
     kept: bool,
-    answer: Answer,
+    answer: CommandOutput,
 }
 
 impl Tuning {
@@ -176,7 +176,7 @@ impl Tuning {
     }
 
     /// The answer, with a table for each device on which something was found.
-    fn finish(self, tables: &[String], stopped: bool) -> Result<Answer, Error> {
+    fn finish(self, tables: &[String], stopped: bool) -> Result<CommandOutput, Error> {
         let Self { path, mut answer, kept, .. } = self;
         if answer.exit == Exit::Success && stopped {
             answer.exit = Exit::Interrupted;
@@ -186,7 +186,7 @@ impl Tuning {
         if kept {
             let _ = writeln!(answer.notes, "kept in {}", path.display());
         }
-        Ok(Answer { output: tables.join("\n"), ..answer })
+        Ok(CommandOutput { output: tables.join("\n"), ..answer })
     }
 }
 
@@ -196,7 +196,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
         Some(path) => shapes(path)?,
         None => args.size.clone(),
     };
-    let TuneArgs { algorithm: name, mut variant, axes, device, .. } = args;
+    let TuneArgs { algorithm: name, mut variant, axes, on: DeviceArgs { device }, .. } = args;
     let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
     let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let Some(first) = known.first() else {

@@ -2,16 +2,18 @@
 
 use super::document::{Document, check_apart};
 use super::failures::Failures;
-use super::{Answer, bench, beside, command_line, measure};
+use super::{CommandOutput, bench, beside, command_line, measure};
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, Known};
 use crate::device::capability::DeviceKind;
 use crate::export::Format;
+use crate::measure::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::measure::runner::Timing;
-use crate::measure::session::{Job, LimitPolicy, MeasuredPlan, Setup};
+use crate::measure::session::Setup;
 use crate::plan::options::Selection;
+use crate::plan::request::Request;
 use crate::plan::{Plan, PlannedRun, Purpose};
 use crate::record::Record;
 use crate::report;
@@ -24,7 +26,7 @@ const LEFT_OUT: &str = "the largest sizes are left out on a software device; --f
 
 const JUNIT: Document = Document { name: "junit XML", option: "--junit" };
 
-pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
+pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     let known = args.expect.as_deref().map(read_known).transpose()?;
     let inputs: Vec<_> = args.expect.iter().map(|path| ("--expect", path.as_path())).collect();
     check_apart(&[("--junit", args.junit.as_deref())], &inputs)?;
@@ -40,9 +42,11 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     let plan = Plan { runs: vec![run], guests: vec![] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
-    let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
-    let job = if left_out { job.leaving_out(LEFT_OUT) } else { job };
-    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &job)?;
+    let options = MeasureOptions {
+        left_out: left_out.then_some(LEFT_OUT),
+        ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line())
+    };
+    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &options)?;
     let output =
         format!("{}\n{}", report::verify::table(&record, report::table::width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
@@ -54,9 +58,9 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
         Some(known) => judge(&record, known, &mut notes),
     };
     let exit = beside(exit, validated, &mut notes);
-    let mut answer = Answer::new(output, notes, exit);
+    let mut answer = CommandOutput::new(output, notes, exit);
     if let Some(failures) = failures {
-        answer.kept(failures.keep(&record, &plan, &tuned, None));
+        answer.kept(failures.keep(&record, &plan, &tuned, &Request::default()));
     }
     if let Some(target) = target {
         answer.deliver(target, &Format::Junit.export(&record)?);

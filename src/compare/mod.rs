@@ -1,6 +1,7 @@
 //! Did it change? Cases of a baseline and a candidate matched by id, the ratio of their medians, and a verdict for
 //! each. Pure: numbers and texts in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
 
+mod command_line;
 mod differences;
 mod document;
 pub(crate) mod gate;
@@ -16,7 +17,6 @@ pub(crate) use document::ComparisonDocument;
 use crate::algorithms::input::generator;
 use crate::basis::printable::{printable, shell_word};
 use crate::basis::units::{Nanos, Work, significant, trimmed};
-use crate::plan::command_line;
 use crate::record::{Case, Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;

@@ -79,7 +79,7 @@ pub(crate) enum Turns {
 
 /// One of the two that take turns, A or B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Contestant {
+pub(crate) struct SideResult {
     /// What tells it from the other: a variant, a file.
     pub label: String,
     /// The device that it ran on.
@@ -106,8 +106,8 @@ pub(crate) struct Trial {
     pub turns: Turns,
     /// The smallest change that matters.
     pub min_effect: f64,
-    pub a: Contestant,
-    pub b: Contestant,
+    pub a: SideResult,
+    pub b: SideResult,
     /// The medians of A and B in each round; in rounds with an odd number B went first.
     pub rounds: Vec<Round>,
     /// What the rounds say; `null` where they are too few to say anything.
@@ -119,7 +119,7 @@ pub(crate) struct Trial {
 impl Trial {
     /// Both contestants, with their names.
     #[must_use]
-    pub(crate) fn sides(&self) -> [(&'static str, &Contestant); 2] {
+    pub(crate) fn sides(&self) -> [(&'static str, &SideResult); 2] {
         [("A", &self.a), ("B", &self.b)]
     }
 }

@@ -4,12 +4,14 @@
 use crate::basis::destination::Destination;
 use crate::basis::input_file;
 use crate::device::capability::DeviceInfo;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// The folder of files kept between runs, if there is one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CacheFolder {
+    #[serde(with = "crate::basis::os_path")]
     folder: Option<PathBuf>,
 }
 

@@ -9,6 +9,7 @@ use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
+use crate::plan::request::Request;
 use crate::record::Case;
 
 /// Processes that tell how far processes lie apart.
@@ -68,7 +69,7 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
         axes: AxisValues::unusual(&case.options, &CaseOptions::new(algorithm, case.dtype)),
         ..of_case
     };
-    Some(selection.arguments().join(" "))
+    Some(Request { selection, ..Request::default() }.arguments())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Entrant, Observer, Runner};
+use crate::measure::runner::{Observer, Runner, Side};
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling, VariantChoice};
 use crate::record::{Case, Outcome};
 use crate::tuning::search::{Found, Fruitless};
@@ -33,12 +33,12 @@ pub(crate) trait Executor {
     /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
     fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless>;
 
-    /// Samples both entrants in turns on the problem of `group` until `decided` returns true for the rounds, or
+    /// Samples both sides in turns on the problem of `group` until `decided` returns true for the rounds, or
     /// `max_time` of `sampling` is over. Returns both cases, and the rounds.
     fn duel(
         &mut self,
         group: &CaseGroup,
-        entrants: &[Entrant; 2],
+        sides: &[Side; 2],
         sampling: &Sampling,
         decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>);
@@ -106,11 +106,11 @@ impl Executor for Runner {
     fn duel(
         &mut self,
         group: &CaseGroup,
-        entrants: &[Entrant; 2],
+        sides: &[Side; 2],
         sampling: &Sampling,
         decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>) {
-        Runner::duel(self, group, entrants, sampling, decided)
+        Runner::duel(self, group, sides, sampling, decided)
     }
 
     fn explain(

@@ -3,6 +3,7 @@
 
 pub(crate) mod executor;
 pub(crate) mod host;
+pub(crate) mod measurement;
 mod resume;
 pub(crate) mod runner;
 pub(crate) mod sampling;

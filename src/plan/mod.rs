@@ -5,10 +5,10 @@ pub(crate) mod axes;
 mod case_id;
 mod cases;
 mod choose;
-pub(crate) mod command_line;
 pub(crate) mod estimate;
 pub(crate) mod method;
 pub(crate) mod options;
+pub(crate) mod request;
 mod shard;
 
 pub(crate) use case_id::CaseId;
@@ -34,7 +34,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The plan of a `bench` command.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
     pub runs: Vec<PlannedRun>,

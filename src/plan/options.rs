@@ -7,14 +7,15 @@ use crate::basis::units;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
 /// the plan gives it a meaning.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Selection {
     /// Algorithms to measure; `gpukern list` names them.
     #[arg(value_name = "ALGORITHM")]
@@ -31,6 +32,7 @@ pub struct Selection {
 
     /// The values of axes: element type, layout, input and the like.
     #[command(flatten)]
+    #[serde(flatten)]
     pub axes: AxisValues,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu`, `all` or `host` (its cores, without Vulkan)
@@ -334,37 +336,6 @@ mod tests {
         let typed = Selection { size: vec!["128".into()], ..Selection::default() };
         let merged = typed.or(file);
         assert_eq!((merged.size, merged.axes), (vec!["128".to_string()], seed));
-    }
-
-    #[test]
-    fn a_selection_survives_its_own_command_line() {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            selection: Selection,
-        }
-        let text = |text: &str| Some(text.to_string());
-        let list = |items: &[&str]| items.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let full = Selection {
-            algorithm: list(&["matmul", "lu"]),
-            variant: list(&["naive", "v2"]),
-            size: list(&["64..128", "1000x70x130"]),
-            axes: [("dtype", "f32"), ("dtype", "f16"), ("layout", "nn"), ("layout", "nt"), ("input", "signed")]
-                .into_iter()
-                .chain([("solve", "true"), ("seed", "7"), ("subgroup-size", "8"), ("stop", "neighbour")])
-                .chain([("eps", "0.001"), ("max-rounds", "9")])
-                .fold(AxisValues::default(), |values, (name, text)| values.with(name, text)),
-            device: list(&["0", "llvm pipe"]),
-            precision: text("0.5%"),
-            max_time: text("1s"),
-            clock: text("host"),
-            cache: text("cold"),
-            pause: text("1ms"),
-        };
-        let line = std::iter::once("gpukern".to_string()).chain(full.arguments());
-        let parsed = <Line as clap::Parser>::try_parse_from(line).expect("it parses");
-        assert_eq!(parsed.selection, full);
-        assert!(Selection::default().arguments().is_empty());
     }
 
     #[test]

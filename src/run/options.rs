@@ -15,7 +15,8 @@ use crate::basis::printable::brief;
 use std::path::{Path, PathBuf};
 
 /// What a kernel takes and computes, option by option; each wins over the same field of a description.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[command(next_help_heading = "The kernel, as in the description")]
 pub(crate) struct Fields {
     /// Values of an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M.
@@ -44,6 +45,7 @@ pub(crate) struct Fields {
 
     /// A condition on axes and specialization constants: what fails it is not run.
     #[arg(long = "where", value_name = "EXPRESSION")]
+    #[serde(rename = "where")]
     pub(crate) conditions: Vec<String>,
 
     /// A push constant by the name of its member: stride=K.

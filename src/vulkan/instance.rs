@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 /// Whether the Khronos validation layer watches every call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Validation {
     /// No layer.
     Off,

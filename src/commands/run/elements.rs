@@ -2,7 +2,7 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::error::{self, Error};
-use crate::commands::Answer;
+use crate::commands::CommandOutput;
 use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
 use crate::run::algorithm::Save;
@@ -84,7 +84,7 @@ impl Wanted {
     }
 
     /// Adds what is to be shown to `answer`.
-    pub(super) fn show(&self, answer: &mut Answer) {
+    pub(super) fn show(&self, answer: &mut CommandOutput) {
         for print in &self.prints {
             match array::read(&print.path, print.buffer.element, &print.buffer.shape) {
                 Ok(contents) => {

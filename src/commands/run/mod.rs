@@ -4,13 +4,15 @@ mod elements;
 mod tuned;
 mod watch;
 
-use super::{Answer, ab, bench};
+use super::bench::{self, Planned};
+use super::{CommandOutput, ab};
 use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::error::Error;
-use crate::commands::cli::{BenchArgs, RunArgs};
+use crate::commands::cli::RunArgs;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice, command_line};
+use crate::plan::request::{Request, VulkanOptions};
+use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice};
 use crate::record::Record;
 use crate::run::algorithm::{self, Save, UserKernels};
 use crate::run::description::Described;
@@ -18,43 +20,40 @@ use crate::run::options::{self, Fields};
 use crate::run::resolved::ResolvedRun;
 use crate::run::{init, resolve};
 use elements::Wanted;
-use std::ffi::OsString;
 use std::path::Path;
 
-pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
-    if args.comparing.attached {
-        super::child::attach_to_parent();
-    }
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
     if args.watch {
-        return watch::run(args, setup);
+        return watch::run(args, vulkan, setup);
     }
     if args.init {
         let described = described(args)?;
         let texts = described.iter().map(init::init).collect::<Result<Vec<_>, _>>()?;
-        return Ok(Answer::success(texts.concat()));
+        return Ok(CommandOutput::success(texts.concat()));
     }
     // Everything that can be wrong with the command is found before a device is opened.
     let run = resolved(args)?;
     let wanted = Wanted::new(args, &run)?;
     let kernels = user_kernels(&args.against, run, wanted.saves())?;
     let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
-    let measuring = args.measuring(arguments());
+    let request = args.request(vulkan);
     // Of several kernels --ab judges the first choices, of one the two that it has.
     let all = args.tune || args.ab && !kernels.has_several_kernels();
-    let run = planned(&kernels, own, all, &measuring.selection)?;
+    let run = planned(&kernels, own, all, &request.selection)?;
     if args.ab {
-        return ab::contenders(args, run, setup);
+        return ab::judge_run(args, run, setup);
     }
-    let plan = Plan { runs: vec![run], guests: vec![] }.only(&args.comparing.only)?;
+    let plan = Plan { runs: vec![run], guests: vec![] }.only(&request.only)?;
+    let planned = Planned { options_hash: plan.options(), plan, shard: None };
     let best = |record: &Record| if args.tune { tuned::text(record, &kernels) } else { String::new() };
-    let mut answer = bench::carry_out(&plan, (plan.options(), None), &measuring, setup, &best)?;
+    let mut answer = bench::carry_out(&planned, &request, &args.output(), setup, &best)?;
     wanted.show(&mut answer);
     Ok(answer)
 }
 
 /// Adds the runs of the `[[run]]` tables of a configuration of `bench` to its plan.
-pub(super) fn add_tables(plan: &mut Plan, args: &BenchArgs) -> Result<(), Error> {
-    let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<(), Error> {
+    let folder = request.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     for table in std::mem::take(&mut plan.guests) {
         let kernels: Vec<_> = table.kernel.iter().map(|kernel| folder.join(kernel)).collect();
         let description = table.description.as_ref().map(|path| folder.join(path));
@@ -67,7 +66,7 @@ pub(super) fn add_tables(plan: &mut Plan, args: &BenchArgs) -> Result<(), Error>
         let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
         kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
         let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
-        plan.runs.push(planned(&kernels, own, false, &args.selection)?);
+        plan.runs.push(planned(&kernels, own, false, &request.selection)?);
     }
     Ok(())
 }
@@ -112,9 +111,4 @@ fn planned(
         return Err(Error::Usage(kernels.nothing()));
     }
     PlannedRun::of(groups, selection).map_err(Error::Usage)
-}
-
-/// The command line of another process that measures the same.
-fn arguments() -> Vec<OsString> {
-    command_line::measuring(std::env::args_os().skip_while(|argument| argument != "run").skip(1))
 }

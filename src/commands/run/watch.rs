@@ -1,13 +1,15 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
-use super::{Answer, RunArgs, planned, resolved, user_kernels};
+use super::{CommandOutput, RunArgs, planned, resolved, user_kernels};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
-use crate::commands::{command_line, interrupt, progress};
+use crate::commands::{command_line, interrupt, measure_quietly, progress};
 use crate::compare::{self, Settings};
-use crate::measure::runner::{Silent, Timing};
-use crate::measure::session::{Agenda, Job, LimitPolicy, Setup};
+use crate::measure::measurement::{LimitPolicy, MeasureOptions};
+use crate::measure::runner::Timing;
+use crate::measure::session::Setup;
 use crate::plan::Plan;
+use crate::plan::request::{Request, VulkanOptions};
 use crate::record::{Case, Outcome, Record};
 use crate::run::algorithm;
 use crate::run::resolved::ResolvedRun;
@@ -15,7 +17,6 @@ use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 /// Time between two looks at the files.
@@ -24,14 +25,14 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The state of files by which a change is seen.
 type Seen = Vec<Option<(SystemTime, u64)>>;
 
-pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
-    // Once: a second one would take the first signal for the second.
-    let interrupted = interrupt::listen()?;
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Result<CommandOutput, Error> {
+    interrupt::listen()?;
+    let request = args.request(vulkan);
     let mut files: BTreeSet<PathBuf> = args.kernel.iter().chain(&args.config).cloned().collect();
     let mut last: Option<Record> = None;
     loop {
         let (mut known, read) = read(args, &mut files);
-        match read.and_then(|run| measure(args, setup, run, interrupted)) {
+        match read.and_then(|run| measure(&request, setup, run)) {
             Ok(record) => {
                 record.cases.iter().for_each(|case| say(&line(case, last.as_ref(), &record)));
                 if record.cases.iter().any(|case| case.measured().is_some()) {
@@ -44,7 +45,7 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
         }
         while seen(&files) == known {
             if interrupt::flagged() {
-                return Ok(Answer::new(String::new(), String::new(), Exit::Success));
+                return Ok(CommandOutput::new(String::new(), String::new(), Exit::Success));
             }
             std::thread::sleep(LOOK);
         }
@@ -81,19 +82,13 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Resolved
 }
 
 /// Measures what was read.
-fn measure(args: &RunArgs, setup: &Setup, run: ResolvedRun, interrupted: &'static AtomicBool) -> Result<Record, Error> {
+fn measure(request: &Request, setup: &Setup, run: ResolvedRun) -> Result<Record, Error> {
     let kernels = user_kernels(&[], run, vec![])?;
     let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
-    let measuring = args.measuring(vec![]);
-    let plan = Plan { runs: vec![planned(&kernels, own, false, &measuring.selection)?], guests: vec![] };
-    let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
+    let plan = Plan { runs: vec![planned(&kernels, own, false, &request.selection)?], guests: vec![] };
+    let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = Tuned::none();
-    let job = Job::new(Timing::Sample, limits, &tuned, command_line());
-    let session = Agenda::session(&plan, setup)?;
-    let agenda = Agenda::new(&plan, setup, session.as_ref())?;
-    let measured = agenda.measure(&job, interrupted, &mut Silent)?;
-    measured.validated?;
-    Ok(measured.record)
+    measure_quietly(&plan, setup, &MeasureOptions::new(Timing::Sample, limits, &tuned, command_line()))
 }
 
 /// What is to be said of a case: its time, the change since `last`, whether it is right, what the driver tells of it.

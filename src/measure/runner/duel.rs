@@ -1,4 +1,4 @@
-//! Duels: two entrants on one problem that take turns, A B B A, until the caller has seen enough.
+//! Duels: two sides on one problem that take turns, A B B A, until the caller has seen enough.
 
 use super::{Desk, Entry, Recorded, Runner};
 use crate::algorithms::Variant;
@@ -13,17 +13,17 @@ use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
 
 /// The names of the sides.
-pub(crate) const SIDES: [&str; 2] = ["A", "B"];
+pub(crate) const SIDE_NAMES: [&str; 2] = ["A", "B"];
 
 /// One side of a duel.
-pub struct Entrant {
+pub struct Side {
     pub variant: &'static Variant,
     /// A kernel of the variant, and the SPIR-V that runs in its place.
     pub substitute: Option<(&'static Shader, Vec<u8>)>,
 }
 
 impl Runner {
-    /// Verifies and warms up both entrants on the problem of `group`, then samples them in turns until `decided`
+    /// Verifies and warms up both sides on the problem of `group`, then samples them in turns until `decided`
     /// returns true for the rounds, or `max_time` of `sampling` is over. Returns both cases, and the rounds.
     ///
     /// # Panics
@@ -31,14 +31,13 @@ impl Runner {
     pub fn duel(
         &mut self,
         group: &CaseGroup,
-        entrants: &[Entrant; 2],
+        sides: &[Side; 2],
         sampling: &Sampling,
         decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>) {
         self.wake_canary();
         let mut desk = Desk::new(group);
-        let [mut a, mut b] =
-            std::array::from_fn(|side| self.enter_one(&mut desk, SIDES[side], &entrants[side], sampling));
+        let [mut a, mut b] = std::array::from_fn(|at| self.enter_one(&mut desk, SIDE_NAMES[at], &sides[at], sampling));
         self.workbench.pipelines.keep();
         let rounds = self.keeper.duel([&mut a.state, &mut b.state], sampling, decided);
         let mut cases = [a, b].map(|entry| self.finish(entry, desk.loaded()));
@@ -49,36 +48,34 @@ impl Runner {
         (cases, rounds)
     }
 
-    /// The case of `entrant`, measured without another.
-    pub(crate) fn alone(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling) -> Case {
+    /// The case of `side`, measured without another.
+    pub(crate) fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         self.wake_canary();
         // The desk keeps the buffers that are sampled.
         let mut desk = Desk::new(group);
-        let mut entry = self.enter_one(&mut desk, SIDES[0], entrant, sampling);
+        let mut entry = self.enter_one(&mut desk, SIDE_NAMES[0], side, sampling);
         self.keeper.sample(vec![&mut entry.state], sampling);
         let mut case = self.finish(entry, desk.loaded());
         warn_of_clock(self.best_canary(), &mut case.outcome);
         case
     }
 
-    /// The case of `entrant`, with its substitute in place of its kernel. The witness knows it by `name`.
-    fn enter_one(&mut self, desk: &mut Desk<'_>, name: &str, entrant: &Entrant, sampling: &Sampling) -> Entry {
-        let chosen = tuned::with_tile(desk.group, entrant.variant, &self.device.info, &self.tuned);
+    /// The case of `side`, with its substitute in place of its kernel. The witness knows it by `name`.
+    fn enter_one(&mut self, desk: &mut Desk<'_>, name: &str, side: &Side, sampling: &Sampling) -> Entry {
+        let chosen = tuned::with_tile(desk.group, side.variant, &self.device.info, &self.tuned);
         self.witness.on_device(name);
-        self.enter(desk, &chosen, |runner, loaded, program| {
-            runner.prepare_entrant(name, loaded, program, entrant, sampling)
-        })
+        self.enter(desk, &chosen, |runner, loaded, program| runner.prepare_side(name, loaded, program, side, sampling))
     }
 
-    fn prepare_entrant(
+    fn prepare_side(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,
         program: &Program,
-        entrant: &Entrant,
+        side: &Side,
         sampling: &Sampling,
     ) -> Result<State<Recorded>, VulkanError> {
-        if let Some((shader, spirv)) = &entrant.substitute {
+        if let Some((shader, spirv)) = &side.substitute {
             // Which of a variant's kernels run is a matter of the device and the size.
             if !program.dispatches().any(|dispatch| dispatch.shader.label() == shader.label()) {
                 return Ok(State::failed(&format!("the case does not run {}; choose another size", shader.label())));

@@ -220,7 +220,7 @@ mod tests {
     use crate::device::capability::tests::software_device;
     use crate::measure::executor::{Explained, unmeasured};
     use crate::measure::runner::tune::Question;
-    use crate::measure::runner::{Entrant, Silent};
+    use crate::measure::runner::{Side, Silent};
     use crate::plan::Sampling;
     use crate::tuning::search::{Found, Fruitless};
     use crate::tuning::tuned::{self, Tuned};
@@ -258,7 +258,7 @@ mod tests {
         fn duel(
             &mut self,
             _: &CaseGroup,
-            _: &[Entrant; 2],
+            _: &[Side; 2],
             _: &Sampling,
             _: &mut dyn FnMut(&[Round]) -> bool,
         ) -> ([Case; 2], Vec<Round>) {

@@ -21,7 +21,7 @@ use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Record, Sa
 use crate::stats::Summary;
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
-pub(crate) use duel::{Entrant, SIDES};
+pub(crate) use duel::{SIDE_NAMES, Side};
 use forecast::Forecasts;
 pub(crate) use limits::best_canary;
 use serde::{Deserialize, Serialize};

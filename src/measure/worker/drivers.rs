@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// The loader's variable for the manifests of drivers, and what older loaders call it.
-pub(crate) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 /// The loader's variable for further manifests.
 const MORE_DRIVER_FILES: &str = "VK_ADD_DRIVER_FILES";
 /// The folder of manifests below the system's and the user's folders.
@@ -48,7 +48,7 @@ pub(super) struct Sorted {
 /// When no driver is left, or none is to blame.
 pub(super) fn sort(setup: &Setup, ended: &Ended) -> Result<Sorted, String> {
     let (mut alive, mut dead) = (vec![], vec![]);
-    for manifest in manifests() {
+    for manifest in manifests(setup.drivers.as_ref()) {
         match Process::start(setup, Some(manifest.as_os_str()), &AtomicBool::new(false)) {
             Err(ended) if ended.how != How::Refused => dead.push(DeadDriver { manifest, ended }),
             _ => alive.push(manifest),
@@ -65,11 +65,11 @@ pub(super) fn sort(setup: &Setup, ended: &Ended) -> Result<Sorted, String> {
     Ok(Sorted { process, devices, alive, dead })
 }
 
-/// The manifests that the loader reads: those that variables name, or else those in its folders.
-fn manifests() -> Vec<PathBuf> {
+/// The manifests that the loader reads: those that were `chosen`, those that variables name, or else those in its folders.
+fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|paths| !paths.is_empty());
     let paths = |list: OsString| env::split_paths(&list).flat_map(|path| files(&path)).collect::<Vec<_>>();
-    let found = if let Some(list) = DRIVER_FILES.iter().find_map(|name| named(name)) {
+    let found = if let Some(list) = chosen.cloned().or_else(|| DRIVER_FILES.iter().find_map(|name| named(name))) {
         paths(list)
     } else {
         let more = named(MORE_DRIVER_FILES).map(paths).unwrap_or_default();

@@ -8,7 +8,6 @@ mod protocol;
 mod remote;
 mod serve;
 
-pub(crate) use drivers::DRIVER_FILES;
 pub(crate) use on_host::OnHost;
 pub(crate) use process::Workers;
 pub(crate) use remote::Remote;

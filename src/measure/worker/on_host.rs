@@ -1,7 +1,7 @@
 //! The host's baselines in a process of their own.
 
 use super::process::{Ended, Process};
-use super::protocol::{Done, Order, Report};
+use super::protocol::{Done, Event, Order};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Outcome};
@@ -54,7 +54,7 @@ impl<'a> OnHost<'a> {
         };
         process.send(&Order::Baseline { group: group.into(), index, sampling: *sampling });
         match process.receive(interrupted)? {
-            Report::Done(done, _) => match *done {
+            Event::Done(done, _) => match *done {
                 Done::Alone(case) => Ok(*case),
                 _ => Err(Ended::refused("the worker is another program".into())),
             },

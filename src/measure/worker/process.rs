@@ -2,7 +2,7 @@
 
 use super::SUBCOMMAND;
 use super::drivers::{self, DRIVER_FILES, DeadDriver, Sorted};
-use super::protocol::{self, Order, Report};
+use super::protocol::{self, Event, Order};
 use crate::basis::error::Error;
 use crate::basis::stderr::say;
 use crate::device::capability::DeviceInfo;
@@ -46,7 +46,7 @@ pub(super) type Started = (Process, Result<Vec<DeviceInfo>, String>);
 pub(super) struct Process {
     child: Child,
     orders: Option<ChildStdin>,
-    reports: Receiver<Report>,
+    events: Receiver<Event>,
     /// Reads standard error to its end, and returns its last lines.
     said: Option<JoinHandle<Vec<String>>>,
     /// Whether it was told to end its case.
@@ -100,8 +100,9 @@ impl<'a> Workers<'a> {
             let (idle, messages) = (RefCell::new(Some(process)), RefCell::default());
             Self { setup, idle, messages, drivers, dead }
         };
-        match Process::start(setup, None, &AtomicBool::new(false)) {
-            Ok((process, devices)) => Ok((workers(process, None, vec![]), devices.map_err(Error::Failure)?)),
+        let drivers = setup.drivers.clone();
+        match Process::start(setup, drivers.as_deref(), &AtomicBool::new(false)) {
+            Ok((process, devices)) => Ok((workers(process, drivers, vec![]), devices.map_err(Error::Failure)?)),
             Err(ended) if ended.how == How::Refused => Err(Error::Failure(ended.to_string())),
             Err(ended) => {
                 let Sorted { process, devices, alive, dead } = drivers::sort(setup, &ended).map_err(Error::Failure)?;
@@ -130,29 +131,30 @@ impl Process {
     /// Starts a worker; returns it with the devices that it sees, or why it cannot load Vulkan.
     pub(super) fn start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<Started, Ended> {
         let refused = |e| Ended::refused(format!("cannot start this program again: {e}"));
-        let mut process = Self::spawn(setup, drivers).map_err(refused)?;
+        let mut process = Self::spawn(drivers).map_err(refused)?;
+        process.send(&Order::Begin(Box::new(setup.clone())));
         match process.receive(interrupted)? {
-            Report::Devices(devices) => Ok((process, devices)),
+            Event::Devices(devices) => Ok((process, devices)),
             _ => Err(Ended::refused("the worker is another program".into())),
         }
     }
 
-    fn spawn(setup: &Setup, drivers: Option<&OsStr>) -> std::io::Result<Self> {
+    fn spawn(drivers: Option<&OsStr>) -> std::io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(SUBCOMMAND).args(setup.arguments());
+        command.arg(SUBCOMMAND);
         for name in DRIVER_FILES {
             command.envs(drivers.map(|drivers| (name, drivers)));
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        let (sender, reports) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         if let Some(source) = child.stdout.take() {
             std::thread::spawn(move || {
                 // What is no report was printed by a driver, where it would have gone without a worker.
                 for line in lines(source) {
                     match protocol::parse(&line) {
                         None => say(&line),
-                        Some(Ok(report)) => drop(sender.send(report)),
+                        Some(Ok(event)) => drop(sender.send(event)),
                         // Nothing that follows could be relied on.
                         Some(Err(_)) => return,
                     }
@@ -161,7 +163,7 @@ impl Process {
         }
         let said = child.stderr.take().map(|source| std::thread::spawn(|| last_lines(source)));
         let orders = child.stdin.take();
-        Ok(Self { child, orders, reports, said, interrupted: false, device: None })
+        Ok(Self { child, orders, events, said, interrupted: false, device: None })
     }
 
     /// Sends an order. One that a dead worker does not get is answered by [`Self::receive`].
@@ -175,12 +177,12 @@ impl Process {
     ///
     /// # Errors
     /// How the worker ended: by itself, or because its device is lost or hangs.
-    pub(super) fn receive(&mut self, interrupted: &AtomicBool) -> Result<Report, Ended> {
+    pub(super) fn receive(&mut self, interrupted: &AtomicBool) -> Result<Event, Ended> {
         loop {
-            match self.reports.recv_timeout(LOOK) {
-                Ok(Report::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
-                Ok(Report::Hung(cause)) => return Err(self.end(How::Hung, Some(cause))),
-                Ok(report) => return Ok(report),
+            match self.events.recv_timeout(LOOK) {
+                Ok(Event::Lost(cause)) => return Err(self.end(How::Crashed, Some(cause))),
+                Ok(Event::Hung(cause)) => return Err(self.end(How::Hung, Some(cause))),
+                Ok(event) => return Ok(event),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end(How::Crashed, None)),
                 Err(RecvTimeoutError::Timeout) => {
                     if interrupted.load(Ordering::Relaxed) && !self.interrupted {

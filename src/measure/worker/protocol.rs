@@ -6,7 +6,8 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{Explained, HostSide};
-use crate::measure::runner::{Entrant, Timing};
+use crate::measure::runner::{Side, Timing};
+use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
 use crate::record::Case;
 use crate::run::algorithm::UserKernels;
@@ -21,6 +22,8 @@ const RECORD_SEPARATOR: char = '\u{1e}';
 /// An order to a worker.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Order {
+    /// Load Vulkan in this way: the first order of all.
+    Begin(Box<Setup>),
     /// Make algorithms of these kernels, before a device is opened.
     Register(Vec<UserKernels>),
     /// Open the device of this index. With `canary`, see first whether it still runs anything.
@@ -28,11 +31,11 @@ pub(super) enum Order {
     /// Run every case of the groups.
     Run { groups: Vec<SentGroup>, sampling: Sampling },
     /// Let the sides take turns; an answer to each round says whether to go on.
-    Duel { group: SentGroup, entrants: Box<[SentEntrant; 2]>, sampling: Sampling },
+    Duel { group: SentGroup, sides: Box<[SentSide; 2]>, sampling: Sampling },
     /// The answer to a round.
     Decided(bool),
     /// Measure one side of a duel.
-    Alone { group: SentGroup, entrant: SentEntrant, sampling: Sampling },
+    Alone { group: SentGroup, side: SentSide, sampling: Sampling },
     /// Search tiles.
     Tune(Box<SentQuestion>),
     /// Time candidates of `auto`.
@@ -45,9 +48,9 @@ pub(super) enum Order {
     Interrupt,
 }
 
-/// A report of a worker.
+/// Something that happened in a worker.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Report {
+pub(super) enum Event {
     /// The devices that Vulkan shows, or why it could not be loaded.
     Devices(Result<Vec<DeviceInfo>, String>),
     /// The device is open, or why not.
@@ -122,31 +125,31 @@ impl SentGroup {
 
 /// A side of a duel by the names of its variant and kernel.
 #[derive(Serialize, Deserialize)]
-pub(super) struct SentEntrant {
+pub(super) struct SentSide {
     variant: String,
     substitute: Option<(String, Vec<u8>)>,
 }
 
-impl From<&Entrant> for SentEntrant {
-    fn from(Entrant { variant, substitute }: &Entrant) -> Self {
+impl From<&Side> for SentSide {
+    fn from(Side { variant, substitute }: &Side) -> Self {
         let substitute = substitute.as_ref().map(|(shader, spirv)| (shader.label(), spirv.clone()));
         Self { variant: variant.name.into(), substitute }
     }
 }
 
-impl SentEntrant {
-    /// The entrant itself, in `group`.
+impl SentSide {
+    /// The side itself, in `group`.
     ///
     /// # Errors
     /// As for [`SentGroup::group`].
-    pub(super) fn entrant(self, group: &CaseGroup) -> Result<Entrant, String> {
+    pub(super) fn side(self, group: &CaseGroup) -> Result<Side, String> {
         let variant = group.algorithm.variant(&self.variant)?;
         let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
         let substitute = self.substitute.map(|(label, spirv)| {
             let shader = shaders.iter().copied().find(|shader| shader.label() == label);
             shader.map(|shader| (shader, spirv)).ok_or(format!("there is no kernel {label}"))
         });
-        Ok(Entrant { variant, substitute: substitute.transpose()? })
+        Ok(Side { variant, substitute: substitute.transpose()? })
     }
 }
 
@@ -207,9 +210,9 @@ mod tests {
     #[test]
     fn a_message_is_read_as_it_was_sent_whatever_a_driver_printed_before_it() {
         for case in record().cases {
-            let sent = line(&Report::End(Box::new(case.clone())));
+            let sent = line(&Event::End(Box::new(case.clone())));
             for text in [sent.clone(), format!("a driver's word without an end{sent}")] {
-                let Some(Ok(Report::End(read))) = parse(&text) else { panic!("{text}") };
+                let Some(Ok(Event::End(read))) = parse(&text) else { panic!("{text}") };
                 assert_eq!(*read, case);
             }
         }
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_told_from_a_broken_one() {
-        assert!(parse::<Report>("MESA: warning\n").is_none());
-        assert!(matches!(parse::<Report>("\u{1e}{\"End\": 1}\n"), Some(Err(_))));
+        assert!(parse::<Event>("MESA: warning\n").is_none());
+        assert!(matches!(parse::<Event>("\u{1e}{\"End\": 1}\n"), Some(Err(_))));
     }
 }

@@ -1,7 +1,7 @@
 //! An executor whose work is done by a worker, and by another when that dies: a death costs the case on the device.
 
 use super::process::{Ended, How, Process, Workers};
-use super::protocol::{Done, Order, Report, SentCandidate, SentEntrant, SentGroup, SentQuestion};
+use super::protocol::{Done, Event, Order, SentCandidate, SentGroup, SentQuestion, SentSide};
 use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
@@ -10,7 +10,7 @@ use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{self, Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
+use crate::measure::runner::{Observer, SIDE_NAMES, Side, Silent, Timing};
 use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Death, Outcome};
@@ -104,7 +104,7 @@ impl<'a> Remote<'a> {
         }
         process.send(&Order::Open { device, timing, tuned, canary });
         match process.receive(self.interrupted)? {
-            Report::Opened(opened) => opened.map_err(Ended::refused)?,
+            Event::Opened(opened) => opened.map_err(Ended::refused)?,
             _ => return Err(Ended::refused("the worker is another program".into())),
         }
         process.device = Some(device);
@@ -125,7 +125,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Has an order carried out; `hear` is told of what happens meanwhile, and may answer.
-    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(&Report) -> Option<Order>) -> Result<Done, Stopped> {
+    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(&Event) -> Option<Order>) -> Result<Done, Stopped> {
         if let Some(ended) = self.dead.clone() {
             return Err(Stopped { on_device: None, ended });
         }
@@ -135,13 +135,13 @@ impl<'a> Remote<'a> {
         process.send(order);
         let stopped = loop {
             match process.receive(interrupted) {
-                Ok(Report::Done(done, messages)) => {
+                Ok(Event::Done(done, messages)) => {
                     self.workers.messages.borrow_mut().extend(messages);
                     return Ok(*done);
                 }
-                Ok(Report::OnDevice(name)) => on_device = Some(name),
-                Ok(report) => {
-                    if let Some(answer) = hear(&report) {
+                Ok(Event::OnDevice(name)) => on_device = Some(name),
+                Ok(event) => {
+                    if let Some(answer) = hear(&event) {
                         process.send(&answer);
                     }
                 }
@@ -157,10 +157,10 @@ impl<'a> Remote<'a> {
     fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Stopped> {
         let groups = run.groups.iter().map(SentGroup::from).collect();
         let order = Order::Run { groups, sampling: run.sampling };
-        self.ask(&order, &mut |report| {
-            match report {
-                Report::Begin(id) => observer.begin(id),
-                Report::End(case) => {
+        self.ask(&order, &mut |event| {
+            match event {
+                Event::Begin(id) => observer.begin(id),
+                Event::End(case) => {
                     observer.end(case);
                     cases.push((**case).clone());
                 }
@@ -263,31 +263,31 @@ impl<'a> Remote<'a> {
     }
 
     /// The case of one side of a duel, without the other.
-    fn alone(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling) -> Case {
-        let order = Order::Alone { group: group.into(), entrant: entrant.into(), sampling: *sampling };
+    fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
+        let order = Order::Alone { group: group.into(), side: side.into(), sampling: *sampling };
         match self.ask(&order, &mut |_| None) {
             Ok(Done::Alone(case)) => *case,
-            Ok(_) => self.dead(group, entrant, &Ended::refused("the worker is another program".into())),
-            Err(stopped) => self.dead(group, entrant, &stopped.ended),
+            Ok(_) => self.dead(group, side, &Ended::refused("the worker is another program".into())),
+            Err(stopped) => self.dead(group, side, &stopped.ended),
         }
     }
 
     /// The case of the side whose worker died, tried once more in a process of its own unless it hung.
-    fn suspected(&mut self, group: &CaseGroup, entrant: &Entrant, sampling: &Sampling, ended: &Ended) -> Case {
+    fn suspected(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling, ended: &Ended) -> Case {
         if ended.how != How::Crashed || self.interrupted.load(Ordering::Relaxed) {
-            return self.dead(group, entrant, ended);
+            return self.dead(group, side, ended);
         }
         // Whatever others left in a process is not this one's.
         self.process = None;
-        let mut case = self.alone(group, entrant, sampling);
+        let mut case = self.alone(group, side, sampling);
         if case.outcome.failure().is_none() {
             case.notes.push(victim(ended));
         }
         case
     }
 
-    fn dead(&self, group: &CaseGroup, entrant: &Entrant, ended: &Ended) -> Case {
-        let chosen = tuned::with_tile(group, entrant.variant, &self.device, &self.tuned);
+    fn dead(&self, group: &CaseGroup, side: &Side, ended: &Ended) -> Case {
+        let chosen = tuned::with_tile(group, side.variant, &self.device, &self.tuned);
         unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended))
     }
 }
@@ -326,6 +326,7 @@ impl Executor for Remote<'_> {
         let Question { algorithm, tunable, spec, mut kept, mut avoid, budget, seed, progress } = question;
         let begun = Instant::now();
         let mut dead: Vec<(Tile, Refusal)> = vec![];
+        let mut timed = None;
         loop {
             let order = Order::Tune(Box::new(SentQuestion {
                 algorithm: algorithm.name.into(),
@@ -337,10 +338,11 @@ impl Executor for Remote<'_> {
                 seed,
             }));
             let mut tried: Vec<Tile> = vec![];
-            let answer = self.ask(&order, &mut |report| {
-                if let Report::Trying(tile, best) = report {
+            let answer = self.ask(&order, &mut |event| {
+                if let Event::Trying(tile, best) = event {
                     tried.push(*tile);
                     kept = best.map(|(tile, _)| tile).or(kept);
+                    timed = best.or(timed);
                     progress(*tile, *best);
                 }
                 None
@@ -350,12 +352,19 @@ impl Executor for Remote<'_> {
                 Ok(_) => Stopped { on_device: None, ended: Ended::refused("the worker is another program".into()) },
                 Err(stopped) => stopped,
             };
+            if self.interrupted.load(Ordering::Relaxed) {
+                // A driver that does not end its call soon takes the process, but not what was timed before.
+                return Ok(timed.map(|best| {
+                    let built_in = tunable.built_in(&spec, &self.device);
+                    let time = Some(best.1).filter(|_| best.0 == built_in);
+                    let (built_in, tried) = ((built_in, time), avoid.len() + tried.len());
+                    let space = algorithm.tiles(tunable, &spec, &self.device).len();
+                    Found { best, built_in, rule: None, tried, space, refused: dead }
+                }));
+            }
             let refusal = Refusal::Failed(ended.to_string());
             let tile = tried.into_iter().find(|tile| Some(tile.to_string()) == on_device);
             let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal.into()) };
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
             dead.push((tile, refusal));
             avoid.push(tile);
             kept = kept.filter(|kept| *kept != tile);
@@ -365,15 +374,15 @@ impl Executor for Remote<'_> {
     fn duel(
         &mut self,
         group: &CaseGroup,
-        entrants: &[Entrant; 2],
+        sides: &[Side; 2],
         sampling: &Sampling,
         decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>) {
-        let sent = entrants.each_ref().map(SentEntrant::from);
-        let order = Order::Duel { group: group.into(), entrants: Box::new(sent), sampling: *sampling };
+        let sent = sides.each_ref().map(SentSide::from);
+        let order = Order::Duel { group: group.into(), sides: Box::new(sent), sampling: *sampling };
         let mut rounds = vec![];
-        let answer = self.ask(&order, &mut |report| {
-            let Report::Round(round) = report else { return None };
+        let answer = self.ask(&order, &mut |event| {
+            let Event::Round(round) = event else { return None };
             rounds.push(*round);
             Some(Order::Decided(decided(&rounds)))
         });
@@ -383,12 +392,12 @@ impl Executor for Remote<'_> {
             Err(stopped) => stopped,
         };
         // The other side is measured alone: that it had a bad opponent is not its fault. The suspect is, too, after it.
-        let culprit = SIDES.iter().position(|side| Some(*side) == on_device.as_deref());
+        let culprit = SIDE_NAMES.iter().position(|side| Some(*side) == on_device.as_deref());
         let Some(culprit) = culprit else {
-            return (entrants.each_ref().map(|entrant| self.dead(group, entrant, &ended)), rounds);
+            return (sides.each_ref().map(|side| self.dead(group, side, &ended)), rounds);
         };
-        let other = self.alone(group, &entrants[1 - culprit], sampling);
-        let suspect = self.suspected(group, &entrants[culprit], sampling, &ended);
+        let other = self.alone(group, &sides[1 - culprit], sampling);
+        let suspect = self.suspected(group, &sides[culprit], sampling, &ended);
         (if culprit == 0 { [suspect, other] } else { [other, suspect] }, rounds)
     }
 

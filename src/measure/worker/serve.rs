@@ -1,6 +1,6 @@
 //! A worker from inside: does what it is ordered to, and reports each step.
 
-use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQuestion};
+use super::protocol::{self, Done, Event, Order, SentGroup, SentQuestion, SentSide};
 use crate::algorithms;
 use crate::basis::error::Error;
 use crate::basis::stderr::say;
@@ -36,16 +36,18 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 /// When an order cannot be understood: the other process is no such program.
-pub(crate) fn serve(setup: &Setup) -> Result<(), Error> {
+pub(crate) fn serve() -> Result<(), Error> {
     die_with_parent();
     let orders = listen();
+    let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
+    let setup = &*setup;
     watch(setup.timeout);
     let opened = Instance::new(setup.validation, setup.loader.as_deref());
     let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
     let (instance, physicals) = match listed {
         Ok(listed) => listed,
         Err(error) => {
-            report(&Report::Devices(Err(error.to_string())));
+            report(&Event::Devices(Err(error.to_string())));
             // The host's own cases need none.
             while let Ok(Order::Baseline { group, index, sampling }) = orders.recv() {
                 measure_baseline(&group, index, &sampling).map_err(Error::Failure)?;
@@ -53,7 +55,7 @@ pub(crate) fn serve(setup: &Setup) -> Result<(), Error> {
             return Ok(());
         }
     };
-    report(&Report::Devices(Ok(physicals.iter().map(|physical| physical.info.clone()).collect())));
+    report(&Event::Devices(Ok(physicals.iter().map(|physical| physical.info.clone()).collect())));
     let mut worker = Worker { setup, instance, physicals, orders, runner: None, told: 0 };
     while let Ok(order) = worker.orders.recv() {
         worker.obey(order).map_err(Error::Failure)?;
@@ -107,7 +109,7 @@ fn watch(timeout: Duration) {
             std::thread::sleep(LOOK);
             let interrupted = INTERRUPTED.load(Ordering::Relaxed);
             if let Some(reason) = vigil.look(vulkan::waiting(), interrupted, Instant::now()) {
-                report(&Report::Hung(reason));
+                report(&Event::Hung(reason));
                 return;
             }
         }
@@ -153,9 +155,9 @@ impl Vigil {
 }
 
 /// Writes a report. One that nobody reads is lost, and the end of the orders follows.
-fn report(report: &Report) {
+fn report(event: &Event) {
     let mut output = std::io::stdout().lock();
-    let _ = output.write_all(protocol::line(report).as_bytes()).and_then(|()| output.flush());
+    let _ = output.write_all(protocol::line(event).as_bytes()).and_then(|()| output.flush());
 }
 
 /// A worker with its devices.
@@ -179,7 +181,7 @@ impl Worker<'_> {
                 runner.use_tuned(*tuned);
                 self.runner = Some(runner);
             });
-            report(&Report::Opened(opened));
+            report(&Event::Opened(opened));
             return Ok(());
         }
         if let Order::Baseline { group, index, sampling } = order {
@@ -191,10 +193,10 @@ impl Worker<'_> {
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
             Order::Run { groups, sampling } => run(runner, &groups, sampling)?,
-            Order::Duel { group, entrants, sampling } => duel(runner, &group, *entrants, &sampling, &self.orders)?,
-            Order::Alone { group, entrant, sampling } => {
+            Order::Duel { group, sides, sampling } => duel(runner, &group, *sides, &sampling, &self.orders)?,
+            Order::Alone { group, side, sampling } => {
                 let group = group.group()?;
-                Done::Alone(Box::new(runner.alone(&group, &entrant.entrant(&group)?, &sampling)))
+                Done::Alone(Box::new(runner.alone(&group, &side.side(&group)?, &sampling)))
             }
             Order::Tune(question) => Done::Tune(tune(runner, *question)?),
             Order::Explain { group, candidates, sampling } => {
@@ -204,13 +206,18 @@ impl Worker<'_> {
                 Done::Explain(runner.explain(&group, &candidates, &sampling))
             }
             Order::HostSide => Done::HostSide(runner.host_side()),
-            Order::Register(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
+            Order::Begin(_)
+            | Order::Register(_)
+            | Order::Open { .. }
+            | Order::Baseline { .. }
+            | Order::Decided(_)
+            | Order::Interrupt => {
                 return Ok(());
             }
         };
         let messages = self.instance.validation_messages().split_off(self.told);
         self.told += messages.len();
-        report(&Report::Done(Box::new(done), messages));
+        report(&Event::Done(Box::new(done), messages));
         Ok(())
     }
 
@@ -230,7 +237,7 @@ impl Worker<'_> {
 
 fn measure_baseline(group: &SentGroup, index: usize, sampling: &Sampling) -> Result<(), String> {
     let case = host::measure(&group.group()?, index, sampling, &INTERRUPTED);
-    report(&Report::Done(Box::new(Done::Alone(Box::new(case))), vec![]));
+    report(&Event::Done(Box::new(Done::Alone(Box::new(case))), vec![]));
     Ok(())
 }
 
@@ -243,15 +250,15 @@ fn run(runner: &mut Runner, groups: &[SentGroup], sampling: Sampling) -> Result<
 fn duel(
     runner: &mut Runner,
     group: &SentGroup,
-    entrants: [SentEntrant; 2],
+    sides: [SentSide; 2],
     sampling: &Sampling,
     orders: &Receiver<Order>,
 ) -> Result<Done, String> {
     let group = group.group()?;
-    let [a, b] = entrants.map(|entrant| entrant.entrant(&group));
+    let [a, b] = sides.map(|side| side.side(&group));
     let (cases, _) = runner.duel(&group, &[a?, b?], sampling, &mut |rounds| {
         if let Some(round) = rounds.last() {
-            report(&Report::Round(*round));
+            report(&Event::Round(*round));
         }
         // Without an answer there is nobody to go on for.
         !matches!(orders.recv(), Ok(Order::Decided(false)))
@@ -266,7 +273,7 @@ fn tune(
     let SentQuestion { algorithm, variant, spec, kept, avoid, budget, seed } = question;
     let algorithm = algorithms::find(&algorithm)?;
     let tunable = algorithm.tunable(algorithm.variant(&variant)?).ok_or("the variant has no tiles")?;
-    let mut progress = |tile, best| report(&Report::Trying(tile, best));
+    let mut progress = |tile, best| report(&Event::Trying(tile, best));
     Ok(runner.tune(Question { algorithm, tunable, spec, kept, avoid, budget, seed, progress: &mut progress }))
 }
 
@@ -284,7 +291,7 @@ impl Witness for Teller {
         let mut last = self.on_device.borrow_mut();
         if *last != name {
             name.clone_into(&mut last);
-            report(&Report::OnDevice(name.into()));
+            report(&Event::OnDevice(name.into()));
         }
     }
 
@@ -293,7 +300,7 @@ impl Witness for Teller {
         for line in self.device.iter().flat_map(|device| device.fault()) {
             say(&format!("{line}\n"));
         }
-        report(&Report::Lost(error.into()));
+        report(&Event::Lost(error.into()));
         // The parent ends this process now.
         loop {
             std::thread::park();
@@ -303,11 +310,11 @@ impl Witness for Teller {
 
 impl Observer for Teller {
     fn begin(&mut self, id: &str) {
-        report(&Report::Begin(id.into()));
+        report(&Event::Begin(id.into()));
     }
 
     fn end(&mut self, case: &Case) {
-        report(&Report::End(Box::new(case.clone())));
+        report(&Event::End(Box::new(case.clone())));
     }
 }
 

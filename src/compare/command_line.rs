@@ -1,4 +1,4 @@
-//! The command line of a measurement, for another process that is to measure the same.
+//! The part of a recorded command line that says what was measured, for a person to measure it again.
 
 use std::ffi::OsStr;
 
@@ -20,10 +20,10 @@ const OWN: [&str; 13] = [
 ];
 
 /// Those that take no value, or one in the same word alone.
-const OWN_FLAGS: [&str; 3] = ["--attached", "--force", "--noise"];
+const OWN_FLAGS: [&str; 2] = ["--force", "--noise"];
 
 /// The words of a command line that say what is measured and how.
-pub(crate) fn measuring<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Vec<W> {
+pub(super) fn measuring<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Vec<W> {
     let mut is_value = false;
     let says_it = |word: &W| {
         let word = word.as_ref().to_string_lossy();

@@ -1,0 +1,714 @@
+//! A plan taken through the devices that it names: runners, host baselines, limits, the record.
+
+use super::executor::{self, Executor};
+use super::host;
+use super::resume::Earlier;
+use super::runner::{Observer, Silent, Timing, best_canary};
+use super::session::{Session, Setup, access};
+use super::worker;
+use crate::algorithms::input::generator;
+use crate::basis::error::Error;
+use crate::basis::units::Nanos;
+use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
+use crate::record::{Case, Caveat, Limit, Method, Origin, Outcome, Peak, Process, Record, SCHEMA, Share, Warning};
+use crate::tuning::tuned::{self, Tuned};
+use crate::vulkan::{Access, Validation};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Whether cases are held against the limits of their device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitPolicy {
+    Hold,
+    Ignore,
+}
+
+/// How a plan is measured, and what the record says of it.
+#[derive(Clone)]
+pub(crate) struct MeasureOptions<'a> {
+    pub(crate) timing: Timing,
+    pub(crate) limits: LimitPolicy,
+    pub(crate) tuned: &'a Tuned,
+    /// The command line, as the record shows it.
+    pub(crate) command: Vec<String>,
+    /// Who measures, and at which commit.
+    pub(crate) origin: Origin,
+    /// The hash of what was asked for, and which part of it the plan is.
+    pub(crate) options_hash: Option<String>,
+    pub(crate) shard: Option<Shard>,
+    /// Processes that measure each case, each of which takes the cases in a random order of its own.
+    pub(crate) processes: usize,
+    /// Whether the host's cases run in a worker too, because this process has measured others before.
+    pub(crate) host_in_worker: bool,
+    /// Why cases were left to other kinds of devices, and what takes them.
+    pub(crate) left_out: Option<&'static str>,
+    pub(crate) begun: Instant,
+    pub(crate) started: jiff::Timestamp,
+}
+
+impl<'a> MeasureOptions<'a> {
+    /// Options of a measurement that begins now, in one process.
+    #[must_use]
+    pub(crate) fn new(timing: Timing, limits: LimitPolicy, tuned: &'a Tuned, command: Vec<String>) -> Self {
+        let (begun, started) = (Instant::now(), jiff::Timestamp::now());
+        let (origin, options_hash, shard) = (Origin::default(), None, None);
+        let (processes, host_in_worker, left_out) = (1, false, None);
+        Self {
+            timing,
+            limits,
+            tuned,
+            command,
+            origin,
+            options_hash,
+            shard,
+            processes,
+            host_in_worker,
+            left_out,
+            begun,
+            started,
+        }
+    }
+
+    /// The same for one more process, which begins now and looks at cases alone, not at the limits of devices.
+    #[must_use]
+    pub(crate) fn afresh(&self) -> Self {
+        let (begun, started) = (Instant::now(), jiff::Timestamp::now());
+        let limits = LimitPolicy::Ignore;
+        Self { limits, processes: 1, host_in_worker: true, begun, started, ..self.clone() }
+    }
+
+    /// The entry of a process that begins now, the one of this index.
+    fn process(&self, index: usize) -> Process {
+        let order = (self.processes > 1).then_some(index as u64);
+        let started = jiff::Timestamp::now().to_string();
+        Process { started, command: self.command.clone(), order, origin: self.origin.clone() }
+    }
+}
+
+/// The results of a plan.
+pub(crate) struct MeasuredPlan {
+    /// The cases, the devices and their limits.
+    pub record: Record,
+    /// Messages of the validation layer, as an error. They make no case wrong, and lose none.
+    pub validated: Result<(), Error>,
+    /// Whether an interruption left out limits or whole processes: of cases it says so itself.
+    pub cut_short: bool,
+}
+
+/// A run on one device, without the cases that earlier runs have.
+struct DeviceRun<'a> {
+    session: &'a Session<'a>,
+    device: &'a DeviceInfo,
+    run: PlannedRun,
+}
+
+/// The cases of a plan on the devices that it names. A case that several runs name is measured once in a process.
+pub(crate) struct Measurement<'a> {
+    plan: &'a Plan,
+    setup: &'a Setup,
+    session: Option<&'a Session<'a>>,
+    device_runs: Vec<DeviceRun<'a>>,
+    on_host: Vec<(&'a CaseGroup, &'a Sampling)>,
+    /// Cases of the run that this one resumes, and the processes that measured them.
+    taken: Vec<Case>,
+    processes: Vec<Process>,
+}
+
+/// The measurements so far.
+#[derive(Default)]
+struct Results {
+    devices: Vec<DeviceInfo>,
+    peaks: Vec<Peak>,
+    cases: Vec<Case>,
+    /// The processes that measured them, the one that is at it last.
+    processes: Vec<Process>,
+    /// Whether limits or processes are missing because of an interruption.
+    cut_short: bool,
+}
+
+impl Results {
+    /// Whether the case of this id on a device is none of those that `process` is to measure: it has, so many processes
+    /// have, or one found that there is no time.
+    fn has(&self, device: usize, id: &str, process: usize, processes: usize) -> bool {
+        let mut cases = self.cases.iter().filter(|case| case.device == device && case.id == id);
+        let is_final = |case: &Case| case.measured().is_none() && case.outcome != Outcome::Interrupted;
+        cases.clone().count() >= processes || cases.any(|case| is_final(case) || case.process == process)
+    }
+}
+
+/// Whether a run names more than the device `host`, which alone needs no Vulkan.
+fn needs_vulkan(run: &PlannedRun) -> bool {
+    run.devices.is_empty() || run.devices.iter().any(|device| device != HOST)
+}
+
+impl<'a> Measurement<'a> {
+    /// A session, if `plan` needs one.
+    ///
+    /// # Errors
+    /// When Vulkan cannot be loaded.
+    pub(crate) fn session(plan: &Plan, setup: &'a Setup) -> Result<Option<Session<'a>>, Error> {
+        plan.runs.iter().any(needs_vulkan).then(|| Session::open(setup)).transpose()
+    }
+
+    /// The measurement of `plan` with its [`Self::session`].
+    ///
+    /// # Errors
+    /// When a run names a device that is not there, or on which nothing can be measured.
+    pub(crate) fn new(plan: &'a Plan, setup: &'a Setup, session: Option<&'a Session<'a>>) -> Result<Self, Error> {
+        let mut measurement =
+            Self { plan, setup, session, device_runs: vec![], on_host: vec![], taken: vec![], processes: vec![] };
+        let mut planned = BTreeSet::new();
+        for run in &plan.runs {
+            let mut kinds = vec![];
+            if let Some(session) = session.filter(|_| needs_vulkan(run)) {
+                let others: Vec<_> = run.devices.iter().filter(|device| *device != HOST).cloned().collect();
+                for device in session.select_usable(&others)? {
+                    let DeviceInfo { index, kind, .. } = *device;
+                    let run = run.anew(kind, |id| !planned.insert((index, id)));
+                    measurement.device_runs.push(DeviceRun { session, device, run });
+                    kinds.push(kind);
+                }
+            }
+            measurement.add_host(run, &kinds);
+        }
+        Ok(measurement)
+    }
+
+    /// Adds the host's groups of `run`: of the sizes that the devices beside it take, or its own.
+    fn add_host(&mut self, run: &'a PlannedRun, kinds: &[DeviceKind]) {
+        let suits = |group: &&CaseGroup| match kinds {
+            [] => group.on.suits(DeviceKind::Host),
+            _ => kinds.iter().any(|kind| group.on.suits(*kind)),
+        };
+        let id = |group: &CaseGroup| group.id_of("host");
+        for group in run.groups.iter().filter(|group| group.on_host).filter(suits) {
+            if !self.on_host.iter().any(|(known, _)| id(known) == id(group)) {
+                self.on_host.push((group, &run.sampling));
+            }
+        }
+    }
+
+    /// Completes `record`: what it has of this plan is not measured again.
+    ///
+    /// # Errors
+    /// When it is of another plan, device or program.
+    pub(crate) fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
+        let earlier = Earlier::new(record, &self.plan.hash(), self.method())?;
+        for DeviceRun { device, run, .. } in &self.device_runs {
+            earlier.take(run, device, options.tuned, &mut self.taken)?;
+        }
+        let index = self.host_index();
+        for (group, _) in &self.on_host {
+            earlier.take_host(group, index, &mut self.taken)?;
+        }
+        self.processes = earlier.processes;
+        Ok(())
+    }
+
+    /// The cases that are taken over from an earlier run.
+    #[must_use]
+    pub(crate) fn taken(&self) -> &[Case] {
+        &self.taken
+    }
+
+    /// The record as it stands when a process begins.
+    fn standing(&self, options: &MeasureOptions<'_>, results: &Results) -> Record {
+        let mut devices: Vec<DeviceInfo> = vec![];
+        for DeviceRun { device, .. } in &self.device_runs {
+            if !devices.iter().any(|known| known.index == device.index) {
+                devices.push((*device).clone());
+            }
+        }
+        if !self.on_host.is_empty() {
+            devices.push(host::device(self.host_index()));
+        }
+        let (cases, processes) = (results.cases.clone(), results.processes.clone());
+        self.record(options, Results { devices, cases, processes, ..Results::default() })
+    }
+
+    /// Index of the host among the devices.
+    fn host_index(&self) -> usize {
+        self.session.map_or(0, |session| session.devices().len())
+    }
+
+    /// Number of cases to measure, each as often as there are processes to do so.
+    #[must_use]
+    pub(crate) fn cases(&self, options: &MeasureOptions<'_>) -> usize {
+        let on_devices = self.device_runs.iter().flat_map(|device_run| &device_run.run.groups).map(CaseGroup::cases);
+        ((on_devices.sum::<usize>() + self.on_host.len()) * options.processes).saturating_sub(self.taken.len())
+    }
+
+    /// The cases that each process measures, by id, each with the time that it should take.
+    #[must_use]
+    pub(crate) fn expected(&self) -> Vec<(String, Nanos)> {
+        let of_run = |DeviceRun { device, run, .. }: &DeviceRun<'_>| {
+            let of_group = |group: &CaseGroup| {
+                let time = estimate::of_case(group, device.kind, &run.sampling);
+                let chosen = (group.pick == VariantChoice::Auto).then(|| group.id_of(AUTO).to_string());
+                let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
+                ids.map(|id| (id, time)).collect::<Vec<_>>()
+            };
+            run.groups_on(device.kind).flat_map(of_group).collect::<Vec<_>>()
+        };
+        let on_host = self.on_host.iter().map(|(group, sampling)| {
+            let time = estimate::of_case(group, DeviceKind::Host, sampling);
+            (group.host_id().unwrap_or_default(), time)
+        });
+        self.device_runs.iter().flat_map(of_run).chain(on_host).collect()
+    }
+
+    /// The cases that the devices cannot run, each with the reason.
+    #[must_use]
+    pub(crate) fn skipped(&self, tuned: &Tuned) -> Vec<(CaseId, String)> {
+        self.device_runs
+            .iter()
+            .flat_map(|DeviceRun { device, run, .. }| executor::skipped(run, device, tuned))
+            .collect()
+    }
+
+    /// Measures every case. A device that cannot be opened fails its own cases.
+    ///
+    /// # Errors
+    /// When there is nothing to measure, or the only device cannot be opened.
+    pub(crate) fn measure(
+        &self,
+        options: &MeasureOptions<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<MeasuredPlan, Error> {
+        let (cases, processes) = (self.taken.clone(), self.processes.clone());
+        let mut results = Results { cases, processes, ..Results::default() };
+        for process in 0..options.processes {
+            if process > 0 {
+                if !self.leaves_any(options, &results) {
+                    break;
+                }
+                if interrupted.load(Ordering::Relaxed) {
+                    results.cut_short = true;
+                    break;
+                }
+                self.session.iter().for_each(|session| session.renew());
+            }
+            results.processes.push(options.process(results.processes.len()));
+            observer.process(&self.standing(options, &results));
+            self.process(options, interrupted, observer, &mut results)?;
+        }
+        let validated = self.session.map_or(Ok(()), Session::check_validation);
+        let reason = |case: &Case| match &case.outcome {
+            Outcome::Skipped { reason } => Some(format!("the first, {}, is skipped: {reason}", case.id)),
+            _ => None,
+        };
+        if results.cases.is_empty() {
+            let why = options.left_out.map_or_else(String::new, |why| format!("; {why}"));
+            return Err(Error::Usage(format!("nothing to measure: these cases are for devices of other kinds{why}")));
+        }
+        if results.cases.iter().all(|case| reason(case).is_some()) {
+            let first = results.cases.first().and_then(reason).unwrap_or_default();
+            return Err(Error::Usage(format!("nothing to measure: the device can run none of these cases; {first}")));
+        }
+        // One that found nothing left to measure is none of them.
+        let last = results.processes.len() - 1;
+        if last > 0 && !results.cases.iter().any(|case| case.process == last) {
+            results.processes.pop();
+        }
+        let cut_short = results.cut_short;
+        Ok(MeasuredPlan { record: self.record(options, results), validated, cut_short })
+    }
+
+    /// Whether there is a case for a further process.
+    fn leaves_any(&self, options: &MeasureOptions<'_>, results: &Results) -> bool {
+        let next = results.processes.len();
+        let on_host = |group| results.has(self.host_index(), &host_id(group), next, options.processes);
+        self.device_runs.iter().any(|device_run| !left(device_run, options, results, next).groups.is_empty())
+            || self.on_host.iter().any(|(group, _)| !on_host(group))
+    }
+
+    /// Measures in one process what lacks it: the last of those in `results`.
+    fn process(
+        &self,
+        options: &MeasureOptions<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut dyn Observer,
+        results: &mut Results,
+    ) -> Result<(), Error> {
+        for device_run in &self.device_runs {
+            let cases = self.run(device_run, options, interrupted, observer, results)?;
+            // What `auto` chose here may have been named in another run.
+            let key = |case: &Case| (case.device, case.process, case.id.clone());
+            let known: BTreeSet<_> = results.cases.iter().map(key).collect();
+            results.cases.extend(cases.into_iter().filter(|case| !known.contains(&key(case))));
+        }
+        if !self.on_host.is_empty() {
+            self.run_host(options, interrupted, observer, results);
+        }
+        Ok(())
+    }
+
+    /// The cases of one run on one device.
+    fn run(
+        &self,
+        device_run: &DeviceRun<'_>,
+        options: &MeasureOptions<'_>,
+        interrupted: &'static AtomicBool,
+        observer: &mut dyn Observer,
+        results: &mut Results,
+    ) -> Result<Vec<Case>, Error> {
+        let DeviceRun { session, device: info, .. } = *device_run;
+        let process = results.processes.len() - 1;
+        let run = &left(device_run, options, results, process);
+        let first = !results.devices.iter().any(|known| known.index == info.index);
+        if first {
+            results.devices.push(info.clone());
+            observer.device(info);
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(unmeasured(run, info, options.tuned, process, &Outcome::Interrupted));
+        }
+        let alone = self.device_runs.len() == 1 && self.on_host.is_empty() && process == self.processes.len();
+        let mut runner = match session.executor(info, options.timing, options.tuned, interrupted) {
+            Ok(runner) => runner,
+            // Nothing else is left to report.
+            Err(error) if alone => return Err(error),
+            Err(error) => {
+                let failed = Outcome::Failed { error: error.to_string() };
+                return Ok(unmeasured(run, info, options.tuned, process, &failed));
+            }
+        };
+        observer.skipped(&executor::skipped(run, info, options.tuned));
+        let mut cases = runner.run(run, observer);
+        for case in &mut cases {
+            case.process = process;
+        }
+        if first {
+            // Limits are held against what an earlier process measured, too.
+            let (earlier, others) = results.cases.drain(..).partition(|case| case.device == info.index);
+            results.cases = others;
+            cases = [earlier, cases].concat();
+        }
+        if options.limits == LimitPolicy::Hold {
+            let known = results.peaks.iter().find(|peak| process > self.processes.len() && peak.uuid == info.uuid);
+            // They were looked into when the first process was here.
+            if let Some(peak) = known {
+                share(peak, &mut cases);
+                mark(&mut cases);
+                return Ok(cases);
+            }
+            match hold(runner.as_mut(), &mut cases, interrupted) {
+                Some(peak) if !results.peaks.iter().any(|known| known.uuid == peak.uuid) => results.peaks.push(peak),
+                Some(_) => {}
+                None => results.cut_short = true,
+            }
+        }
+        Ok(cases)
+    }
+
+    /// Measures the baselines on the host, and notes how much faster than they the devices were.
+    fn run_host(
+        &self,
+        options: &MeasureOptions<'_>,
+        interrupted: &AtomicBool,
+        observer: &mut dyn Observer,
+        results: &mut Results,
+    ) {
+        let device = host::device(self.host_index());
+        let first = !results.devices.iter().any(|known| known.index == device.index);
+        if first {
+            observer.device(&device);
+        }
+        let process = results.processes.len() - 1;
+        // This process is none that could be started afresh.
+        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| worker::OnHost::new(self.setup));
+        for (group, sampling) in &self.on_host {
+            if results.has(device.index, &host_id(group), process, options.processes) {
+                continue;
+            }
+            observer.begin(&group.id_of("host").to_string());
+            let case = match &mut worker {
+                None => host::measure(group, device.index, sampling, interrupted),
+                Some(worker) => worker.measure(group, device.index, sampling, interrupted),
+            };
+            observer.end(&case);
+            results.cases.push(Case { process, ..case });
+        }
+        speed_up(&mut results.cases, device.index);
+        if first {
+            results.devices.push(device);
+        }
+    }
+
+    /// How the plan is measured. Runs of a configuration that differ in this would be records that nobody can compare:
+    /// plans refuse them.
+    fn method(&self) -> Method {
+        let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
+        let validation = self.setup.validation == Validation::On;
+        Method { validation, clock, cache, robust_access: Some(access() == Access::Robust) }
+    }
+
+    /// The record of what was measured.
+    fn record(
+        &self,
+        options: &MeasureOptions<'_>,
+        Results { devices, peaks, cases, mut processes, .. }: Results,
+    ) -> Record {
+        let started = options.started.to_string();
+        // One of the usual kind needs no entry.
+        if self.processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
+            processes.clear();
+        }
+        let is_own = |case: &&Case| case.process >= self.processes.len();
+        let origin = Origin::common(processes.iter().map(|process| &process.origin));
+        let origin = if processes.is_empty() { options.origin.clone() } else { origin };
+        let wall_time = Nanos::from(options.begun.elapsed());
+        let own = cases.iter().filter(is_own).filter_map(Case::measured);
+        let device_time = own.map(|measured| measured.phases.device).sum();
+        Record {
+            schema: SCHEMA.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            started,
+            command: options.command.clone(),
+            origin,
+            plan: Some(self.plan.hash()),
+            options: options.options_hash.clone(),
+            shards: options.shard.into_iter().collect(),
+            processes,
+            method: self.method(),
+            caveats: if options.processes > 1 { vec![] } else { Caveat::of(&devices) },
+            devices,
+            peaks,
+            cases,
+            wall_time,
+            device_time,
+            overhead: Nanos(wall_time.0 - device_time.0),
+        }
+    }
+}
+
+/// The cases of `run` on a device that measured none of them.
+fn unmeasured(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, process: usize, outcome: &Outcome) -> Vec<Case> {
+    let cases = run.groups.iter().flat_map(|group| {
+        let chosen = tuned::choose(group, device, tuned).into_iter();
+        chosen.map(move |chosen| Case { process, ..executor::unmeasured(group, &chosen, device, outcome.clone()) })
+    });
+    cases.collect()
+}
+
+/// What `device_run` has for a process, in the order of that.
+fn left(device_run: &DeviceRun<'_>, options: &MeasureOptions<'_>, results: &Results, process: usize) -> PlannedRun {
+    let gone = |id: &str| results.has(device_run.device.index, id, process, options.processes);
+    let mut run = executor::without(&device_run.run, device_run.device, options.tuned, &gone);
+    if let Some(order) = results.processes.get(process).and_then(|process| process.order) {
+        run.shuffle(&mut generator(order, device_run.device.index as u64));
+    }
+    run
+}
+
+/// The id of the host's case of a group: a baseline's, or of one that is skipped for want of it.
+fn host_id(group: &CaseGroup) -> String {
+    group.host_id().unwrap_or_else(|| group.id_of("host").to_string())
+}
+
+/// Notes the speed-up of cases over the host's case of the same problem, of the same process where it has one.
+fn speed_up(cases: &mut [Case], host: usize) {
+    let median = |case: &Case| case.measured().map(|measured| measured.summary.median.0);
+    let (on_host, on_devices): (Vec<_>, Vec<_>) = cases.iter_mut().partition(|case| case.device == host);
+    for case in on_devices {
+        let mut hosts = on_host.iter().filter(|host| host.same_problem(case) && median(host).is_some());
+        let host = hosts.clone().find(|host| host.process == case.process).or_else(|| hosts.next());
+        case.speedup = host.and_then(|host| Some(median(host)? / median(case)?));
+    }
+}
+
+/// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
+/// some of the limits are none.
+fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
+    let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
+    if peak.is_some() {
+        mark(cases);
+    } else {
+        for case in cases {
+            (case.share, case.structure) = (None, None);
+        }
+    }
+    peak
+}
+
+/// The limits of the device, and the share of them that each case reaches.
+fn limits(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
+    // It may have come between the last case and the limits, too.
+    if interrupted() {
+        return None;
+    }
+    let mut peak = runner.peak(best_canary(cases), &mut Silent);
+    share(&peak, cases);
+    // What is measured quickly has few working sets, and the next smaller one may lie in a faster level.
+    let bound = |case: &&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
+    let sets: Vec<_> = cases.iter().filter(bound).map(|case| case.work.bytes).collect();
+    if !interrupted() && !sets.is_empty() {
+        runner.refine_peak(&mut peak, &sets, &mut Silent);
+        share(&peak, cases);
+    }
+    // A case that beats a limit shows an error of ours: the limits are measured again.
+    let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(|share| share.fraction > 1.0)).collect();
+    if !interrupted() && !above.is_empty() {
+        runner.doubt_peak(&mut peak, &above, &mut Silent);
+        share(&peak, cases);
+    }
+    (!interrupted()).then_some(peak)
+}
+
+/// Marks the cases that are above a limit.
+fn mark(cases: &mut [Case]) {
+    for case in cases {
+        if let (Some(Share { fraction, .. }), Outcome::Measured(measured)) = (case.share, &mut case.outcome)
+            && fraction > 1.0
+        {
+            measured.warnings.push(Warning::AboveLimit { fraction });
+        }
+    }
+}
+
+fn share(peak: &Peak, cases: &mut [Case]) {
+    for case in cases {
+        let median = case.measured().map(|measured| measured.summary.median);
+        case.share = median.and_then(|median| peak.share(case, median));
+        case.structure = median.and_then(|median| peak.structure(case, median));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::{CaseOptions, StopRule, StopTest};
+    use crate::basis::dtype::DType;
+    use crate::device::cache::CacheFolder;
+    use crate::measure::session::Isolation;
+    use crate::report::bench::tests::record as measured;
+
+    use crate::plan::Purpose;
+    use crate::plan::options::Selection;
+    use std::time::Duration;
+
+    /// Writes down what it hears.
+    #[derive(Default)]
+    struct Notes(Vec<String>);
+
+    impl Observer for Notes {
+        fn device(&mut self, info: &DeviceInfo) {
+            self.0.push(format!("device {}", info.index));
+        }
+
+        fn begin(&mut self, id: &str) {
+            self.0.push(format!("begin {id}"));
+        }
+
+        fn end(&mut self, case: &Case) {
+            self.0.push(format!("end {}", case.id));
+        }
+    }
+
+    fn plan(sizes: &[&str]) -> Plan {
+        let run = |size: &&str| {
+            let selection = Selection {
+                algorithm: vec!["matmul".into()],
+                size: vec![(*size).into()],
+                device: vec![HOST.into()],
+                max_time: Some("5ms".into()),
+                ..Selection::default()
+            };
+            PlannedRun::new(&selection, Purpose::Bench).expect("a plan")
+        };
+        Plan { runs: sizes.iter().map(run).collect(), guests: vec![] }
+    }
+
+    fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {
+        let (validation, cache) = (Validation::Off, CacheFolder::none());
+        // No Vulkan is to be loaded from here.
+        let (isolation, timeout, max_run) = (Isolation::Workers, Duration::from_secs(30), Duration::from_secs(60));
+        let loader = Some("/nonexistent".into());
+        let setup = Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run };
+        let session = Measurement::session(plan, &setup).expect("none is needed");
+        let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");
+        let (tuned, mut notes) = (Tuned::none(), Notes::default());
+        let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec!["gpukern".into()]);
+        let measured = measurement.measure(&options, Box::leak(Box::new(AtomicBool::new(interrupted))), &mut notes);
+        let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
+        assert_eq!(measurement.cases(&options), ended, "{:?}", notes.0);
+        (measured, notes.0)
+    }
+
+    #[test]
+    fn the_host_alone_needs_no_vulkan_and_what_two_runs_name_is_measured_once() {
+        let (measured, notes) = measure(&plan(&["8", "16", "8"]), false);
+        let ids = ["matmul/faer/f32/8x8x8", "matmul/faer/f32/16x16x16"];
+        let MeasuredPlan { record, validated, .. } = measured.expect("measured");
+        assert!(validated.is_ok());
+        assert_eq!(record.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ids);
+        assert!(record.cases.iter().all(|case| case.measured().is_some()));
+        assert_eq!((record.devices.len(), record.device_time, record.command.len()), (1, Nanos::default(), 1));
+        assert_eq!(notes[0], "device 0");
+        assert_eq!(notes.iter().filter(|note| note.ends_with(ids[0])).count(), 1, "{notes:?}");
+    }
+
+    #[test]
+    fn an_interruption_leaves_every_case_in_the_record() {
+        let (measured, _) = measure(&plan(&["8", "16"]), true);
+        let cases = measured.expect("a record").record.cases;
+        assert_eq!(cases.iter().map(|case| &case.outcome).collect::<Vec<_>>(), [&Outcome::Interrupted; 2]);
+    }
+
+    /// A case of eigen with a median of so many nanoseconds.
+    fn eigen(variant: &str, device: usize, eps: f64, subgroup_size: Option<u32>, median: f64) -> Case {
+        let mut case = measured().cases.remove(0);
+        let Outcome::Measured(measured) = &mut case.outcome else { panic!("the first case was measured") };
+        measured.summary.median = Nanos(median);
+        let stop = StopRule { test: StopTest::Neighbour, eps, max_rounds: 100 };
+        let width = subgroup_size.map_or_else(String::new, |width| format!("/subgroup-{width}"));
+        Case {
+            id: format!("eigen/{variant}/f32/64x64{width}/neighbour-{eps:e}-100"),
+            algorithm: "eigen".into(),
+            variant: variant.into(),
+            size: "64".into(),
+            options: CaseOptions { stop: Some(stop), subgroup_size, ..case.options },
+            device,
+            ..case
+        }
+    }
+
+    #[test]
+    fn a_speed_up_is_over_the_host_with_the_same_stop_rule_whatever_the_sub_groups() {
+        let mut cases = [
+            eigen("subgroup", 0, 1e-3, Some(8), 10.0),
+            eigen("subgroup", 0, 1e-5, Some(8), 10.0),
+            eigen("subgroup", 0, 1e-5, None, 20.0),
+            eigen("subgroup", 0, 1e-7, None, 20.0),
+            eigen("rayon", 1, 1e-3, Some(8), 50.0),
+            eigen("rayon", 1, 1e-5, Some(8), 80.0),
+        ];
+        speed_up(&mut cases, 1);
+        assert_eq!(cases.map(|case| case.speedup), [Some(5.0), Some(8.0), Some(4.0), None, None, None]);
+    }
+
+    #[test]
+    fn a_speed_up_is_over_the_same_problem_alone() {
+        let host = eigen("rayon", 1, 1e-3, None, 50.0);
+        let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
+        let others = [
+            Case { algorithm: "lu".into(), ..same.clone() },
+            Case { options: CaseOptions { dtype: DType::F64, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { layout: crate::basis::layout::Layout::Nt, ..same.options }, ..same.clone() },
+            Case { size: "65".into(), ..same.clone() },
+            Case {
+                options: CaseOptions { input: crate::algorithms::input::Input::Hilbert, ..same.options },
+                ..same.clone()
+            },
+            Case { options: CaseOptions { seed: same.seed + 1, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { stop: None, ..same.options }, ..same.clone() },
+        ];
+        let mut cases = [vec![host, same], others.to_vec()].concat();
+        speed_up(&mut cases, 1);
+        let told: Vec<_> = cases.iter().map(|case| case.speedup.is_some()).collect();
+        assert_eq!(told, [vec![false, true], vec![false; 7]].concat());
+    }
+}
