@@ -1,6 +1,6 @@
-//! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once for each element type that its
-//! `#pragma dtypes …` line names and each layout of operands of its `#pragma layouts …` line, reflects the result and
-//! writes a typed table of shaders for `src/kernel/shaders.rs`.
+//! Compiles every `glsl/<algorithm>/<kernel>.comp` to SPIR-V, once for each kernel of its `#pragma kernel …` lines, each
+//! element type of its `#pragma dtypes …` line and each layout of operands of its `#pragma layouts …` line, reflects the
+//! result and writes a typed table of shaders for `src/kernel/shaders.rs`.
 //!
 //! An error in a kernel fails the build with the file and line of the GLSL source.
 
@@ -8,6 +8,9 @@
 #[allow(unreachable_pub, dead_code)]
 #[path = "src/kernel/instructions.rs"]
 mod instructions;
+#[allow(unreachable_pub, dead_code)]
+#[path = "src/kernel/interface.rs"]
+mod interface;
 #[path = "build/pragmas.rs"]
 mod pragmas;
 #[allow(unreachable_pub, dead_code)]
@@ -19,9 +22,10 @@ mod required;
 #[path = "build/table.rs"]
 mod table;
 
-use reflection::Interface;
+use interface::Interface;
+use pragmas::{Kernel, Pragmas};
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
@@ -32,31 +36,36 @@ fn main() {
     println!("cargo::rerun-if-changed=glsl");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/kernel/instructions.rs");
+    println!("cargo::rerun-if-changed=src/kernel/interface.rs");
     println!("cargo::rerun-if-changed=src/kernel/reflection.rs");
     println!("cargo::rerun-if-changed=src/kernel/required.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let compiler = shaderc::Compiler::new().expect("shaderc starts");
-    let mut table = String::from("&[\n");
+    // By name, so that the table is the same on every machine and a second kernel of a name is noticed.
+    let mut entries = BTreeMap::new();
     let mut failures = 0;
-    for source in kernels(Path::new("glsl")) {
-        match compile(&compiler, &source, &out) {
-            Ok(entries) => table.push_str(&entries),
-            Err(message) => {
-                failures += 1;
-                // One line of the compiler's answer per line of cargo's output.
-                message.lines().for_each(|line| println!("cargo::error={line}"));
-            }
+    for source in sources(Path::new("glsl")) {
+        let compiled = compile(&compiler, &source, &out).and_then(|kernels| {
+            kernels.into_iter().try_for_each(|(name, entry)| match entries.insert(name.clone(), entry) {
+                Some(_) => Err(format!("{}: a second file makes a kernel '{name}'", source.display())),
+                None => Ok(()),
+            })
+        });
+        if let Err(message) = compiled {
+            failures += 1;
+            // One line of the compiler's answer per line of cargo's output.
+            message.lines().for_each(|line| println!("cargo::error={line}"));
         }
     }
-    table.push(']');
+    let table = format!("&[\n{}]", entries.into_values().collect::<String>());
     fs::write(out.join("shaders.rs"), table).expect("OUT_DIR can be written");
     if failures > 0 {
         process::exit(1);
     }
 }
 
-/// Every `.comp` file in the folders of `root`, sorted, so that the table is the same on every machine.
-fn kernels(root: &Path) -> Vec<PathBuf> {
+/// Every `.comp` file in the folders of `root`, sorted, so that errors come in the same order on every machine.
+fn sources(root: &Path) -> Vec<PathBuf> {
     let list = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         entries.map(|entry| entry.expect("a readable folder").path()).collect()
@@ -71,38 +80,56 @@ fn kernels(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The table entries of one kernel, a line for each element type and layout.
-fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<String, String> {
+/// The kernels of the source at `path`: the name of each, and its entries in the table, a line for each element type
+/// and layout.
+fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<(String, String)>, String> {
     let shown = path.display().to_string();
     let source = fs::read_to_string(path).map_err(|e| format!("{shown}: {e}"))?;
     let stem = path.file_stem().and_then(|s| s.to_str()).ok_or_else(|| format!("{shown}: name is not UTF-8"))?;
     let folder = path.parent().and_then(Path::file_name).and_then(|s| s.to_str()).expect("kernels are in folders");
-    let name = format!("{folder}/{stem}");
-    let mut entries = String::new();
-    let pragmas = pragmas::read(&source, &shown)?;
-    // A kernel without the line is compiled once for all of them.
-    let listed = |pragma| pragmas.get(pragma).map_or(vec![None], |names| names.iter().copied().map(Some).collect());
-    let (dtypes, layouts) = (listed("dtypes"), listed("layouts"));
-    let newest = pragmas.contains_key("vulkan");
-    for (dtype, layout) in dtypes.iter().flat_map(|dtype| layouts.iter().map(move |layout| (*dtype, *layout))) {
-        let suffix: String = dtype.iter().chain(&layout).map(|name| format!(".{name}")).collect();
-        let macros = [("DTYPE", dtype), ("LAYOUT", layout)];
-        let binary = spirv(compiler, &source, &shown, newest, macros)?;
-        let file = out.join(format!("{folder}-{stem}{suffix}.spv"));
-        fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
-        let interface = Interface::read(&binary).map_err(|e| format!("{shown}: {e}"))?;
-        let dtype = table::choice("DType", dtype);
-        let layout = table::choice("Layout", layout);
-        let file = file.display().to_string();
-        writeln!(
-            entries,
-            "    Shader {{ name: {}, dtype: {dtype}, layout: {layout}, spirv: Cow::Borrowed(include_bytes!({file:?})), interface: {} }},",
-            table::string(&name),
-            table::interface(&interface),
-        )
-        .map_err(|e| e.to_string())?;
+    let Pragmas { lists, mut kernels } = pragmas::read(&source, &shown)?;
+    if kernels.is_empty() {
+        kernels.push(Kernel { name: stem, macros: vec![], dtypes: vec![] });
     }
-    Ok(entries)
+    // A source without the line is compiled once for all of them.
+    let choices = |names: Option<&Vec<_>>| names.map_or(vec![None], |names| names.iter().copied().map(Some).collect());
+    let layouts: Vec<Option<&str>> = choices(lists.get("layouts"));
+    let newest = lists.contains_key("vulkan");
+    let mut table = vec![];
+    let mut binaries = BTreeMap::new();
+    for Kernel { name, macros, dtypes } in &kernels {
+        let mut entries = String::new();
+        let dtypes = choices(if dtypes.is_empty() { lists.get("dtypes") } else { Some(dtypes) });
+        for (dtype, layout) in dtypes.iter().flat_map(|dtype| layouts.iter().map(move |layout| (*dtype, *layout))) {
+            let named = |prefix, name: Option<&str>| name.map(|name| format!("{prefix}_{}", name.to_uppercase()));
+            let compiled_for = named("DTYPE", dtype).into_iter().chain(named("LAYOUT", layout));
+            let macros = compiled_for.chain(macros.iter().map(ToString::to_string));
+            let binary = spirv(compiler, &source, &shown, newest, macros)?;
+            let suffix: String = dtype.iter().chain(&layout).map(|name| format!(".{name}")).collect();
+            let file = out.join(format!("{folder}-{name}{suffix}.spv"));
+            fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
+            let interface = Interface::read_built_in(&binary).map_err(|e| format!("{shown}: {e}"))?;
+            entries += &entry(&format!("{folder}/{name}"), [dtype, layout], &file, &interface);
+            if let Some(other) = binaries.insert(binary, name) {
+                let reason = "are the same program; is a macro misspelt?";
+                return Err(format!("{shown}: '{other}' and '{name}{suffix}' {reason}"));
+            }
+        }
+        table.push((format!("{folder}/{name}"), entries));
+    }
+    Ok(table)
+}
+
+/// The line of the table for one binary.
+fn entry(name: &str, [dtype, layout]: [Option<&str>; 2], file: &Path, interface: &Interface) -> String {
+    format!(
+        "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), interface: {}, built_in: true }},\n",
+        table::string(name),
+        table::choice("DType", dtype),
+        table::choice("Layout", layout),
+        file.display().to_string(),
+        table::interface(interface),
+    )
 }
 
 /// SPIR-V 1.5 of `source` for Vulkan 1.2, or where it asks for the `newest` 1.6 for Vulkan 1.3. Optimisation is left to
@@ -112,7 +139,7 @@ fn spirv(
     source: &str,
     shown: &str,
     newest: bool,
-    macros: [(&str, Option<&str>); 2],
+    macros: impl Iterator<Item = String>,
 ) -> Result<Vec<u8>, String> {
     let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
     let (vulkan, version) = if newest {
@@ -123,17 +150,16 @@ fn spirv(
     options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
     options.set_target_spirv(version);
     options.set_warnings_as_errors();
-    for (prefix, name) in macros.into_iter().filter_map(|(prefix, name)| Some((prefix, name?))) {
-        options.add_macro_definition(&format!("{prefix}_{}", name.to_uppercase()), None);
-    }
+    macros.for_each(|name| options.add_macro_definition(&name, None));
     options.set_include_callback(|requested, _, from, _| {
         let path = Path::new(INCLUDES).join(requested);
         let resolved_name = path.display().to_string();
         let content = fs::read_to_string(&path).map_err(|e| format!("{resolved_name}, included by {from}: {e}"))?;
-        match pragmas::read(&content, &resolved_name)?.first_key_value() {
-            Some((pragma, _)) => Err(format!("{resolved_name}: '#pragma {pragma}' belongs into the kernel {from}")),
-            None => Ok(shaderc::ResolvedInclude { resolved_name, content }),
+        let Pragmas { lists, kernels } = pragmas::read(&content, &resolved_name)?;
+        if let Some(pragma) = lists.into_keys().chain(kernels.iter().map(|_| "kernel")).next() {
+            return Err(format!("{resolved_name}: '#pragma {pragma}' belongs in {from}, which includes it"));
         }
+        Ok(shaderc::ResolvedInclude { resolved_name, content })
     });
     let artifact = compiler
         .compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options))

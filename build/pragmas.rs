@@ -1,49 +1,97 @@
-//! The `#pragma` lines of a kernel, which say what it is compiled for. A slip in one is an error: a line that nobody reads
-//! would leave a kernel compiled for everything.
+//! The `#pragma` lines of a kernel's source, which say what it is compiled for. A misspelt line is an error: ignored, it
+//! would leave the source compiled for everything.
 
 use std::collections::BTreeMap;
 
-/// The pragmas that are read here, each with the names that it may list.
-const KNOWN: [(&str, &[&str]); 3] = [
+/// The pragmas that list names, each with the names that it may list.
+const LISTS: [(&str, &[&str]); 3] = [
     ("dtypes", &["f32", "f64", "f16", "bf16", "i32", "i8", "u8"]),
     ("layouts", &["nn", "nt", "tn"]),
     ("vulkan", &["1.3"]),
 ];
 
+/// The pragma that names one of several kernels of a source.
+const KERNEL: &str = "kernel";
+
 /// The pragmas of GLSL itself, which are for its compiler.
 const GLSL: [&str; 3] = ["optimize", "debug", "STDGL"];
 
-/// The names that each pragma of the source `shown` lists.
+/// What the `#pragma` lines of a source say.
+#[derive(Debug, Default)]
+pub(crate) struct Pragmas<'a> {
+    /// The names that `#pragma dtypes` and its like list.
+    pub lists: BTreeMap<&'static str, Vec<&'a str>>,
+    /// The kernels that `#pragma kernel` lines name; empty where the source is one kernel, called as its file is.
+    pub kernels: Vec<Kernel<'a>>,
+}
+
+/// A line `#pragma kernel NAME MACRO… dtype…`.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Kernel<'a> {
+    pub name: &'a str,
+    /// The macros that are defined for this kernel.
+    pub macros: Vec<&'a str>,
+    /// The element types that it is compiled for, where they are not those of the `dtypes` line.
+    pub dtypes: Vec<&'a str>,
+}
+
+/// The `#pragma` lines of the source `shown`.
 ///
 /// # Errors
-/// File and line of a pragma that nobody knows, that is there twice or lists nothing, or of a name that it may not list.
-pub(crate) fn read<'a>(source: &'a str, shown: &str) -> Result<BTreeMap<&'static str, Vec<&'a str>>, String> {
-    let mut found = BTreeMap::new();
+/// File and line of a pragma that is unknown, is there twice, lists nothing, or lists a name that it may not list.
+pub(crate) fn read<'a>(source: &'a str, shown: &str) -> Result<Pragmas<'a>, String> {
+    let mut found = Pragmas::default();
     for (line, text) in (1..).zip(source.lines()) {
         let Some((pragma, names)) = pragma(text).filter(|(pragma, _)| !GLSL.contains(pragma)) else { continue };
-        let place = format!("{shown}:{line}");
-        let Some((pragma, known)) = KNOWN.into_iter().find(|(known, _)| *known == pragma) else {
-            let known: Vec<_> = KNOWN.iter().map(|(known, _)| *known).chain(GLSL).collect();
-            return Err(format!("{place}: unknown pragma '{pragma}'; known: {}", known.join(", ")));
-        };
+        let place = |reason: String| format!("{shown}:{line}: {reason}");
         let names: Vec<_> = names.split_whitespace().collect();
+        if let Some(twice) = (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
+            return Err(place(format!("'#pragma {pragma}' lists '{}' twice; leave one out", names[twice])));
+        }
+        if pragma == KERNEL {
+            let kernel = Kernel::new(&names).map_err(place)?;
+            if found.kernels.iter().any(|other| other.name == kernel.name) {
+                return Err(place(format!("a second kernel '{}'; give it another name", kernel.name)));
+            }
+            found.kernels.push(kernel);
+            continue;
+        }
+        let Some((pragma, known)) = LISTS.into_iter().find(|(known, _)| *known == pragma) else {
+            let known: Vec<_> = LISTS.iter().map(|(known, _)| *known).chain([KERNEL]).chain(GLSL).collect();
+            return Err(place(format!("unknown pragma '{pragma}'; known: {}", known.join(", "))));
+        };
         let list = known.join(", ");
         if names.is_empty() {
-            return Err(format!("{place}: '#pragma {pragma}' lists nothing; known: {list}"));
+            return Err(place(format!("'#pragma {pragma}' lists nothing; known: {list}")));
         }
-        for (at, name) in names.iter().enumerate() {
-            if !known.contains(name) {
-                return Err(format!("{place}: unknown name '{name}' of {pragma}; known: {list}"));
-            }
-            if names[..at].contains(name) {
-                return Err(format!("{place}: '#pragma {pragma}' lists '{name}' twice; leave one out"));
-            }
+        if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+            return Err(place(format!("unknown name '{name}' of {pragma}; known: {list}")));
         }
-        if found.insert(pragma, names).is_some() {
-            return Err(format!("{place}: a second '#pragma {pragma}'; put all names on one line"));
+        if found.lists.insert(pragma, names).is_some() {
+            return Err(place(format!("a second '#pragma {pragma}'; put all names on one line")));
         }
     }
     Ok(found)
+}
+
+impl<'a> Kernel<'a> {
+    fn new(words: &[&'a str]) -> Result<Self, String> {
+        let Some((name, rest)) = words.split_first() else {
+            return Err("'#pragma kernel' names no kernel; write a name, and the macros to define for it".into());
+        };
+        let (dtypes, macros): (Vec<_>, Vec<_>) = rest.iter().copied().partition(|word| LISTS[0].1.contains(word));
+        let is_macro = |word: &str| {
+            let known = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            word.starts_with(|c: char| c.is_ascii_uppercase()) && word.chars().all(known)
+        };
+        match macros.iter().find(|word| !is_macro(word)) {
+            Some(word) => Err(format!(
+                "'{word}' of kernel '{name}' is neither a macro, which is in capitals, nor an element type: {}",
+                LISTS[0].1.join(", ")
+            )),
+            None => Ok(Self { name, macros, dtypes }),
+        }
+    }
 }
 
 /// The word after `#pragma` and what follows it, if `line` is such a line.
@@ -58,22 +106,33 @@ fn pragma(line: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{Kernel, read};
 
     #[test]
     fn pragmas_list_what_a_kernel_is_compiled_for_and_those_of_glsl_are_left_alone() {
         let source = "#version 460\n#pragma dtypes f32 bf16\n #  pragma layouts nt\n#pragma optimize(off)\n\
                       #pragma STDGL invariant(all)\n// #pragma dtype f32\n#pragmatic\nvoid main() {}\n";
         let found = read(source, "k.comp").expect("pragmas");
-        assert_eq!(found["dtypes"], ["f32", "bf16"]);
-        assert_eq!(found["layouts"], ["nt"]);
-        assert_eq!(found.len(), 2);
+        assert_eq!(found.lists["dtypes"], ["f32", "bf16"]);
+        assert_eq!(found.lists["layouts"], ["nt"]);
+        assert_eq!((found.lists.len(), found.kernels.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_source_of_several_kernels_has_a_line_for_each_with_its_macros_and_types() {
+        let source =
+            "#pragma kernel sum\n#pragma kernel sum-texel TEXEL f32\n#pragma kernel sum-cas CAS WIDE_2 i32 i8\n";
+        let kernels = read(source, "k.comp").expect("pragmas").kernels;
+        let kernel = |name, macros: &[_], dtypes: &[_]| Kernel { name, macros: macros.into(), dtypes: dtypes.into() };
+        let [texel, cas] =
+            [kernel("sum-texel", &["TEXEL"], &["f32"]), kernel("sum-cas", &["CAS", "WIDE_2"], &["i32", "i8"])];
+        assert_eq!(kernels, [kernel("sum", &[], &[]), texel, cas]);
     }
 
     #[test]
     fn a_slip_in_a_pragma_is_named_with_file_line_and_what_is_known() {
         let told = |line: &str| read(&format!("#version 460\n{line}\n"), "glsl/x/k.comp").expect_err("refused");
-        let known = "known: dtypes, layouts, vulkan, optimize, debug, STDGL";
+        let known = "known: dtypes, layouts, vulkan, kernel, optimize, debug, STDGL";
         assert_eq!(told("#pragma dtype f32"), format!("glsl/x/k.comp:2: unknown pragma 'dtype'; {known}"));
         assert_eq!(told("#pragma"), format!("glsl/x/k.comp:2: unknown pragma ''; {known}"));
         let nothing = "glsl/x/k.comp:2: '#pragma layouts' lists nothing; known: nn, nt, tn";
@@ -82,5 +141,10 @@ mod tests {
         assert!(told("#pragma dtypes f32 f32").ends_with("lists 'f32' twice; leave one out"));
         let twice = told("#pragma dtypes f32\n#pragma dtypes f64");
         assert_eq!(twice, "glsl/x/k.comp:3: a second '#pragma dtypes'; put all names on one line");
+        assert!(told("#pragma kernel").contains(":2: '#pragma kernel' names no kernel; write a name"));
+        assert!(told("#pragma kernel a\n#pragma kernel a B").ends_with("3: a second kernel 'a'; give it another name"));
+        assert!(
+            told("#pragma kernel a TEXEL f31").contains("'f31' of kernel 'a' is neither a macro, which is in capitals")
+        );
     }
 }

@@ -1,16 +1,17 @@
 //! Prints what reflection found as Rust source: constants that borrow, for the table of shaders.
 
-use super::reflection::{Argument, Interface, SizeOp, SpecConstant, Word};
+use super::interface::{Argument, ArgumentKind, Block, Interface, SizeOp, Slot, SpecConstant, Word};
 use std::fmt::Write;
 
 /// An `Interface` literal. Whoever includes it has the types in scope.
 pub(crate) fn interface(found: &Interface) -> String {
-    let Interface { version, local_size, constants, arguments, views, shared, capabilities, features } = found;
+    let Interface { version, local_size, constants, arguments, slots, asks_lengths, shared, capabilities, features } =
+        found;
     let mut text = String::from("Interface { ");
     let _ = write!(text, "version: {version:?}, local_size: [{}]", joined(local_size, |size| word(*size)));
     let _ = write!(text, ", constants: {}", borrowed(constants, constant));
     let _ = write!(text, ", arguments: {}", borrowed(arguments, argument));
-    let _ = write!(text, ", views: {}", borrowed(views, |name| string(name)));
+    let _ = write!(text, ", slots: {}, asks_lengths: {asks_lengths}", borrowed(slots, slot));
     let _ = write!(text, ", shared: {}", borrowed(shared, size_op));
     let _ = write!(text, ", capabilities: {}", borrowed(capabilities, |name| string(name)));
     let _ = write!(text, ", features: {} }}", borrowed(features, |name| string(name)));
@@ -35,12 +36,26 @@ fn joined<T>(list: &[T], literal: impl Fn(&T) -> String) -> String {
     list.iter().map(literal).collect::<Vec<_>>().join(", ")
 }
 
-fn constant(SpecConstant { name, id }: &SpecConstant) -> String {
-    format!("SpecConstant {{ name: {}, id: {id} }}", string(name))
+fn constant(SpecConstant { name, id, scalar, default }: &SpecConstant) -> String {
+    format!("SpecConstant {{ name: {}, id: {id}, scalar: Scalar::{scalar:?}, default: {default} }}", string(name))
 }
 
 fn argument(Argument { name, offset, kind }: &Argument) -> String {
-    format!("Argument {{ name: {}, offset: {offset}, kind: ArgumentKind::{kind:?} }}", string(name))
+    let kind = match kind {
+        ArgumentKind::Address => "Address".into(),
+        ArgumentKind::Scalar(scalar) => format!("Scalar(Scalar::{scalar:?})"),
+    };
+    format!("Argument {{ name: {}, offset: {offset}, kind: ArgumentKind::{kind} }}", string(name))
+}
+
+/// A texel view, which alone built-in kernels bind.
+fn slot(Slot { set, binding, kind, blocks }: &Slot) -> String {
+    let block = |Block { names, writable, readable, fixed, .. }: &Block| {
+        let names = borrowed(names, |name| string(name));
+        format!("Block {{ names: {names}, writable: {writable}, readable: {readable}, fixed: {fixed}, array: None }}")
+    };
+    let blocks = borrowed(blocks, block);
+    format!("Slot {{ set: {set}, binding: {binding}, kind: SlotKind::{kind:?}, blocks: {blocks} }}")
 }
 
 fn word(word: Word) -> String {

@@ -9,7 +9,6 @@ mod commands;
 mod compare;
 mod device;
 mod export;
-mod guest;
 mod history;
 mod host;
 mod kernel;
@@ -26,7 +25,8 @@ mod vulkan;
 pub use algorithms::input::Input;
 pub use algorithms::matrix::for_factorisation;
 pub use algorithms::{
-    ALGORITHMS, Algorithm, CaseSpec, Check, Goal, Oracle, Problem, StopRule, StopTest, Variant, find as find_algorithm,
+    ALGORITHMS, Algorithm, CaseOptions, CaseSpec, Check, Goal, Oracle, Problem, StopRule, StopTest, Variant,
+    find as find_algorithm,
 };
 pub use basis::dtype::{DType, HostArray};
 pub use basis::error::Exit;
@@ -45,6 +45,7 @@ pub use kernel::program::{Program, Step};
 pub use kernel::shaders::Shader;
 pub use measure::runner::{Observer, Runner, Timing};
 pub use measure::workbench::Workbench;
+pub use plan::axes::AxisValues;
 pub use plan::options::Selection;
 pub use plan::{PlannedRun, Purpose};
 pub use record::reader::parse as parse_record;

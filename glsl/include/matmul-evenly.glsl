@@ -19,7 +19,7 @@ uint first_of(uint group) { return group * ALL_SLABS / GROUPS; }
 uint group_of(uint slab) { return ((slab + 1) * GROUPS - 1) / ALL_SLABS; }
 
 // The row and the column of a block in the grid of blocks. They follow one another in strips of block rows, column by column in each, as
-// the groups of a grid in strips do (see matmul-tiled.glsl).
+// the groups of a grid in strips do (see tiled.comp).
 uvec2 block_at(uint block) {
     uint strip = block / (STRIP * BLOCKS_ACROSS), in_strip = block % (STRIP * BLOCKS_ACROSS);
     uint height = min(STRIP, BLOCKS_DOWN - strip * STRIP);

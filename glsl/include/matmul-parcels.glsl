@@ -1,5 +1,5 @@
 // Bytes of an operand whose rows lie across K, in shared memory along it: matrix units want four neighbours along K in one
-// register, and GPUs that load matrices transposed do so with 16 bits at least. What matmul-coopmat.glsl moves at a time,
+// register, and GPUs that load matrices transposed do so with 16 bits at least. What coopmat.comp moves at a time,
 // a parcel, is four columns of 16 rows, transposed on their way. Parcels of the same columns are neighbours, so that with
 // BK = 64 eight invocations write to all banks.
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Quads { uint at[]; };
@@ -58,7 +58,7 @@ void keep_parcel(uint to, uint stride, Parcel parcel) {
     }
 }
 
-// As those of pieces: see matmul-coopmat.glsl.
+// As those of pieces: see coopmat.comp.
 #define START_PARCELS(from, count, x, extent, first, in_row, edge, step, lane)                           \
     [[unroll]] for (uint i = 0; i < count; ++i) {                                                           \
         uint at = i * LANES + lane, column = first + at / PARCELS_DOWN * 4;                                 \

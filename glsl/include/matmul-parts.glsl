@@ -1,7 +1,7 @@
 // K in one piece or, with IN_PARTS, in PARTS parts (an argument), so that a product with few blocks and a deep K fills a device. Each part
 // leaves its sums in memory, all elements of C one part after the other, and sum-parts.comp adds them up in the order of K.
 //
-// Strips of the grid (see matmul-tiled.glsl) then begin anew with each part along z. Include it where M, N, K and BK are
+// Strips of the grid (see tiled.comp) then begin anew with each part along z. Include it where M, N, K and BK are
 // known; without a K define SLABS_OF_K. It names
 //
 //   STRIP                 the strip of block rows of this work-group

@@ -1,4 +1,4 @@
-// s[r] = Σ A[r,c] over c: A is n×n, s starts as zeros. Include a float-atomic-*.glsl first.
+// s[r] = Σ A[r,c] over c: A is n×n, s starts as zeros. Include float-atomic.glsl first.
 layout(local_size_x_id = 0) in;
 
 layout(push_constant, scalar) uniform Arguments {

@@ -1,9 +1,10 @@
-//! What algorithms on vectors and square matrices share: their sizes, and grids with an invocation for each element.
+//! What algorithms on vectors and square matrices share: their sizes, and grids with an invocation for each element; and grids over the elements
+//! of any matrix.
 
 use super::{CaseSpec, MOST_ELEMENTS};
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{BufferId, Dispatch, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Value, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// Invocations of a work-group: several sub-groups of any size that a device can have, and few enough for every device.
@@ -36,6 +37,14 @@ pub(crate) fn extent(case: &CaseSpec) -> u64 {
     }
 }
 
+/// The work-groups of a grid over `down` rows of `across` elements, where each group has `group` of them along x and y.
+/// Rows beyond the device's limit go on along z.
+pub(super) fn groups_over([across, down]: [u64; 2], group: [u32; 2], device: &DeviceInfo) -> [u64; 3] {
+    let [width, height] = group.map(u64::from);
+    let [y, z] = folded_groups(down.div_ceil(height), device.limits.group_count[1]);
+    [across.div_ceil(width), y, z]
+}
+
 /// A buffer as an argument.
 pub(super) fn buffer(index: usize) -> Value {
     Value::Buffer(BufferId(index))
@@ -48,7 +57,7 @@ pub(super) fn over_vector(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
-    let [x, y] = fold(extent(case).div_ceil(u64::from(GROUP)), device.limits.group_count[0]);
+    let [x, y] = folded_groups(extent(case).div_ceil(u64::from(GROUP)), device.limits.group_count[0]);
     dispatch(shader, arguments, case, device).groups([x, y, 1])
 }
 
@@ -59,8 +68,7 @@ pub(super) fn over_matrix(
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
-    let [y, z] = fold(extent(case), device.limits.group_count[1]);
-    dispatch(shader, arguments, case, device).groups([extent(case).div_ceil(u64::from(GROUP)), y, z])
+    dispatch(shader, arguments, case, device).groups(groups_over([extent(case); 2], [GROUP, 1], device))
 }
 
 fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], case: &CaseSpec, device: &DeviceInfo) -> Dispatch {

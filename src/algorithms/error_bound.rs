@@ -1,4 +1,5 @@
-//! What oracles share: the bound of many roundings, the element that errs most, and the comparison element by element.
+//! What oracles share: the bound of many roundings, the element that errs most, and the comparisons element by element,
+//! within a tolerance or exact.
 
 use super::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
 use crate::basis::dtype::HostArray;
@@ -75,6 +76,40 @@ impl Oracle for Elementwise {
     }
 }
 
+/// An oracle for integers that a kernel must produce exactly, the only output.
+pub(super) struct Exact {
+    /// Name of the output.
+    pub(super) name: &'static str,
+    pub(super) expected: Vec<i32>,
+}
+
+impl Oracle for Exact {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        let HostArray::I32(output) = &outputs[0] else {
+            return Err(format!("{} is not of 32-bit integers", self.name));
+        };
+        let mut wrong = WrongElements::default();
+        for (i, (got, expected)) in output.iter().zip(&self.expected).enumerate() {
+            if got != expected {
+                wrong.add(|| WrongElement::new(format!("{}[{i}]", self.name), got, expected));
+            }
+        }
+        Ok(exact(wrong))
+    }
+}
+
+/// The check of an answer that may not err: its residual is how many values are `wrong`.
+pub(super) fn exact(wrong: WrongElements) -> Check {
+    Check {
+        residual: wrong.count as f64,
+        tolerance: 0.0,
+        method: CheckMethod::Elementwise,
+        worst: wrong.first.first().map_or_else(String::new, ToString::to_string),
+        metrics: vec![],
+        wrong,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +146,15 @@ mod tests {
         let oracle = Elementwise { expected: Box::new(|_| (1.0, 1.0)), tolerance: 1.0, name: "s" };
         let check = oracle.check(&[HostArray::F32(vec![1.0, f32::NAN, 1.0])]).expect("an answer");
         assert!(!check.passes() && check.worst == "s[1] is NaN, expected 1", "{check:?}");
+    }
+
+    #[test]
+    fn every_wrong_integer_counts_and_the_first_is_named() {
+        let oracle = Exact { name: "C", expected: vec![1, 2, 3] };
+        let right = oracle.check(&[HostArray::I32(vec![1, 2, 3])]).expect("an answer");
+        assert!(right.passes());
+        let wrong = oracle.check(&[HostArray::I32(vec![1, 5, 6])]).expect("an answer");
+        assert!(!wrong.passes());
+        assert_eq!((wrong.residual, wrong.worst.as_str()), (2.0, "C[1] is 5, expected 2"));
     }
 }

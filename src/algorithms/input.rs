@@ -130,7 +130,13 @@ pub(crate) fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rn
         DType::Bf16 => HostArray::Bf16((0..len).map(|_| bf16::from_f64(draw(8) * 2f64.powi(-8))).collect()),
         DType::I32 => HostArray::I32((0..len).map(|_| draw(16) as i32).collect()),
         DType::I8 => HostArray::I8((0..len).map(|_| draw(7) as i8).collect()),
-        DType::U8 => HostArray::U8((0..len).map(|_| draw(7).abs() as u8).collect()),
+        DType::U8 | DType::Bytes => HostArray::U8((0..len).map(|_| draw(7).abs() as u8).collect()),
+        // Of no built-in kernel.
+        DType::I16 => HostArray::I16((0..len).map(|_| draw(15) as i16).collect()),
+        DType::I64 => HostArray::I64((0..len).map(|_| draw(16) as i64).collect()),
+        DType::U16 => HostArray::U16((0..len).map(|_| draw(15).abs() as u16).collect()),
+        DType::U32 => HostArray::U32((0..len).map(|_| draw(16).abs() as u32).collect()),
+        DType::U64 => HostArray::U64((0..len).map(|_| draw(16).abs() as u64).collect()),
     }
 }
 

@@ -1,13 +1,13 @@
 //! The algorithms that can be measured and their variants: data, pure functions and host oracles. Nothing here
 //! talks to Vulkan.
 
+mod case;
 pub(crate) mod collectives;
 pub(crate) mod dims;
 pub(crate) mod eigen;
 pub(crate) mod elements;
 mod error_bound;
 mod feasible;
-pub(crate) mod guests;
 pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
@@ -16,6 +16,7 @@ pub(crate) mod probes;
 mod product;
 pub(crate) mod source;
 pub(crate) mod tile;
+pub(crate) mod users;
 
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
@@ -27,6 +28,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::{SHADERS, Shader};
+pub use case::{CaseOptions, CaseSpec, Goal, StopRule, StopTest};
 use input::Input;
 use probes::Quantity;
 use serde::{Deserialize, Serialize};
@@ -107,35 +109,6 @@ pub struct Solution {
     pub program: fn(Program, &CaseSpec, &DeviceInfo) -> Program,
 }
 
-/// What is asked of an algorithm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Goal {
-    /// Its own result: of a factorisation the factors.
-    #[default]
-    Result,
-    /// The solution of a system of equations by that result.
-    Solution,
-}
-
-impl Goal {
-    /// Whether it is the algorithm's own result.
-    #[must_use]
-    pub fn is_result(&self) -> bool {
-        *self == Self::Result
-    }
-
-    /// The name in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Result => "result",
-            Self::Solution => "solution",
-        }
-    }
-}
-
 /// Elements of one buffer that kernels can index: access chains take their indices as signed 32-bit integers.
 const MOST_ELEMENTS: u64 = 1 << 31;
 
@@ -213,99 +186,6 @@ pub struct Candidate {
     pub predicted: Nanos,
 }
 
-/// One case of a plan, apart from its variant.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CaseSpec {
-    /// The size as it was asked for.
-    pub size: Size,
-    /// The element type that its kernels are compiled for.
-    pub dtype: DType,
-    /// What is asked for.
-    pub goal: Goal,
-    /// The layout of the operands that its kernels are compiled for.
-    pub layout: Layout,
-    /// The kind of input data.
-    pub input: Input,
-    /// Seed of the input data.
-    pub seed: u64,
-    /// The sub-group size to require; `None` for the device's default.
-    pub subgroup_size: Option<u32>,
-    /// How iterative algorithms stop.
-    pub stop: StopRule,
-    /// The tile that a tunable variant takes in place of its built-in one. Not part of the case's name: it says
-    /// how, not what.
-    pub tile: Option<Tile>,
-}
-
-/// How an iterative algorithm decides that it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub struct StopRule {
-    /// What is compared.
-    pub test: StopTest,
-    /// With what.
-    pub eps: f64,
-    /// Rounds after which the case has failed to converge.
-    pub max_rounds: u32,
-}
-
-impl Default for StopRule {
-    fn default() -> Self {
-        Self { test: StopTest::Bracket, eps: 1e-4, max_rounds: 1000 }
-    }
-}
-
-/// What an iterative eigenvalue algorithm compares with eps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum StopTest {
-    /// The post's: every |s\[i\] − s\[(i+1) mod n\]| < eps, absolute.
-    Neighbour,
-    /// (max − min) / max of the row sums < eps: they bracket the eigenvalue.
-    Bracket,
-}
-
-impl StopTest {
-    /// Every stop test, in the order that messages list them.
-    pub const ALL: [Self; 2] = [Self::Neighbour, Self::Bracket];
-
-    /// The name on the command line and in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Neighbour => "neighbour",
-            Self::Bracket => "bracket",
-        }
-    }
-}
-
-impl std::str::FromStr for StopTest {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|test| test.name() == text);
-        found.ok_or_else(|| error::unknown("stop test", text, "", &Self::ALL.map(Self::name)))
-    }
-}
-
-impl CaseSpec {
-    /// A case of this size and element type on the algorithm's default input, with defaults for everything else.
-    #[must_use]
-    pub fn new(algorithm: &Algorithm, size: Size, dtype: DType) -> Self {
-        let (input, stop) = (algorithm.inputs[0], StopRule::default());
-        let (layout, goal) = (algorithm.layouts[0], Goal::Result);
-        Self { size, dtype, layout, goal, input, seed: 1, subgroup_size: None, stop, tile: None }
-    }
-
-    /// The sub-group size that a program for this case uses.
-    #[must_use]
-    pub fn subgroup_size(&self, device: &DeviceInfo) -> u32 {
-        self.subgroup_size.unwrap_or(device.subgroup.size)
-    }
-}
-
 /// A problem of a given size: its buffers, its inputs and how its answer is checked.
 pub trait Problem {
     /// The size written out in full, for case ids: `1024x1024x1024`.
@@ -324,25 +204,17 @@ pub trait Problem {
         vec![]
     }
     /// The contents of the buffers that the host fills, in their order.
-    fn inputs(&self) -> Vec<HostArray>;
+    ///
+    /// # Errors
+    /// Why a file or another program does not supply them.
+    fn inputs(&self) -> Result<Vec<HostArray>, String>;
     /// Solves the problem on the host. The inputs may be dropped afterwards.
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle>;
-    /// [`Self::inputs`], where they come from files or other programs.
     ///
     /// # Errors
-    /// Why there are none.
-    fn fetch(&self) -> Result<Vec<HostArray>, String> {
-        Ok(self.inputs())
-    }
-    /// [`Self::oracle`], where files or other programs know the answer.
-    ///
-    /// # Errors
-    /// Why they do not.
-    fn judge(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        Ok(self.oracle(inputs))
-    }
+    /// Why a file or another program does not know the answer.
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String>;
     /// The program whose outputs on the same device are the right answer, in place of an oracle on the host.
-    fn reference(&self, _: &DeviceInfo) -> Option<Reference> {
+    fn reference(&self, _: &DeviceInfo) -> Option<ReferenceProgram> {
         None
     }
     /// What is doubtful about a case that can run all the same.
@@ -351,15 +223,14 @@ pub trait Problem {
     }
 }
 
-/// What makes an oracle of the outputs of a reference, in their order.
-pub(crate) type Judge = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, String>>;
+/// Makes an oracle of outputs, in their order.
+pub(crate) type MakeOracle = Box<dyn FnOnce(Vec<HostArray>) -> Result<Box<dyn Oracle>, String>>;
 
-/// A program that is right, and what makes an oracle of its outputs.
-pub struct Reference {
-    /// The program, or why the device cannot run it.
-    pub program: Result<Program, String>,
-    /// What its outputs say.
-    pub judge: Judge,
+/// A program that is right.
+pub struct ReferenceProgram {
+    pub program: Program,
+    /// Makes an oracle of its outputs.
+    pub oracle: MakeOracle,
 }
 
 /// The right answer of a problem.
@@ -487,7 +358,7 @@ pub enum CheckMethod {
 /// # Errors
 /// A message with the nearest name when no algorithm has this one.
 pub fn find(name: &str) -> Result<&'static Algorithm, String> {
-    guests::find(name).map_or_else(|| builtin(name), Ok)
+    users::find(name).map_or_else(|| builtin(name), Ok)
 }
 
 /// Finds an algorithm of the table by name.
@@ -611,7 +482,7 @@ impl Variant {
     /// # Errors
     /// Why it cannot run there.
     pub fn program(&self, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
-        let CaseSpec { dtype, layout, .. } = *case;
+        let CaseOptions { dtype, layout, .. } = case.options;
         let missing = || {
             let of_layout =
                 if self.supports(dtype) { format!(" for layout {layout}, only for nn") } else { String::new() };
@@ -703,7 +574,7 @@ mod tests {
             for size in sizes {
                 let goals = algorithm.goals().iter().flat_map(|goal| DType::ALL.map(|dtype| (*goal, dtype)));
                 for (goal, dtype) in goals.filter(|(goal, dtype)| variant.reaches(*goal, *dtype)) {
-                    let case = CaseSpec { goal, ..CaseSpec::new(algorithm, size, dtype) };
+                    let case = CaseSpec::new(algorithm, size, dtype).with(|options| options.goal = goal);
                     let problem = (algorithm.problem)(&case).expect("a sensible size");
                     let program = algorithm.program(variant, &case, &device);
                     let matrices = variant
@@ -740,10 +611,20 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_the_registry_is_a_sentence_for_a_person() {
+    fn every_text_of_the_registry_says_something_to_a_person_and_ends_without_a_stop() {
         for (algorithm, variant) in all_variants() {
-            for text in [algorithm.summary, variant.summary, variant.source] {
-                assert!(text.len() > 8 && !text.ends_with('.'), "{}: '{text}'", variant.name);
+            let texts = [
+                ("summary of the algorithm", algorithm.summary),
+                ("`summary`", variant.summary),
+                ("`source`", variant.source),
+            ];
+            for (what, text) in texts {
+                let place = format!("{}/{}: its {what}, '{text}',", algorithm.name, variant.name);
+                assert!(
+                    text.chars().count() > 8,
+                    "{place} is shorter than 9 letters: say what it is, or who it is from"
+                );
+                assert!(!text.ends_with('.'), "{place} ends with a full stop: leave it out");
             }
         }
     }

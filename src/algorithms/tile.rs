@@ -1,6 +1,6 @@
 //! What a search varies: how a variant cuts its matrices up.
 
-use super::matmul::{self, Choice};
+use super::matmul::{self, TileTable};
 use super::{Algorithm, CaseSpec, lu};
 use crate::device::capability::DeviceInfo;
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ pub struct Tunable {
 /// The tiles that a variant can take.
 pub(super) enum Tiles {
     /// Those of a product.
-    Product(&'static Choice),
+    Product(&'static TileTable),
     /// Widths of blocks.
     Columns(&'static lu::Widths),
 }

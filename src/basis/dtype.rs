@@ -1,10 +1,12 @@
 //! The element types that kernels are compiled for, and arrays of them on the host.
 
+use crate::basis::error;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+// Records name the types of built-in kernels alone: the others are not deserialized.
 /// The type of a matrix or vector element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -24,13 +26,48 @@ pub enum DType {
     I8,
     /// Unsigned 8-bit integers; products and sums in 32 bits.
     U8,
+    /// Signed 16-bit integers.
+    #[serde(skip_deserializing)]
+    I16,
+    /// Signed 64-bit integers.
+    #[serde(skip_deserializing)]
+    I64,
+    /// Unsigned 16-bit integers.
+    #[serde(skip_deserializing)]
+    U16,
+    /// Unsigned 32-bit integers.
+    #[serde(skip_deserializing)]
+    U32,
+    /// Unsigned 64-bit integers.
+    #[serde(skip_deserializing)]
+    U64,
+    /// Raw memory, such as blocks of quantised values: one byte each, compared exactly.
+    #[serde(skip_deserializing)]
+    Bytes,
 }
 
 impl DType {
-    /// All element types, in the order that lists show them.
+    /// The element types of built-in kernels, in the order that lists show them.
     pub const ALL: [Self; 7] = [Self::F32, Self::F64, Self::F16, Self::Bf16, Self::I32, Self::I8, Self::U8];
 
-    /// The name used on the command line, in case ids and as the suffix of compiled shaders.
+    /// The element types of users' buffers, in the order that messages list them.
+    pub(crate) const OF_BUFFERS: [Self; 13] = [
+        Self::F32,
+        Self::F64,
+        Self::F16,
+        Self::Bf16,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::Bytes,
+    ];
+
+    /// The name used on the command line, in descriptions, in case ids and as the suffix of compiled shaders.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,20 +75,35 @@ impl DType {
             Self::F64 => "f64",
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
-            Self::I32 => "i32",
             Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
             Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::Bytes => "bytes",
         }
+    }
+
+    /// The type of a user's buffer that has this name.
+    ///
+    /// # Errors
+    /// A message with the nearest name when no type has this one.
+    pub(crate) fn of_buffer(name: &str) -> Result<Self, String> {
+        let found = Self::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
+        found.ok_or_else(|| error::unknown("type", name, "", &Self::OF_BUFFERS.map(Self::name)))
     }
 
     /// Bytes of one element.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
-            Self::F64 => 8,
-            Self::F32 | Self::I32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-            Self::I8 | Self::U8 => 1,
+            Self::F64 | Self::I64 | Self::U64 => 8,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
+            Self::I8 | Self::U8 | Self::Bytes => 1,
         }
     }
 
@@ -64,20 +116,32 @@ impl DType {
         }
     }
 
-    /// Whether its arithmetic is exact modulo 2³².
+    /// Whether its arithmetic is exact modulo a power of two.
     #[must_use]
     pub fn is_integer(self) -> bool {
-        matches!(self, Self::I32 | Self::I8 | Self::U8)
+        !self.is_float()
+    }
+
+    /// Whether it has a fraction.
+    #[must_use]
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
+    /// Whether it is an integer that may be below zero.
+    #[must_use]
+    pub(crate) fn is_signed_integer(self) -> bool {
+        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
     /// Unit roundoff of the type that sums are accumulated in (Higham, *Accuracy and Stability*, section 2.1);
-    /// 0 for integers, whose arithmetic is exact modulo 2³².
+    /// 0 for integers, whose arithmetic is exact.
     #[must_use]
     pub fn accumulator_roundoff(self) -> f64 {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 2f64.powi(-24),
             Self::F64 => 2f64.powi(-53),
-            Self::I32 | Self::I8 | Self::U8 => 0.0,
+            _ => 0.0,
         }
     }
 
@@ -87,7 +151,7 @@ impl DType {
         match self {
             Self::F16 => 2f64.powi(-11),
             Self::Bf16 => 2f64.powi(-8),
-            Self::F32 | Self::F64 | Self::I32 | Self::I8 | Self::U8 => 0.0,
+            _ => 0.0,
         }
     }
 
@@ -99,7 +163,53 @@ impl DType {
             Self::F32 | Self::Bf16 => f64::from(f32::MIN_POSITIVE),
             Self::F64 => f64::MIN_POSITIVE,
             Self::F16 => 2f64.powi(-14),
-            Self::I32 | Self::I8 | Self::U8 => 0.0,
+            _ => 0.0,
+        }
+    }
+
+    /// The value of the first element in `bytes`, in little-endian order; of 64-bit integers the nearest f64.
+    ///
+    /// # Panics
+    /// Where there are fewer bytes than an element has.
+    #[must_use]
+    pub(crate) fn value(self, bytes: &[u8]) -> f64 {
+        macro_rules! read {
+            ($type:ty) => {
+                <$type>::from_le_bytes(bytes[..size_of::<$type>()].try_into().expect("as many bytes")).real()
+            };
+        }
+        match self {
+            Self::U8 | Self::Bytes => read!(u8),
+            Self::U16 => read!(u16),
+            Self::U32 => read!(u32),
+            Self::U64 => read!(u64),
+            Self::I8 => read!(i8),
+            Self::I16 => read!(i16),
+            Self::I32 => read!(i32),
+            Self::I64 => read!(i64),
+            Self::F16 => read!(f16),
+            Self::Bf16 => read!(bf16),
+            Self::F32 => read!(f32),
+            Self::F64 => read!(f64),
+        }
+    }
+
+    /// Appends `value` to `bytes`: rounded to nearest even for types with a fraction, cut off and held within the type for
+    /// integers.
+    pub(crate) fn push(self, value: f64, bytes: &mut Vec<u8>) {
+        match self {
+            Self::U8 | Self::Bytes => bytes.push(value as u8),
+            Self::U16 => bytes.extend((value as u16).to_le_bytes()),
+            Self::U32 => bytes.extend((value as u32).to_le_bytes()),
+            Self::U64 => bytes.extend((value as u64).to_le_bytes()),
+            Self::I8 => bytes.extend((value as i8).to_le_bytes()),
+            Self::I16 => bytes.extend((value as i16).to_le_bytes()),
+            Self::I32 => bytes.extend((value as i32).to_le_bytes()),
+            Self::I64 => bytes.extend((value as i64).to_le_bytes()),
+            Self::F16 => bytes.extend(f16::from_f64(value).to_le_bytes()),
+            Self::Bf16 => bytes.extend(bf16::from_f64(value).to_le_bytes()),
+            Self::F32 => bytes.extend((value as f32).to_le_bytes()),
+            Self::F64 => bytes.extend(value.to_le_bytes()),
         }
     }
 }
@@ -116,7 +226,7 @@ impl FromStr for DType {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| {
             let all = Self::ALL.map(Self::name);
-            crate::basis::error::unknown("dtype", text, "", &all)
+            error::unknown("dtype", text, "", &all)
         })
     }
 }
@@ -136,24 +246,69 @@ pub enum HostArray {
     I32(Vec<i32>),
     /// 8-bit integers, signed.
     I8(Vec<i8>),
-    /// 8-bit integers, unsigned.
+    /// 8-bit integers, unsigned, and raw memory.
     U8(Vec<u8>),
+    /// Signed 16-bit integers.
+    I16(Vec<i16>),
+    /// Signed 64-bit integers.
+    I64(Vec<i64>),
+    /// Unsigned 16-bit integers.
+    U16(Vec<u16>),
+    /// Unsigned 32-bit integers.
+    U32(Vec<u32>),
+    /// Unsigned 64-bit integers.
+    U64(Vec<u64>),
 }
 
-/// Evaluates `$body` with `$v` bound to the typed vector, whatever its type.
+/// Evaluates `$body` with `$v` bound to the typed vector, whatever its type, and `$make` to what makes an array of it.
 macro_rules! each_type {
     ($array:expr, $v:ident => $body:expr) => {
+        each_type!($array, _make, $v => $body)
+    };
+    ($array:expr, $make:ident, $v:ident => $body:expr) => {
+        each_type!($array, $make, $v => $body; F32 F64 F16 Bf16 I32 I8 U8 I16 I64 U16 U32 U64)
+    };
+    ($array:expr, $make:ident, $v:ident => $body:expr; $($type:ident)+) => {
         match $array {
-            HostArray::F32($v) => $body,
-            HostArray::F64($v) => $body,
-            HostArray::F16($v) => $body,
-            HostArray::Bf16($v) => $body,
-            HostArray::I32($v) => $body,
-            HostArray::I8($v) => $body,
-            HostArray::U8($v) => $body,
+            $(HostArray::$type($v) => {
+                let $make = HostArray::$type;
+                $body
+            })+
         }
     };
 }
+
+/// A number as an f64.
+trait Real: Copy {
+    /// The value, exactly; of 64-bit integers the nearest.
+    fn real(self) -> f64;
+}
+
+macro_rules! real {
+    ($($type:ident: $value:ident => $real:expr),+) => {
+        $(impl Real for $type {
+            fn real(self) -> f64 {
+                let $value = self;
+                $real
+            }
+        })+
+    };
+}
+
+real!(
+    f64: x => x,
+    f32: x => f64::from(x),
+    f16: x => f64::from(widened(x)),
+    bf16: x => f64::from(widened_bf16(x)),
+    i8: x => f64::from(x),
+    i16: x => f64::from(x),
+    i32: x => f64::from(x),
+    i64: x => x as f64,
+    u8: x => f64::from(x),
+    u16: x => f64::from(x),
+    u32: x => f64::from(x),
+    u64: x => x as f64
+);
 
 impl HostArray {
     /// `len` zero elements.
@@ -164,10 +319,24 @@ impl HostArray {
             DType::F64 => Self::F64(vec![0.0; len]),
             DType::F16 => Self::F16(vec![f16::ZERO; len]),
             DType::Bf16 => Self::Bf16(vec![bf16::ZERO; len]),
-            DType::I32 => Self::I32(vec![0; len]),
             DType::I8 => Self::I8(vec![0; len]),
-            DType::U8 => Self::U8(vec![0; len]),
+            DType::I16 => Self::I16(vec![0; len]),
+            DType::I32 => Self::I32(vec![0; len]),
+            DType::I64 => Self::I64(vec![0; len]),
+            DType::U8 | DType::Bytes => Self::U8(vec![0; len]),
+            DType::U16 => Self::U16(vec![0; len]),
+            DType::U32 => Self::U32(vec![0; len]),
+            DType::U64 => Self::U64(vec![0; len]),
         }
+    }
+
+    /// The elements that these bytes are, as many as fit.
+    #[must_use]
+    pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Self {
+        let mut array = Self::zeros(dtype, bytes.len() / dtype.bytes() as usize);
+        let own = array.as_bytes_mut();
+        own.copy_from_slice(&bytes[..own.len()]);
+        array
     }
 
     /// Number of elements.
@@ -182,15 +351,7 @@ impl HostArray {
         fn of<T: Copy>(elements: &[T], columns: usize) -> Vec<T> {
             (0..columns).flat_map(|column| elements[column..].iter().step_by(columns).copied()).collect()
         }
-        match self {
-            Self::F32(v) => Self::F32(of(v, columns)),
-            Self::F64(v) => Self::F64(of(v, columns)),
-            Self::F16(v) => Self::F16(of(v, columns)),
-            Self::Bf16(v) => Self::Bf16(of(v, columns)),
-            Self::I32(v) => Self::I32(of(v, columns)),
-            Self::I8(v) => Self::I8(of(v, columns)),
-            Self::U8(v) => Self::U8(of(v, columns)),
-        }
+        each_type!(self, make, v => make(of(v, columns)))
     }
 
     /// Whether it has no elements.
@@ -211,32 +372,16 @@ impl HostArray {
         each_type!(self, v => bytemuck::cast_slice_mut(v))
     }
 
-    /// Element `index`, exactly.
+    /// Element `index`, exactly; of 64-bit integers the nearest f64.
     #[must_use]
     pub fn get(&self, index: usize) -> f64 {
-        match self {
-            Self::F32(v) => f64::from(v[index]),
-            Self::F64(v) => v[index],
-            Self::F16(v) => v[index].to_f64(),
-            Self::Bf16(v) => v[index].to_f64(),
-            Self::I32(v) => f64::from(v[index]),
-            Self::I8(v) => f64::from(v[index]),
-            Self::U8(v) => f64::from(v[index]),
-        }
+        each_type!(self, v => v[index].real())
     }
 
-    /// Elements `start..start + out.len()`, exactly, as f64.
+    /// Elements `start..start + out.len()`, as [`Self::get`] has them.
     pub fn read(&self, start: usize, out: &mut [f64]) {
         let end = start + out.len();
-        match self {
-            Self::F32(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(*x)),
-            Self::F64(v) => out.copy_from_slice(&v[start..end]),
-            Self::F16(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(widened(*x))),
-            Self::Bf16(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(widened_bf16(*x))),
-            Self::I32(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(*x)),
-            Self::I8(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(*x)),
-            Self::U8(v) => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = f64::from(*x)),
-        }
+        each_type!(self, v => out.iter_mut().zip(&v[start..end]).for_each(|(o, x)| *o = x.real()));
     }
 }
 
@@ -293,8 +438,27 @@ mod tests {
 
     #[test]
     fn elements_are_as_wide_in_memory_as_the_dtype_says() {
-        for dtype in DType::ALL {
+        for dtype in DType::OF_BUFFERS {
             assert_eq!(HostArray::zeros(dtype, 3).as_bytes().len() as u64, 3 * dtype.bytes());
         }
+    }
+
+    #[test]
+    fn every_type_of_a_buffer_is_parsed_from_its_name_and_keeps_small_integers() {
+        for dtype in DType::OF_BUFFERS {
+            assert_eq!(DType::of_buffer(dtype.name()), Ok(dtype));
+            let mut bytes = vec![];
+            for value in [0.0, 1.0, 100.0] {
+                dtype.push(value, &mut bytes);
+            }
+            assert_eq!(bytes.len() as u64, 3 * dtype.bytes());
+            let values: Vec<f64> = bytes.chunks_exact(dtype.bytes() as usize).map(|e| dtype.value(e)).collect();
+            assert_eq!(values, [0.0, 1.0, 100.0], "{dtype}");
+            let array = HostArray::of_bytes(dtype, &bytes);
+            assert_eq!([0, 1, 2].map(|at| array.get(at)), [0.0, 1.0, 100.0], "{dtype}");
+        }
+        assert!(DType::of_buffer("f23").expect_err("no type").contains("did you mean 'f32'?"));
+        let (built_in, other) = (serde_json::from_str::<DType>("\"u8\""), serde_json::from_str::<DType>("\"u32\""));
+        assert!(built_in.is_ok_and(|dtype| dtype == DType::U8) && other.is_err(), "records name built-in types alone");
     }
 }

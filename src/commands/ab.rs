@@ -131,13 +131,8 @@ impl<'a> Match<'a> {
             algorithm: vec![args.algorithm.clone()],
             variant: pair.iter().map(|variant| variant.name.to_string()).collect(),
             size: vec![args.size.clone()],
-            dtype: args.dtype.iter().cloned().collect(),
-            layout: args.layout.iter().cloned().collect(),
-            input: args.input.clone(),
-            solve: args.solve,
+            axes: args.axes.clone(),
             device: args.device.iter().cloned().collect(),
-            seed: args.seed,
-            subgroup_size: args.subgroup_size.iter().cloned().collect(),
             ..Selection::default()
         };
         let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
@@ -205,7 +200,7 @@ impl<'a> Match<'a> {
         let mut notes = String::new();
         let exit = beside(exit(&trial), trouble.map_or(Ok(()), Err), &mut notes);
         trial.exit = exit as u8;
-        let text = report::ab::text(&trial);
+        let text = report::compare::trial(&trial);
         let mut answer = Answer::new(text, notes, exit);
         answer.deliver_json(target, &trial);
         if let Some(failures) = failures {

@@ -92,7 +92,7 @@ pub(super) fn carry_out(
     // The record is written before anything else can go wrong.
     let output = match args.noise {
         Some(_) => report::noise::text(&Noise::of(&record)),
-        None => format!("{}{}", tables(&shown, plan, args.table_form(), &view), more(&shown)),
+        None => format!("{}{}", tables(&shown, args.table_form(), &view), more(&shown)),
     };
     let mut answer = Answer::new(output, notes, exit);
     let delivery = answer.deliver_json(target, &record);
@@ -148,17 +148,14 @@ fn processes(args: &BenchArgs, setup: &Setup) -> Result<usize, Error> {
 }
 
 /// The tables of a record.
-pub(super) fn tables(record: &Record, plan: &Plan, form: TableForm, view: &View) -> String {
-    let mut table = match form {
+pub(super) fn tables(record: &Record, form: TableForm, view: &View) -> String {
+    let table = match form {
         TableForm::Compact => report::bench::compact(record, view),
         TableForm::Long => report::bench::long(record, view),
         TableForm::Both => format!("{}\n{}", report::bench::compact(record, view), report::bench::long(record, view)),
     };
     if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
-        table = format!("{table}\n{}", report::side_by_side::text(record, view.width));
-    }
-    for run in plan.runs.iter().filter(|run| !run.published.is_empty()) {
-        table = format!("{table}\n{}", report::published::text(record, run, view.width));
+        return format!("{table}\n{}", report::grid::side_by_side(record, view.width));
     }
     table
 }

@@ -3,6 +3,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "clap shows these texts, whose brackets are brackets")]
 
 use crate::basis::printable::{brief, shell_word};
+use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
 use crate::run::options::Fields;
 use clap::error::ErrorKind;
@@ -548,7 +549,7 @@ impl RunArgs {
         BenchArgs {
             selection: Selection {
                 device: self.device.clone(),
-                seed: self.seed,
+                axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
                 precision: text(&self.precision),
                 max_time: text(&self.max_time),
                 clock: text(&self.clock),
@@ -700,13 +701,9 @@ pub struct TuneArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub shapes: Option<PathBuf>,
 
-    /// Element types [default: f32].
-    #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
-    pub dtype: Vec<String>,
-
-    /// Layouts of the operands: nn, nt, tn [default: nn].
-    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
-    pub layout: Vec<String>,
+    /// What is asked for beside the size.
+    #[command(flatten)]
+    pub axes: AxisValues,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
@@ -723,10 +720,6 @@ pub struct TuneArgs {
     /// takes.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
-
-    /// Seed of the input data and of the order in which tiles are tried [default: 1].
-    #[arg(long)]
-    pub seed: Option<u64>,
 
     /// Keep the results in this file [default: gpukern/tuned.toml in the user's configuration folder].
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env_values = true)]
@@ -748,21 +741,9 @@ pub struct VerifyArgs {
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
-    /// Element types [default: all].
-    #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
-    pub dtype: Vec<String>,
-
-    /// matmul: layouts of the operands, nn, nt, tn [default: all].
-    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
-    pub layout: Vec<String>,
-
-    /// Kind of input data [default: every kind].
-    #[arg(long, value_name = "KIND")]
-    pub input: Option<String>,
-
-    /// lu: only the solutions of A·x = b [default: these and the factors].
-    #[arg(long)]
-    pub solve: bool,
+    /// What is asked for beside the size.
+    #[command(flatten)]
+    pub axes: AxisValues,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu` or `all`.
     #[arg(
@@ -771,17 +752,11 @@ pub struct VerifyArgs {
         value_name = "DEVICE,..",
         value_delimiter = ',',
         env = "GPUKERN_DEVICE",
-        hide_env_values = true
+        hide_env_values = true,
+        // Behind the first four axes.
+        display_order = 6
     )]
     pub device: Vec<String>,
-
-    /// Sub-group sizes to require of the device [default: the device's own].
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
-    pub subgroup_size: Vec<String>,
-
-    /// Seed of the input data [default: 1].
-    #[arg(long)]
-    pub seed: Option<u64>,
 
     /// Leave out the largest sizes where none are given: two minutes at most on two cores. This is the default.
     #[arg(long, conflicts_with = "full")]
@@ -882,9 +857,8 @@ pub struct HistoryArgs {
 
 impl From<VerifyArgs> for Selection {
     fn from(args: VerifyArgs) -> Self {
-        let VerifyArgs { algorithm, variant, size, dtype, layout, input, solve, device, subgroup_size, seed, .. } =
-            args;
-        Self { algorithm, variant, size, dtype, layout, input, solve, device, seed, subgroup_size, ..Self::default() }
+        let VerifyArgs { algorithm, variant, size, axes, device, .. } = args;
+        Self { algorithm, variant, size, axes, device, ..Self::default() }
     }
 }
 
@@ -979,33 +953,21 @@ pub struct AbArgs {
     #[arg(long, short, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: String,
 
-    /// The element type: f32, f64, f16, bf16, i32 or i8 [default: the first of these that a chosen variant has].
-    #[arg(long, short = 't', value_name = "TYPE")]
-    pub dtype: Option<String>,
-
-    /// matmul: the layout of the operands, nn, nt or tn [default: nn].
-    #[arg(long, value_name = "LAYOUT")]
-    pub layout: Option<String>,
-
-    /// Kind of input data; `gpukern list` names those of each algorithm.
-    #[arg(long, value_name = "KIND")]
-    pub input: Option<String>,
-
-    /// lu: go on to the solution of A·x = b.
-    #[arg(long)]
-    pub solve: bool,
+    /// What is asked for beside the size.
+    #[command(flatten)]
+    pub axes: AxisValues,
 
     /// The device: an index, a part of the name, a UUID, `gpu` or `cpu`.
-    #[arg(long, short, value_name = "DEVICE", env = "GPUKERN_DEVICE", hide_env_values = true)]
+    #[arg(
+        long,
+        short,
+        value_name = "DEVICE",
+        env = "GPUKERN_DEVICE",
+        hide_env_values = true,
+        // Behind the first four axes.
+        display_order = 12
+    )]
     pub device: Option<String>,
-
-    /// Seed of the input data [default: 1].
-    #[arg(long)]
-    pub seed: Option<u64>,
-
-    /// Sub-group size to require of the device [default: the device's own].
-    #[arg(long, value_name = "N")]
-    pub subgroup_size: Option<String>,
 
     /// The smallest difference that matters [default: 2%].
     #[arg(long, value_name = "PERCENT")]
@@ -1041,6 +1003,7 @@ impl AbArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::axes::AXES;
     use clap::CommandFactory;
 
     #[test]
@@ -1071,6 +1034,18 @@ mod tests {
         assert!(before.validation && before.timeout == "5s" && !before.in_process);
         let behind = parsed(&["gpukern", "--max-run=2s", "bench", "lu", "--timeout=9s", "--in-process"]);
         assert_eq!((&*behind.timeout, &*behind.max_run, behind.in_process), ("9s", "2s", true));
+    }
+
+    #[test]
+    fn the_options_of_each_command_are_those_of_the_table_of_axes() {
+        let root = Cli::command();
+        for name in ["bench", "verify", "tune", "ab"] {
+            let command = root.find_subcommand(name).expect("it is a command");
+            for axis in AXES {
+                let arg = command.get_arguments().find(|arg| arg.get_id() == axis.name);
+                assert_eq!(arg.is_some(), axis.is_option_of(name), "{name} --{}", axis.name);
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::Answer;
 use crate::basis::error::{Error, Exit};
 use crate::commands::cli::DevicesArgs;
 use crate::measure::session::{Session, Setup};
-use crate::report::devices::DeviceReport;
+use crate::report::devices::DeviceCard;
 use crate::report::table;
 use crate::vulkan::VulkanError;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ pub(super) fn run(args: &DevicesArgs, setup: &Setup) -> Result<Answer, Error> {
     let all = ["all".to_string()];
     let selectors = if args.device.is_empty() { &all[..] } else { &args.device };
     let chosen = session.select(selectors)?;
-    let reports: Vec<_> = chosen.iter().map(|device| DeviceReport::new(device)).collect();
+    let reports: Vec<_> = chosen.iter().map(|device| DeviceCard::new(device)).collect();
     let output = if args.json {
         serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n"
     } else {

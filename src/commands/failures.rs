@@ -6,8 +6,8 @@ use crate::basis::error::Error;
 use crate::basis::printable::shell_word;
 use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::binding::Bindings;
-use crate::kernel::program::{BufferId, Program};
+use crate::kernel::binding::{Binding, Descriptor};
+use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use crate::measure::runner::Entrant;
 use crate::plan::options::Selection;
@@ -188,36 +188,41 @@ fn dispatches(
         let in_its_place = substitute.filter(|(shader, _)| shader.label() == dispatch.shader.label());
         let spirv = in_its_place.map_or(&dispatch.shader.spirv[..], |(_, spirv)| spirv);
         std::fs::write(folder.join(&file), spirv)?;
+        let words = dispatch.constants.iter().filter(|constant| constant.bytes == 4);
+        let words: Vec<_> = words.map(|constant| json!([constant.id, constant.bits as u32])).collect();
+        // A user's kernel need not name its arguments.
+        let (arguments, bindings) = if dispatch.shader.built_in {
+            (dispatch.values().map(|value| format!("{value:?}")).collect::<Vec<_>>(), Value::Null)
+        } else {
+            (vec![], bindings(dispatch, &name))
+        };
         dispatches.push(json!({
             "kernel": dispatch.shader.label(),
             "spirv": file,
-            "constants": dispatch.constants,
+            "constants": words,
             "subgroup_size": dispatch.subgroup_size,
             "groups": dispatch.groups,
-            "arguments": dispatch.values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>(),
-            "bindings": bindings(&dispatch.bindings, &name),
+            "arguments": arguments,
+            "bindings": bindings,
         }));
     }
     Ok(dispatches)
 }
 
-/// What a kernel of the user's is given beside: null for ours, which take arguments alone.
-fn bindings<'a>(bindings: &Bindings, name: &dyn Fn(BufferId) -> &'a str) -> Value {
-    if *bindings == Bindings::default() {
-        return Value::Null;
-    }
-    let descriptors = bindings.descriptors.iter().map(|bound| {
-        let (set, binding, kind, bytes) = (bound.set, bound.binding, bound.kind, bound.bytes);
-        json!({ "set": set, "binding": binding, "kind": kind, "buffer": name(bound.buffer), "bytes": bytes })
+/// What a user's kernel is given.
+fn bindings<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Value {
+    let descriptors = dispatch.descriptors.iter().map(|Descriptor { at, bytes, .. }| {
+        let Binding { set, binding, kind, buffer } = *at;
+        json!({ "set": set, "binding": binding, "kind": kind, "buffer": name(buffer), "bytes": bytes })
     });
-    let addresses =
-        bindings.addresses.iter().map(|(offset, buffer)| json!({ "byte": offset, "buffer": name(*buffer) }));
-    let constants = bindings.constants.iter().map(|constant| json!([constant.id, constant.data()]));
+    let addresses = dispatch.addresses.iter().map(|at| json!({ "byte": at.offset, "buffer": name(at.buffer) }));
+    let sized = dispatch.constants.iter().filter(|constant| constant.bytes != 4);
+    let sized = sized.map(|constant| json!([constant.id, constant.data()]));
     json!({
         "descriptors": descriptors.collect::<Vec<_>>(),
-        "push_constants": bindings.block,
+        "push_constants": dispatch.push,
         "addresses": addresses.collect::<Vec<_>>(),
-        "sized_constants": constants.collect::<Vec<_>>(),
+        "sized_constants": sized.collect::<Vec<_>>(),
     })
 }
 
@@ -226,7 +231,7 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
     let specs = problem.buffers();
     let size: u64 = specs.iter().filter(|spec| spec.role.is_input()).map(|spec| spec.bytes().0).sum();
     let fetched = if size <= MOST_INPUTS.0 {
-        problem.fetch()
+        problem.inputs()
     } else {
         Err(format!("inputs of more than {MOST_INPUTS} are not kept"))
     };
@@ -258,7 +263,7 @@ fn buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{Goal, Oracle};
+    use crate::algorithms::{CaseOptions, Goal, Oracle};
     use crate::basis::dtype::{DType, HostArray};
     use crate::basis::layout::Layout;
     use crate::basis::units::Work;
@@ -283,15 +288,11 @@ mod tests {
             Work::default()
         }
 
-        fn inputs(&self) -> Vec<HostArray> {
-            vec![]
-        }
-
-        fn oracle(&self, _: &[HostArray]) -> Box<dyn Oracle> {
+        fn oracle(&self, _: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
             unreachable!("nobody asks for an answer")
         }
 
-        fn fetch(&self) -> Result<Vec<HostArray>, String> {
+        fn inputs(&self) -> Result<Vec<HostArray>, String> {
             Err("inputs.command failed".into())
         }
     }
@@ -311,7 +312,8 @@ mod tests {
         assert!(
             usual.starts_with("gpukern bench matmul ") && !usual.contains("--layout") && !usual.contains("--solve")
         );
-        let unusual = Case { layout: Layout::Nt, goal: Goal::Solution, ..case };
+        let unusual =
+            Case { options: CaseOptions { layout: Layout::Nt, goal: Goal::Solution, ..case.options }, ..case };
         let command = command(&unusual, &software_device());
         assert!(command.contains(" --layout=nt ") && command.contains(" --solve "), "{command}");
     }

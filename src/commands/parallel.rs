@@ -62,7 +62,7 @@ pub(super) fn run(args: &BenchArgs, plan: &Plan, setup: &Setup) -> Result<Answer
         }
     }
     let notes = early + &report::bench::notes(&record);
-    let mut answer = Answer::new(bench::tables(&record, plan, args.table_form(), &view), notes, bench::exit(&record));
+    let mut answer = Answer::new(bench::tables(&record, args.table_form(), &view), notes, bench::exit(&record));
     answer.deliver_json(target, &record);
     Ok(answer)
 }

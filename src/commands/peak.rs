@@ -7,7 +7,8 @@ use crate::commands::cli::PeakArgs;
 use crate::commands::progress::Progress;
 use crate::measure::runner::{Observer, Timing};
 use crate::measure::session::{Session, Setup};
-use crate::peak::{Extent, plan};
+use crate::peak;
+use crate::record::peak::Extent;
 use crate::record::{Case, Outcome};
 use crate::report;
 use crate::tuning::tuned::Tuned;
@@ -28,7 +29,7 @@ pub(super) fn run(args: &PeakArgs, setup: &Setup) -> Result<Answer, Error> {
                 continue;
             }
         };
-        let groups = plan::run(device, extent).groups;
+        let groups = peak::run(device, extent).groups;
         let mut progress = Progress::new(groups.iter().map(|group| group.variants.len()).sum());
         progress.device(device);
         let mut watch = Watch { progress, worst };

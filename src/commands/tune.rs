@@ -2,7 +2,7 @@
 
 use super::{Answer, announce, beside, interrupt};
 use crate::algorithms::tile::Tunable;
-use crate::algorithms::{self, Algorithm, CaseSpec};
+use crate::algorithms::{self, Algorithm, CaseOptions};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
@@ -196,7 +196,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
         Some(path) => shapes(path)?,
         None => args.size.clone(),
     };
-    let TuneArgs { algorithm: name, mut variant, dtype, layout, device, seed, .. } = args;
+    let TuneArgs { algorithm: name, mut variant, axes, device, .. } = args;
     let algorithm = algorithms::find(&name).map_err(Error::Usage)?;
     let known: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let Some(first) = known.first() else {
@@ -210,8 +210,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
         variant = known.iter().map(ToString::to_string).collect();
     }
     let algorithms = vec![name];
-    let selection =
-        Selection { algorithm: algorithms, variant, size, dtype, layout, device, seed, ..Selection::default() };
+    let selection = Selection { algorithm: algorithms, variant, size, axes, device, ..Selection::default() };
     let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
     let other = named.iter().map(|variant| variant.name).find(|name| !known.contains(name));
@@ -279,7 +278,7 @@ fn searches<'a>(
     device: &DeviceInfo,
 ) -> impl Iterator<Item = (&'a CaseGroup, &'static Tunable)> {
     run.groups_on(device.kind).flat_map(move |group| {
-        let CaseSpec { dtype, layout, .. } = group.spec;
+        let CaseOptions { dtype, layout, .. } = group.spec.options;
         let variants = group.variants.iter().filter(move |variant| variant.shaders(dtype, layout).is_some());
         variants.filter_map(move |variant| Some((group, algorithm.tunable(variant)?)))
     })

@@ -7,6 +7,7 @@ use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, Known};
+use crate::device::capability::DeviceKind;
 use crate::export::Format;
 use crate::measure::runner::Timing;
 use crate::measure::session::{Job, LimitPolicy, MeasuredPlan, Setup};
@@ -32,17 +33,20 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<Answer, Error> {
     // Who names sizes means these.
     let quick = !args.full && (args.quick || args.size.is_empty());
     let run = PlannedRun::new(&Selection::from(args), Purpose::Verify).map_err(Error::Usage)?;
+    let on_software = |run: &PlannedRun| run.groups_on(DeviceKind::Cpu).count();
+    let whole = on_software(&run);
     let run = if quick { run.quick() } else { run };
+    let left_out = on_software(&run) < whole;
     let plan = Plan { runs: vec![run], guests: vec![] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let job = Job::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, command_line());
-    let job = if quick { job.leaving_out(LEFT_OUT) } else { job };
+    let job = if left_out { job.leaving_out(LEFT_OUT) } else { job };
     let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &job)?;
     let output =
         format!("{}\n{}", report::verify::table(&record, report::table::width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
-    if quick && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
+    if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {LEFT_OUT}");
     }
     let exit = match &known {

@@ -4,52 +4,38 @@
 //! `latency` (ns) and `throughput` (operations a second) are Bencher's own measures; `bytes-per-second` is created when
 //! it is first seen. One slug for each quantity and unit: Bencher draws a slug on one axis.
 
-use super::{Format, bandwidth, json, measured, rate};
+use super::{Fields, Format, bandwidth, json, measured, rate};
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::record::Record;
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Bencher refuses longer names; it counts bytes.
 const LONGEST_NAME: usize = 1024;
-
-/// A metric with the interval of the median.
-#[derive(Serialize)]
-struct Metric {
-    value: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lower_value: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    upper_value: Option<f64>,
-}
 
 /// A benchmark for each measured case.
 ///
 /// # Errors
 /// When there are none.
 pub(crate) fn text(record: &Record) -> Result<String, Error> {
-    let mut benchmarks: BTreeMap<String, BTreeMap<&str, Metric>> = BTreeMap::new();
+    let mut benchmarks: BTreeMap<String, BTreeMap<&str, Fields>> = BTreeMap::new();
     for (named, m) in measured(record, Format::Bencher)? {
         let case = named.case;
         let [low, high] = m.summary.interval.map_or([None; 2], |ends| ends.map(Some));
         let mut measures = BTreeMap::new();
-        let shown = |time: Nanos| Some(case.shown(time).0);
-        let latency = Metric {
-            value: case.shown(m.summary.median).0,
-            lower_value: low.and_then(shown),
-            upper_value: high.and_then(shown),
-        };
-        measures.insert("latency", latency);
-        // A long time is a low rate.
-        let mut add = |slug, of: &dyn Fn(Nanos) -> Option<f64>| {
+        let mut add = |slug, of: &dyn Fn(Nanos) -> Option<f64>, [lower, upper]: [Option<Nanos>; 2]| {
             if let Some(value) = of(m.summary.median) {
-                let metric = Metric { value, lower_value: high.and_then(of), upper_value: low.and_then(of) };
+                let mut metric = Fields::default();
+                metric.add("value", value);
+                metric.add_some("lower_value", lower.and_then(of));
+                metric.add_some("upper_value", upper.and_then(of));
                 measures.insert(slug, metric);
             }
         };
-        add("throughput", &|time| rate(case, time));
-        add("bytes-per-second", &|time| bandwidth(case, time));
+        add("latency", &|time| Some(case.shown(time).0), [low, high]);
+        // A long time is a low rate.
+        add("throughput", &|time| rate(case, time), [high, low]);
+        add("bytes-per-second", &|time| bandwidth(case, time), [high, low]);
         benchmarks.insert(shortened(named.name, &benchmarks), measures);
     }
     json(&benchmarks)

@@ -8,7 +8,7 @@
 //! Cases without a time are in the context, by name: readers (compare.py, Bencher) want a time in every row of
 //! `benchmarks`, also in rows with `error_occurred`, and would take a 0 there for the fastest of all.
 
-use super::{Format, bandwidth, json, measured, moments, named, rate, reason, samples, status};
+use super::{Fields, Format, bandwidth, json, measured, moments, named, rate, reason, samples, status};
 use crate::basis::error::Error;
 use crate::record::{Case, Measured, Record, Sample};
 use serde::Serialize;
@@ -16,22 +16,8 @@ use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 struct GoogleBenchmark {
-    context: Context,
+    context: Fields,
     benchmarks: Vec<Row>,
-}
-
-#[derive(Serialize)]
-struct Context {
-    date: String,
-    host_name: String,
-    executable: String,
-    library_version: String,
-    library_build_type: &'static str,
-    json_schema_version: u32,
-    cpu_time: &'static str,
-    /// Custom context: strings by name.
-    #[serde(flatten)]
-    custom: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Serialize)]
@@ -61,24 +47,17 @@ struct Row {
     label: String,
 }
 
-/// The families of cases, which differ in size alone, with the number of members that each has so far.
-#[derive(Default)]
-struct Families<'a>(Vec<(&'a Case, usize)>);
-
-impl<'a> Families<'a> {
-    /// The family of a case, and its place there.
-    fn place(&mut self, case: &'a Case) -> (usize, usize) {
-        let same = |other: &Case| {
-            (other.asked(), &other.variant, other.dtype, other.layout, other.device)
-                == (case.asked(), &case.variant, case.dtype, case.layout, case.device)
-        };
-        let family = self.0.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
-            self.0.push((case, 0));
-            self.0.len() - 1
-        });
-        self.0[family].1 += 1;
-        (family, self.0[family].1 - 1)
-    }
+/// The family of a case and its place there. The cases of a family differ in size alone; `families` has the first of each
+/// with the number of members so far.
+fn place<'a>(families: &mut Vec<(&'a Case, usize)>, case: &'a Case) -> (usize, usize) {
+    let same =
+        |other: &Case| (other.subject(), &other.variant, other.device) == (case.subject(), &case.variant, case.device);
+    let family = families.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
+        families.push((case, 0));
+        families.len() - 1
+    });
+    families[family].1 += 1;
+    (family, families[family].1 - 1)
 }
 
 /// The measured cases as benchmarks, the others in the context.
@@ -86,10 +65,10 @@ impl<'a> Families<'a> {
 /// # Errors
 /// When no case was measured.
 pub(crate) fn text(record: &Record) -> Result<String, Error> {
-    let mut families = Families::default();
+    let mut families = vec![];
     let mut benchmarks = vec![];
     for (named, m) in measured(record, Format::GoogleBenchmark)? {
-        let row = common(&named.name, families.place(named.case), m);
+        let row = common(&named.name, place(&mut families, named.case), m);
         let device = samples(named.case, m);
         let host = |sample: &Sample| named.case.shown(sample.host).0 / f64::from(m.repeats.max(1));
         let host: Vec<_> = m.samples.iter().map(host).collect();
@@ -158,26 +137,33 @@ fn aggregates(row: &Row, case: &Case, m: &Measured, device: &[f64], host: &[f64]
     figures.into_iter().filter_map(aggregate).collect()
 }
 
-fn context(record: &Record) -> Context {
-    let unmeasured = named(record).into_iter().filter_map(|named| {
-        let reason = reason(&named.case.outcome)?;
-        Some((format!("not measured: {}", named.name), format!("{}: {reason}", status(&named.case.outcome))))
-    });
-    let devices = record.devices.iter().map(|device| {
-        (format!("device {}", device.index), format!("{} ({}, {})", device.name, device.kind, device.driver.info))
-    });
-    let origin = record.origin.texts().into_iter();
-    let origin = origin.filter_map(|(name, text)| Some((name.to_string(), text.clone()?)));
-    Context {
-        date: record.started.clone(),
-        host_name: record.origin.host.clone().unwrap_or_default(),
-        executable: record.command.join(" "),
-        library_version: format!("gpukern {}", record.version),
-        library_build_type: "release",
-        json_schema_version: 1,
-        cpu_time: "host time from submission to completion, divided by the repetitions within it",
-        custom: unmeasured.chain(devices).chain(origin).collect(),
+fn context(record: &Record) -> Fields {
+    let mut context = Fields::default();
+    context.add("date", &*record.started);
+    context.add("host_name", record.origin.host.clone().unwrap_or_default());
+    context.add("executable", record.command.join(" "));
+    context.add("library_version", format!("gpukern {}", record.version));
+    context.add("library_build_type", "release");
+    context.add("json_schema_version", 1);
+    context.add("cpu_time", "host time from submission to completion, divided by the repetitions within it");
+    // Custom context: strings by name.
+    let mut custom: BTreeMap<String, String> = BTreeMap::new();
+    for named in named(record) {
+        if let Some(reason) = reason(&named.case.outcome) {
+            let status = status(&named.case.outcome);
+            custom.insert(format!("not measured: {}", named.name), format!("{status}: {reason}"));
+        }
     }
+    for device in &record.devices {
+        let described = format!("{} ({}, {})", device.name, device.kind, device.driver.info);
+        custom.insert(format!("device {}", device.index), described);
+    }
+    let origin = record.origin.texts().into_iter();
+    custom.extend(origin.filter_map(|(name, text)| Some((name.to_string(), text.clone()?))));
+    for (name, text) in custom {
+        context.add(name, text);
+    }
+    context
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! GitHub-flavoured Markdown for a pull-request comment: sizes by variants, every case folded away below, and why the
-//! others have no time.
-
-mod comparison;
+//! GitHub-flavoured Markdown for a pull-request comment. Of a record: sizes by variants, every case folded away below, and
+//! why the others have no time. Of a comparison: what changed first, what stayed the same folded away.
 
 use super::{Named, bandwidth, named, rate, reason, status};
-use crate::basis::units::{TimeUnit, significant};
-use crate::record::grid::{Section, main_sections, median};
+use crate::basis::markup::{markdown as plain, markdown_code as code};
+use crate::basis::units::{self, Nanos, significant};
+use crate::compare::gate::Ruling;
+use crate::compare::{Compared, Comparison, Verdict};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Measured, Record};
-pub(crate) use comparison::comparison;
+use crate::record::{Measured, Record};
+use crate::report::grid::main_sections;
+use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -27,15 +28,16 @@ pub(crate) fn text(record: &Record) -> String {
             let _ = writeln!(out, "{}\n", plain(&sentence));
         }
         for section in main_sections(record).iter().filter(|section| section.device.index == device.index) {
-            out.push_str(&grid(record, section));
+            // Nothing where no case has a time.
+            if section.cases.iter().any(|case| case.measured().is_some()) {
+                let _ = writeln!(out, "{}\n\n{}", plain(&section.cases[0].kind()), section.table().markdown());
+            }
         }
-        if !timed.is_empty() {
-            out.push_str("<details><summary>every case</summary>\n\n");
-        }
-        table(&mut out, &timed, &conditions);
-        if !timed.is_empty() {
-            out.push_str("</details>\n\n");
-        }
+        let every_case = every_case(&timed, &conditions);
+        let _ = match &timed[..] {
+            [] => write!(out, "{every_case}"),
+            _ => write!(out, "<details><summary>every case</summary>\n\n{every_case}</details>\n\n"),
+        };
         for named in &cases {
             if let Some(reason) = reason(&named.case.outcome) {
                 let _ = writeln!(out, "- {} {}: {}", status(&named.case.outcome), code(&named.name), plain(&reason));
@@ -61,114 +63,99 @@ pub(crate) fn text(record: &Record) -> String {
     out
 }
 
-/// Sizes by variants, the fastest of each size in bold; nothing where no case has a time.
-fn grid(record: &Record, section: &Section<'_>) -> String {
-    let grid = section.grid(record);
-    if !section.cases.iter().any(|case| case.measured().is_some()) {
-        return String::new();
-    }
-    let host = grid.baseline().map(|name| format!("{} (host)", code(name)));
-    let names: Vec<_> = grid.variants.iter().map(|name| code(name)).chain(host).collect();
-    let mut out = format!("{}\n\n| size | | {} |\n", plain(&section.cases[0].kind()), names.join(" | "));
-    let _ = writeln!(out, "| :--- | :--- |{}", " ---: |".repeat(names.len()));
-    for size in &grid.sizes {
-        let cases: Vec<_> = grid.variants.iter().map(|variant| grid.case(size, variant)).collect();
-        let host = grid.baseline().is_some().then(|| grid.host(size));
-        let cases: Vec<Option<&Case>> = cases.into_iter().chain(host).collect();
-        let times = || cases.iter().flatten().filter_map(|case| median(case));
-        let best = times().min_by(|a, b| a.0.total_cmp(&b.0));
-        let unit = best.map(TimeUnit::for_value);
-        let cell = |case: Option<&Case>| match (case, case.and_then(median), unit) {
-            (_, Some(time), Some(unit)) if best == Some(time) => format!(" **{}** |", unit.number(time)),
-            (_, Some(time), Some(unit)) => format!(" {} |", unit.number(time)),
-            (Some(case), ..) => format!(" {} |", case.outcome.status()),
-            (None, ..) => "  |".into(),
-        };
-        let unit = unit.map_or_else(String::new, |unit| unit.to_string());
-        let _ = writeln!(out, "| {} | {unit} |{}", plain(size), cases.iter().copied().map(cell).collect::<String>());
-    }
-    out + "\n"
-}
-
-fn table(out: &mut String, timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) {
+/// The measured cases; a sentence where there are none.
+fn every_case(timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) -> String {
     if timed.is_empty() {
-        out.push_str("No case was measured.\n\n");
-        return;
+        return "No case was measured.\n\n".into();
     }
     let shares = timed.iter().any(|(named, _)| named.case.share.is_some());
     let signs = timed.iter().any(|(named, _)| !conditions.marks(named.case).is_empty());
-    let mut heading = String::from("| case | median | ± | GFLOP/s | GB/s |");
-    let mut line = String::from("| :--- | ---: | ---: | ---: | ---: |");
-    for (wanted, title, alignment) in [(shares, " of hardware |", " ---: |"), (signs, " |", " :--- |")] {
-        if wanted {
-            heading.push_str(title);
-            line.push_str(alignment);
-        }
-    }
-    let _ = writeln!(out, "{heading}\n{line}");
+    let table = Table::default().text(["case"]).numbers(["median", "±", "GFLOP/s", "GB/s"]);
+    let mut table = table.numbers(shares.then_some("of hardware")).text(signs.then_some(""));
     for (named, m) in timed {
         let case = named.case;
-        let error = m.summary.relative_error().filter(|error| error.is_finite());
-        let number = |rate: Option<f64>| rate.map_or_else(|| "–".into(), |rate| significant(rate * 1e-9));
-        let _ = write!(
-            out,
-            "| {} | {} | {} | {} | {} |",
-            code(&named.name),
-            case.shown(m.summary.median),
-            error.map_or_else(|| "–".into(), |error| format!("{:.1} %", 100.0 * error)),
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let or_dash = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "–".into()));
+        let number = |rate: Option<f64>| or_dash(rate.map(|rate| significant(rate * 1e-9)));
+        let finite = |share: Option<f64>| or_dash(share.filter(|share| share.is_finite()).map(percent));
+        let cells = [
+            Cell::code(&*named.name),
+            case.shown(m.summary.median).to_string().into(),
+            finite(m.summary.relative_error()),
             number(rate(case, m.summary.median)),
             number(bandwidth(case, m.summary.median)),
-        );
-        if shares {
-            let share = case.share.filter(|share| share.fraction.is_finite());
-            let share = share.map_or_else(|| "–".into(), |share| format!("{:.1} %", 100.0 * share.fraction));
-            let _ = write!(out, " {share} |");
-        }
-        if signs {
-            let signs: Vec<_> = conditions.marks(case).iter().map(|mark| plain(mark.sign)).collect();
-            let _ = write!(out, " {} |", signs.join(" "));
-        }
-        out.push('\n');
+        ];
+        let share = shares.then(|| finite(case.share.map(|share| share.fraction)));
+        let signs = signs.then(|| conditions.signs(case).into());
+        table.row(cells.into_iter().chain(share).chain(signs));
     }
-    out.push('\n');
+    table.markdown() + "\n"
 }
 
-/// Text that is no markup, no HTML, and mentions nobody.
-fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            // A backslash does not keep GitHub from mentioning somebody or linking to an issue.
-            '@' => out.push_str("&#64;"),
-            '#' => out.push_str("&#35;"),
-            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' => {
-                out.push('\\');
-                out.push(character);
-            }
-            character if character.is_control() => out.push(' '),
-            character => out.push(character),
-        }
+/// The comparison as Markdown.
+#[must_use]
+pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
+    let counts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
+    let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
+    let counts = counts.into_iter().chain([(wrong, "newly wrong"), (ruling.violations.len(), "limits broken")]);
+    let counts: Vec<_> = counts.filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect();
+    let counts = if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") };
+    let devices: BTreeSet<_> = comparison.cases.iter().map(|case| plain(&case.device)).collect();
+    let devices: Vec<_> = devices.into_iter().collect();
+    let on = if devices.is_empty() { String::new() } else { format!(" on {}", devices.join(" and ")) };
+    let mut out = format!("**{counts}**{on}\n\n");
+    for difference in &comparison.differences {
+        let (before, after) = (plain(&difference.baseline), plain(&difference.candidate));
+        let _ = writeln!(out, "- {}: {before} → {after}", plain(difference.what));
+    }
+    for violation in &ruling.violations {
+        let _ = writeln!(out, "- limit {}: {}", code(&violation.id), plain(&violation.message));
+    }
+    for case in &comparison.unmatched {
+        let sign = if case.newly_wrong { "**regressed**" } else { "not compared" };
+        let _ = writeln!(
+            out,
+            "- {sign} {}: {} → {} {}",
+            code(&case.id),
+            case.baseline,
+            case.candidate,
+            plain(&case.reason)
+        );
+    }
+    if !out.ends_with("\n\n") {
+        out.push('\n');
+    }
+    let (same, changed): (Vec<_>, Vec<_>) = comparison.cases.iter().partition(|case| case.verdict == Verdict::Same);
+    out.push_str(&changes(&changed));
+    if !same.is_empty() {
+        let _ = write!(out, "<details><summary>{} same</summary>\n\n{}</details>\n\n", same.len(), changes(&same));
     }
     out
 }
 
-/// Text as code, within a cell of a table: a bar is escaped there even in code, and a fence is longer than any run of
-/// backticks inside.
-fn code(text: &str) -> String {
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let longest = flat.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest + 1);
-    let padding = if flat.starts_with('`') || flat.ends_with('`') { " " } else { "" };
-    format!("{fence}{padding}{}{padding}{fence}", flat.replace('|', "\\|"))
+/// A row for each case; nothing where there is none.
+fn changes(cases: &[&Compared]) -> String {
+    let Some(first) = cases.first() else { return String::new() };
+    let device = cases.iter().any(|case| case.device != first.device).then_some("device");
+    let table = Table::default().text(device).text(["case", "verdict"]);
+    let mut table = table.numbers(["ratio", "95 % interval", "baseline", "candidate"]).text(["why"]);
+    for case in cases {
+        let time = |median: Nanos| Nanos(median.0 / case.chain.unwrap_or(1) as f64).to_string();
+        let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
+        let interval = case.interval.map_or_else(|| "–".into(), |ends| ends.map(units::ratio).join(" … "));
+        let ratio = case.ratio.map_or_else(|| "–".into(), units::ratio);
+        let cells = [ratio, interval, time(case.baseline.median), time(case.candidate.median), case.why.join("; ")];
+        let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
+        table.row(names.chain(cells.map(Cell::from)));
+    }
+    table.markdown() + "\n"
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{HOSTILE, hostile, record};
     use super::*;
+    use crate::record::reader;
 
     #[test]
     fn measured_cases_are_rows_and_others_are_listed_with_the_reason() {
@@ -179,6 +166,20 @@ mod tests {
     fn hostile_names_stay_in_their_cell_and_are_text() {
         insta::assert_snapshot!(text(&hostile()));
         assert!(!plain(HOSTILE).contains(['<', '@', '\n']));
-        assert_eq!(code("a``b|"), "```a``b\\|```");
+    }
+
+    #[test]
+    fn what_changed_is_a_row_and_what_stayed_is_folded_away() {
+        let text = include_bytes!("../../tests/fixtures/run-1.json");
+        let record = || reader::parse(text, "fixture").expect("a record").record;
+        let same = crate::compare::compare(&[record()], &[record()], &crate::compare::Settings::default());
+        let text = comparison(&same, &Ruling::default());
+        let cases = same.cases.len();
+        assert!(text.starts_with(&format!("**{cases} same** on {}\n", same.cases[0].device)), "{text}");
+        assert!(text.contains(&format!("<summary>{cases} same</summary>")) && text.contains("| `"), "{text}");
+        assert!(
+            text.lines().filter(|line| line.starts_with("| ")).all(|line| line.matches(" | ").count() >= 6),
+            "{text}"
+        );
     }
 }

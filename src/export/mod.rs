@@ -1,25 +1,26 @@
-//! Records in the formats that dashboards and tools read: one file a format, each a pure function of a record.
+//! Records in the formats that dashboards and tools read, each a pure function of a record.
 //!
 //! In all of them the time of a case is the one that tables show (that of one operation where the case is a chain), in
 //! the unit that the format asks for. Only measured cases have times. A figure that is not finite is left out or
 //! `null`, with the reason where the format has a place for one: never `NaN`, never 0.
 
 pub(crate) mod bencher;
-pub(crate) mod csv;
 pub(crate) mod github_action;
 pub(crate) mod google_benchmark;
 pub(crate) mod hyperfine;
-pub(crate) mod json_lines;
 pub(crate) mod junit;
 pub(crate) mod markdown;
 pub(crate) mod nvbench;
 pub(crate) mod otava;
-mod row;
+mod rows;
 
 use crate::basis::error::{Error, unknown};
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -94,9 +95,9 @@ impl Format {
             Self::Hyperfine => hyperfine::text(record),
             Self::Nvbench => nvbench::text(record),
             Self::Junit => Ok(junit::text(record)),
-            Self::Csv => csv::text(record),
+            Self::Csv => rows::csv(record),
             Self::Markdown => Ok(markdown::text(record)),
-            Self::JsonLines => json_lines::text(record),
+            Self::JsonLines => rows::json_lines(record),
         }
     }
 }
@@ -238,8 +239,31 @@ fn samples(case: &Case, measured: &Measured) -> Vec<f64> {
     measured.samples.iter().map(|sample| case.shown(sample.device).0).collect()
 }
 
+/// The fields of a JSON object, in the order in which they are written.
+#[derive(Default)]
+struct Fields(Vec<(Cow<'static, str>, Value)>);
+
+impl Fields {
+    fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// Adds a field where it has a value.
+    fn add_some(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
 /// `value` as JSON with a line end.
-fn json(value: &impl serde::Serialize) -> Result<String, Error> {
+fn json(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|e| Error::Failure(e.to_string()))
 }
 

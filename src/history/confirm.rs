@@ -3,10 +3,11 @@
 use super::event::{Change, Fact};
 use super::series::Step;
 use super::{Run, Series};
-use crate::algorithms;
+use crate::algorithms::{self, CaseOptions};
 use crate::basis::printable::shell_word;
 use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
+use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
 use crate::record::Case;
 
@@ -58,19 +59,13 @@ fn arguments(case: &Case, host: bool) -> Option<String> {
     if !host {
         case.registered()?;
     }
-    let default = |input| algorithm.inputs.first() == Some(&input);
-    let stop = case.stop.filter(|stop| *stop != algorithms::StopRule::default());
     let of_case = case.selection();
     let selection = Selection {
         variant: if host { vec![] } else { of_case.variant },
         device: if host { vec![HOST.into()] } else { vec![] },
         size: vec![size.shortest().to_string()],
         // What is the default is left out: a person reads it.
-        input: of_case.input.filter(|_| !default(case.input)),
-        seed: of_case.seed.filter(|seed| *seed != 1),
-        stop: of_case.stop.filter(|_| stop.is_some()),
-        eps: of_case.eps.filter(|_| stop.is_some()),
-        max_rounds: of_case.max_rounds.filter(|_| stop.is_some()),
+        axes: AxisValues::unusual(&case.options, &CaseOptions::new(algorithm, case.dtype)),
         ..of_case
     };
     Some(selection.arguments().join(" "))

@@ -14,7 +14,7 @@ pub(super) static BASELINE: Baseline = Baseline {
     summary: "the same steps, each a parallel loop, until the same stop rule holds",
     make: |case, inputs| {
         let [a] = reals(inputs)?;
-        Some(Box::new(Transform::new(extent(case), case.stop, a)))
+        Some(Box::new(Transform::new(extent(case), case.stop_rule(), a)))
     },
 };
 

@@ -1,56 +1,14 @@
-//! What a kernel that is none of ours takes beside arguments: descriptors, a push-constant block of any layout, and
-//! specialization constants of any size.
+//! What a dispatch gives a kernel beside its grid: specialization constants, and buffers at addresses and bindings.
 
+use super::interface::SlotKind;
 use super::program::BufferId;
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceLimits;
-use serde::{Deserialize, Serialize};
-
-/// The bindings of a dispatch; empty for our kernels, which take addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bindings {
-    /// The descriptors, each at a set and binding of its own.
-    pub descriptors: Vec<Descriptor>,
-    /// The push-constant block, with zeros where addresses go.
-    pub block: Vec<u8>,
-    /// Bytes of the block at which the addresses of buffers go, 8 bytes each.
-    pub addresses: Vec<(u32, BufferId)>,
-    /// Specialization constants that are not of 32 bits.
-    pub constants: Vec<SizedConstant>,
-}
-
-/// A part of a buffer at a set and binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Descriptor {
-    /// Descriptor set.
-    pub set: u32,
-    /// Binding in it.
-    pub binding: u32,
-    /// What the kernel takes it for.
-    pub kind: DescriptorKind,
-    /// The buffer.
-    pub buffer: BufferId,
-    /// Bytes from the start of its data.
-    pub offset: u64,
-    /// Bytes that the kernel sees; may reach into the red zone behind the data.
-    pub bytes: u64,
-    /// Whether the kernel may write to it.
-    pub writable: bool,
-}
-
-/// What a kernel takes a buffer for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DescriptorKind {
-    /// It reads and writes it: `buffer` in GLSL, `var<storage>` in WGSL.
-    Storage,
-    /// It reads it, uniformly as a rule: `uniform`, `var<uniform>`.
-    Uniform,
-}
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The value of a specialization constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct SizedConstant {
+pub struct SpecValue {
     /// Its `constant_id`.
     pub id: u32,
     /// Its value, in the low bytes.
@@ -59,7 +17,13 @@ pub struct SizedConstant {
     pub bytes: u32,
 }
 
-impl SizedConstant {
+impl SpecValue {
+    /// A value of 32 bits.
+    #[must_use]
+    pub fn word(id: u32, value: u32) -> Self {
+        Self { id, bits: value.into(), bytes: 4 }
+    }
+
     /// The value as the driver takes it.
     #[must_use]
     pub fn data(&self) -> Vec<u8> {
@@ -67,84 +31,83 @@ impl SizedConstant {
     }
 }
 
-impl Bindings {
-    /// The buffers that it names.
-    pub fn buffers(&self) -> impl Iterator<Item = BufferId> {
-        let bound = self.descriptors.iter().map(|descriptor| descriptor.buffer);
-        bound.chain(self.addresses.iter().map(|(_, buffer)| *buffer))
-    }
+/// Bytes of the push constants at which the address of a buffer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// Bytes from the start of the block.
+    pub offset: u32,
+    pub buffer: BufferId,
+}
 
-    /// The buffers that the kernel may write to. What it does with an address is not known.
-    pub fn writable(&self) -> impl Iterator<Item = BufferId> {
-        let bound = self.descriptors.iter().filter(|descriptor| descriptor.writable).map(|own| own.buffer);
-        bound.chain(self.addresses.iter().map(|(_, buffer)| *buffer))
-    }
+/// A buffer at a set and binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "they are Vulkan's words")]
+pub struct Binding {
+    pub set: u32,
+    pub binding: u32,
+    /// What the kernel takes it for.
+    pub kind: SlotKind,
+    pub buffer: BufferId,
+}
 
-    /// The same over other buffers.
-    pub fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
-        for descriptor in &mut self.descriptors {
-            descriptor.buffer = place(descriptor.buffer);
+/// The part of a buffer that a kernel sees at a set and binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    pub at: Binding,
+    /// Bytes from the start of its data.
+    pub offset: u64,
+    /// Bytes that the kernel sees, which may reach into the red zone behind the data; `None` for all of the data.
+    pub bytes: Option<u64>,
+}
+
+impl Serialize for SlotKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for SlotKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = [Self::Storage, Self::Uniform, Self::Texel].into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| de::Error::unknown_variant(&name, &["storage", "uniform", "texel"]))
+    }
+}
+
+/// Why a device with these limits cannot bind `descriptors`, if so. Its limit of texels is asked with the buffers.
+#[must_use]
+pub(super) fn unsupported(descriptors: &[Descriptor], limits: &DeviceLimits) -> Option<String> {
+    let own = limits.descriptors.unwrap_or_default();
+    let bound = || descriptors.iter().filter(|descriptor| descriptor.at.kind != SlotKind::Texel);
+    if let Some(most) = bound().map(|descriptor| descriptor.at.set).max().filter(|set| *set >= own.sets) {
+        return Some(format!("uses descriptor set {most}; the device has sets 0 to {}", own.sets.saturating_sub(1)));
+    }
+    let storage = (SlotKind::Storage, own.storage_buffers, limits.storage_buffer_range, own.storage_alignment);
+    let uniform = (SlotKind::Uniform, own.uniform_buffers, own.uniform_range, own.uniform_alignment);
+    for (kind, most, range, alignment) in [storage, uniform] {
+        let name = kind.name();
+        let of_kind = || bound().filter(move |descriptor| descriptor.at.kind == kind);
+        if of_kind().count() > most as usize {
+            return Some(format!("binds {} {name} buffers; the device has room for {most}", of_kind().count()));
         }
-        for (_, buffer) in &mut self.addresses {
-            *buffer = place(*buffer);
-        }
-    }
-
-    /// The push-constant block once the buffers have `addresses`.
-    #[must_use]
-    pub fn block(&self, addresses: &[u64]) -> Vec<u8> {
-        let mut block = self.block.clone();
-        for (offset, buffer) in &self.addresses {
-            let start = *offset as usize;
-            block[start..start + 8].copy_from_slice(&addresses[buffer.0].to_le_bytes());
-        }
-        block
-    }
-
-    /// Why a device with these limits cannot bind it, if so.
-    #[must_use]
-    pub fn unsupported(&self, limits: &DeviceLimits) -> Option<String> {
-        let own = limits.descriptors.unwrap_or_default();
-        if let Some(most) =
-            self.descriptors.iter().map(|descriptor| descriptor.set).max().filter(|set| *set >= own.sets)
-        {
+        let bytes = |descriptor: &Descriptor| descriptor.bytes.unwrap_or_default();
+        if let Some(long) = of_kind().find(|descriptor| bytes(descriptor) > range.0) {
+            let Binding { set, binding, .. } = long.at;
             return Some(format!(
-                "uses descriptor set {most}; the device has sets 0 to {}",
-                own.sets.saturating_sub(1)
+                "binds {} to set {set}, binding {binding}; the device allows {range} in one {name} buffer",
+                Bytes(bytes(long))
             ));
         }
-        for (kind, name, most, range, alignment) in [
-            (
-                DescriptorKind::Storage,
-                "storage",
-                own.storage_buffers,
-                limits.storage_buffer_range,
-                own.storage_alignment,
-            ),
-            (DescriptorKind::Uniform, "uniform", own.uniform_buffers, own.uniform_range, own.uniform_alignment),
-        ] {
-            let of_kind = || self.descriptors.iter().filter(move |descriptor| descriptor.kind == kind);
-            if of_kind().count() > most as usize {
-                return Some(format!("binds {} {name} buffers; the device has room for {most}", of_kind().count()));
-            }
-            if let Some(long) = of_kind().find(|descriptor| descriptor.bytes > range.0) {
-                let (set, binding) = (long.set, long.binding);
-                return Some(format!(
-                    "binds {} to set {set}, binding {binding}; the device allows {range} in one {name} buffer",
-                    Bytes(long.bytes)
-                ));
-            }
-            let unaligned = |descriptor: &&Descriptor| !descriptor.offset.is_multiple_of(alignment.0.max(1));
-            if let Some(Descriptor { set, binding, offset, .. }) = of_kind().find(unaligned) {
-                return Some(format!(
-                    "binds byte {offset} of a buffer to set {set}, binding {binding}; the device wants multiples of {} for \
-                     {name} buffers",
-                    alignment.0
-                ));
-            }
+        let unaligned = |descriptor: &&Descriptor| !descriptor.offset.is_multiple_of(alignment.0.max(1));
+        if let Some(Descriptor { at: Binding { set, binding, .. }, offset, .. }) = of_kind().find(unaligned) {
+            return Some(format!(
+                "binds byte {offset} of a buffer to set {set}, binding {binding}; the device wants multiples of {} for \
+                 {name} buffers",
+                alignment.0
+            ));
         }
-        None
     }
+    None
 }
 
 #[cfg(test)]
@@ -152,17 +115,17 @@ mod tests {
     use super::*;
     use crate::device::capability::tests::software_device;
 
-    fn descriptor(set: u32, binding: u32, kind: DescriptorKind, offset: u64, bytes: u64) -> Descriptor {
-        Descriptor { set, binding, kind, buffer: BufferId(binding as usize), offset, bytes, writable: false }
+    fn descriptor(set: u32, binding: u32, kind: SlotKind, offset: u64, bytes: u64) -> Descriptor {
+        let at = Binding { set, binding, kind, buffer: BufferId(binding as usize) };
+        Descriptor { at, offset, bytes: Some(bytes) }
     }
 
     #[test]
     fn limits_of_descriptors_are_asked_in_words_without_a_device() {
         let limits = software_device().limits;
-        let reason =
-            |descriptors: Vec<Descriptor>| Bindings { descriptors, ..Bindings::default() }.unsupported(&limits);
-        let storage = |set, binding, offset, bytes| descriptor(set, binding, DescriptorKind::Storage, offset, bytes);
-        let uniform = |bytes| vec![descriptor(0, 0, DescriptorKind::Uniform, 0, bytes)];
+        let reason = |descriptors: Vec<Descriptor>| unsupported(&descriptors, &limits);
+        let storage = |set, binding, offset, bytes| descriptor(set, binding, SlotKind::Storage, offset, bytes);
+        let uniform = |bytes| vec![descriptor(0, 0, SlotKind::Uniform, 0, bytes)];
         assert_eq!(reason(vec![storage(0, 0, 256, 1 << 20)]), None);
         assert_eq!(
             reason(vec![storage(9, 0, 0, 4)]).as_deref(),
@@ -182,14 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_written_into_the_block() {
-        let bindings = Bindings {
-            block: vec![7; 20],
-            addresses: vec![(4, BufferId(1)), (12, BufferId(0))],
-            ..Bindings::default()
-        };
-        let block = bindings.block(&[0x11, 0x2233]);
-        assert_eq!(block[..4], [7; 4]);
-        assert_eq!((&block[4..12], &block[12..]), (&0x2233u64.to_le_bytes()[..], &0x11u64.to_le_bytes()[..]));
+    fn kinds_of_slots_are_sent_by_name() {
+        for kind in [SlotKind::Storage, SlotKind::Uniform, SlotKind::Texel] {
+            let sent = serde_json::to_string(&kind).expect("JSON");
+            assert_eq!(sent, format!("\"{}\"", kind.name()));
+            assert_eq!(serde_json::from_str::<SlotKind>(&sent).expect("a kind"), kind);
+        }
+        assert!(serde_json::from_str::<SlotKind>("\"image\"").is_err());
     }
 }

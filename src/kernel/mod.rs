@@ -3,9 +3,8 @@
 pub(crate) mod binding;
 pub(crate) mod buffer;
 pub(crate) mod compiled;
-pub(crate) mod foreign;
 pub(crate) mod instructions;
-pub(crate) mod mismatch;
+pub(crate) mod interface;
 pub(crate) mod program;
 pub(crate) mod reflection;
 pub(crate) mod required;

@@ -5,16 +5,15 @@ use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
-use crate::kernel::binding::Bindings;
+use crate::kernel::binding::{self, Address, Binding, Descriptor, SpecValue};
 use crate::kernel::buffer::BufferSpec;
-use crate::kernel::mismatch::{Mismatch, in_words};
-use crate::kernel::reflection::{ArgumentKind, Interface, Word};
-use crate::kernel::shaders::{Shader, SpecValues};
+use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
+use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
 
 /// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`], or behind these one of the
 /// program's own, by its position in [`Program::scratch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufferId(pub usize);
 
 /// The steps that compute a result, in order.
@@ -32,10 +31,8 @@ pub struct Program {
     /// What it promises beyond a small residual: a metric of its check and the most that it may be.
     pub promise: Option<(&'static str, f64)>,
     /// Buffers of its own, numbered behind those of the problem. Before its first run all their bits are set, where counters
-    /// begin, and each run finds what the one before left.
+    /// begin, and each run finds what the one before left. Those of [users' kernels](Self::is_users) hold poison first.
     pub scratch: Vec<BufferSpec>,
-    /// Whether these hold poison before its first run, as outputs do: nothing is promised to kernels of the user's.
-    pub poisoned: bool,
     /// The arithmetic that it computes in, where that is not of the element type.
     pub computes: Option<Computes>,
     /// Why it does not solve the case on any device, where it does not.
@@ -102,15 +99,18 @@ impl Step {
 #[derive(Clone, Debug)]
 pub struct Dispatch {
     pub shader: &'static Shader,
-    pub constants: SpecValues,
+    /// Those of 32 bits by id, then the others.
+    pub constants: Vec<SpecValue>,
     /// The sub-group size to require where the device can, with full sub-groups.
     pub subgroup_size: Option<u32>,
     /// Work-groups along x, y, z. Wider than Vulkan's 32 bits, so that too large a grid is found, not wrapped.
     pub groups: [u64; 3],
-    /// The argument values, in the order of the shader's push-constant block.
-    pub values: Vec<Value>,
-    /// The buffers behind the shader's texel views, in their order.
-    pub views: Vec<BufferId>,
+    /// The push-constant block, with zeros where addresses go.
+    pub push: Vec<u8>,
+    /// Where addresses go in it.
+    pub addresses: Vec<Address>,
+    /// What is bound, each at a set and binding of its own.
+    pub descriptors: Vec<Descriptor>,
     /// Loop iterations of the busiest invocation, summed over its loops (see [`crate::device::capability::DeviceLimits`]).
     pub loop_iterations: u64,
     /// A buffer whose first three words are the numbers of work-groups, in place of `groups`.
@@ -119,14 +119,12 @@ pub struct Dispatch {
     pub matrix: Option<MatrixShape>,
     /// Whether it runs beside the step before it: see [`Self::beside`].
     pub beside: bool,
-    /// What a kernel that is none of ours takes.
-    pub bindings: Bindings,
 }
 
-/// The value of one argument.
+/// The value of one argument of a built-in kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// The address of a buffer.
+    /// The address of a buffer, or a texel view of it.
     Buffer(BufferId),
     U32(u32),
     F32(f32),
@@ -137,150 +135,159 @@ impl Value {
     fn kind(self) -> ArgumentKind {
         match self {
             Self::Buffer(_) => ArgumentKind::Address,
-            Self::U32(_) => ArgumentKind::U32,
-            Self::F32(_) => ArgumentKind::F32,
-        }
-    }
-
-    /// The buffer whose address it is, if it is one.
-    fn buffer(self) -> Option<BufferId> {
-        match self {
-            Self::Buffer(id) => Some(id),
-            Self::U32(_) | Self::F32(_) => None,
+            Self::U32(_) => ArgumentKind::Scalar(Scalar::Int { bits: 32, signed: false }),
+            Self::F32(_) => ArgumentKind::Scalar(Scalar::Float { bits: 32 }),
         }
     }
 }
 
 impl Dispatch {
-    /// A dispatch of `shader` without a grid, with `arguments` by name: its push-constant block and its texel views.
-    ///
-    /// # Errors
-    /// When the names or kinds are not those of the kernel.
-    pub fn try_new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Result<Self, Mismatch> {
-        let kernel = || shader.label();
-        let find = |wanted: &str, expected: ArgumentKind| {
-            let mut found = arguments.iter().filter(|(name, _)| *name == wanted).map(|(_, value)| *value);
-            let missing = || Mismatch::Missing { kernel: kernel(), argument: wanted.into() };
-            let value = found.next().ok_or_else(missing)?;
-            if found.next().is_some() {
-                return Err(Mismatch::Twice { kernel: kernel(), argument: wanted.into() });
-            }
-            if value.kind() != expected {
-                let [expected, given] = [expected, value.kind()].map(in_words);
-                return Err(Mismatch::Kind { kernel: kernel(), argument: wanted.into(), expected, given });
-            }
-            Ok(value)
-        };
-        let interface = &shader.interface;
-        let known = |wanted: &str| {
-            interface.arguments.iter().any(|argument| argument.name == wanted)
-                || interface.views.iter().any(|view| view == wanted)
-        };
-        if let Some((name, _)) = arguments.iter().find(|(name, _)| !known(name)) {
-            return Err(Mismatch::unknown(shader, name));
-        }
-        let values = interface.arguments.iter().map(|argument| find(&argument.name, argument.kind));
-        let values = values.collect::<Result<_, _>>()?;
-        let views = interface.views.iter().map(|name| find(name, ArgumentKind::Address));
-        let views = views.collect::<Result<Vec<_>, _>>()?.into_iter().filter_map(Value::buffer).collect();
-        Ok(Self {
-            shader,
-            constants: vec![],
-            subgroup_size: None,
-            groups: [1; 3],
-            values,
-            views,
-            loop_iterations: 0,
-            indirect: None,
-            matrix: None,
-            beside: false,
-            bindings: Bindings::default(),
-        })
-    }
-
-    /// A dispatch of a kernel that is none of ours, with what it is bound to.
+    /// A dispatch of `shader` that gives it nothing, of one work-group.
     #[must_use]
-    pub fn bound(shader: &'static Shader, bindings: Bindings) -> Self {
+    pub fn bare(shader: &'static Shader) -> Self {
         Self {
             shader,
             constants: vec![],
             subgroup_size: None,
             groups: [1; 3],
-            values: vec![],
-            views: vec![],
+            push: vec![],
+            addresses: vec![],
+            descriptors: vec![],
             loop_iterations: 0,
             indirect: None,
             matrix: None,
             beside: false,
-            bindings,
         }
     }
 
-    /// [`Self::try_new`] for a kernel of the registry.
+    /// A dispatch of a built-in kernel, with `arguments` by name: its push constants and its texel views.
     ///
     /// # Panics
-    /// Where that fails: an error of the registry, found by the test that builds every program.
+    /// When the names or kinds are not those of the kernel, which the test that builds every program finds.
     #[must_use]
     pub fn new(shader: &'static Shader, arguments: &[(&str, Value)]) -> Self {
-        fitting(Self::try_new(shader, arguments))
+        Self::with_arguments(shader, arguments).unwrap_or_else(|mismatch| panic!("{mismatch}"))
+    }
+
+    fn with_arguments(shader: &'static Shader, arguments: &[(&str, Value)]) -> Result<Self, String> {
+        let (kernel, interface) = (shader.label(), &shader.interface);
+        let known = |wanted: &str| {
+            interface.arguments.iter().any(|argument| argument.name == wanted)
+                || interface.views().any(|view| view == wanted)
+        };
+        if let Some((name, _)) = arguments.iter().find(|(name, _)| !known(name)) {
+            return Err(unknown_argument(shader, name));
+        }
+        let find = |wanted: &str, kind: ArgumentKind| {
+            let mut found = arguments.iter().filter(|(name, _)| *name == wanted).map(|(_, value)| *value);
+            let missing = || format!("{kernel} takes the argument '{wanted}', which has no value; give it one");
+            let value = found.next().ok_or_else(missing)?;
+            if found.next().is_some() {
+                return Err(format!("the argument '{wanted}' of {kernel} has two values; leave one out"));
+            }
+            let (expected, given) = (kind.in_words(), value.kind().in_words());
+            if given != expected {
+                return Err(format!("the argument '{wanted}' of {kernel} is {expected}, not {given}"));
+            }
+            Ok(value)
+        };
+        let mut dispatch = Self { push: vec![0; interface.argument_bytes() as usize], ..Self::bare(shader) };
+        for argument in interface.arguments.iter() {
+            dispatch.write(argument, find(&argument.name, argument.kind)?);
+        }
+        for slot in interface.slots.iter() {
+            let name = slot.names().first().copied().unwrap_or_default();
+            if let Value::Buffer(buffer) = find(name, ArgumentKind::Address)? {
+                let at = Binding { set: slot.set, binding: slot.binding, kind: slot.kind, buffer };
+                dispatch.descriptors.push(Descriptor { at, offset: 0, bytes: None });
+            }
+        }
+        Ok(dispatch)
+    }
+
+    /// Gives `argument` a value of its kind.
+    fn write(&mut self, argument: &Argument, value: Value) {
+        let (start, offset) = (argument.offset as usize, argument.offset);
+        let word = match value {
+            Value::Buffer(buffer) => {
+                self.addresses.retain(|address| address.offset != offset);
+                return self.addresses.push(Address { offset, buffer });
+            }
+            Value::U32(number) => number.to_le_bytes(),
+            Value::F32(number) => number.to_le_bytes(),
+        };
+        self.push[start..start + 4].copy_from_slice(&word);
+    }
+
+    /// The value of an argument of a built-in kernel; `None` where it has no such argument.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<Value> {
+        let argument = self.shader.interface.arguments.iter().find(|argument| argument.name == name)?;
+        if let Some(address) = self.addresses.iter().find(|address| address.offset == argument.offset) {
+            return Some(Value::Buffer(address.buffer));
+        }
+        let word = self.push.get(argument.offset as usize..)?.first_chunk()?;
+        Some(match argument.kind {
+            ArgumentKind::Scalar(Scalar::Float { .. }) => Value::F32(f32::from_le_bytes(*word)),
+            _ => Value::U32(u32::from_le_bytes(*word)),
+        })
+    }
+
+    /// The values of the arguments of a built-in kernel, in the order of its push-constant block.
+    pub fn values(&self) -> impl Iterator<Item = Value> {
+        self.shader.interface.arguments.iter().filter_map(|argument| self.value(&argument.name))
+    }
+
+    /// The value that a specialization constant of 32 bits is set to.
+    #[must_use]
+    pub fn word(&self, id: u32) -> Option<u32> {
+        self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.bits as u32)
     }
 
     /// Sets the invocations of a work-group along x, y, z.
     ///
-    /// # Errors
+    /// # Panics
     /// When the kernel fixes an extent to another value.
-    pub fn try_group_size(mut self, size: [u32; 3]) -> Result<Self, Mismatch> {
+    #[must_use]
+    pub fn group_size(mut self, size: [u32; 3]) -> Self {
         for ((word, wanted), axis) in self.shader.interface.local_size.into_iter().zip(size).zip(['x', 'y', 'z']) {
             match word {
-                Word::Literal(fixed) if fixed == wanted => {}
-                Word::Literal(fixed) => {
-                    return Err(Mismatch::GroupSize { kernel: self.shader.label(), wanted, fixed, axis });
-                }
+                Word::Literal(fixed) => assert!(
+                    fixed == wanted,
+                    "{} fixes its work-groups to {fixed} invocations along {axis}, not {wanted}; leave them so",
+                    self.shader.label()
+                ),
                 Word::Constant { id, .. } => self.set(id, wanted),
             }
         }
-        Ok(self)
-    }
-
-    /// [`Self::try_group_size`] for a kernel of the registry.
-    ///
-    /// # Panics
-    /// Where that fails: an error of the registry.
-    #[must_use]
-    pub fn group_size(self, size: [u32; 3]) -> Self {
-        fitting(self.try_group_size(size))
+        self
     }
 
     /// Sets the specialization constant `name`.
     ///
-    /// # Errors
-    /// When the kernel has no such constant.
-    pub fn try_constant(mut self, name: &str, value: u32) -> Result<Self, Mismatch> {
-        let constant = self.shader.interface.constants.iter().find(|constant| constant.name == name);
-        let id = constant.ok_or_else(|| Mismatch::constant(self.shader, name))?.id;
-        self.set(id, value);
-        Ok(self)
-    }
-
-    /// [`Self::try_constant`] for a kernel of the registry.
-    ///
     /// # Panics
-    /// Where that fails: an error of the registry.
+    /// When the kernel has no such constant.
     #[must_use]
-    pub fn constant(self, name: &str, value: u32) -> Self {
-        fitting(self.try_constant(name, value))
+    pub fn constant(mut self, name: &str, value: u32) -> Self {
+        let constants = &self.shader.interface.constants;
+        let Some(constant) = constants.iter().find(|constant| constant.name == name) else {
+            let available = listed(constants.iter().map(|constant| &*constant.name));
+            panic!("{} has no specialization constant '{name}'; available: {available}", self.shader.label())
+        };
+        self.set(constant.id, value);
+        self
     }
 
     /// Gives an argument another value.
     ///
     /// # Panics
-    /// Where the kernel has no such argument, or one of another kind: an error of the registry.
+    /// When the kernel has no such argument, or one of another kind.
     #[must_use]
     pub fn argument(mut self, name: &str, value: Value) -> Self {
-        let index = self.shader.interface.arguments.iter().position(|argument| argument.name == name);
-        let index = index.unwrap_or_else(|| panic!("{}", Mismatch::unknown(self.shader, name)));
-        assert_eq!(self.values[index].kind(), value.kind(), "{name} of {}", self.shader.label());
-        self.values[index] = value;
+        let argument = self.shader.interface.arguments.iter().find(|argument| argument.name == name);
+        let argument = argument.unwrap_or_else(|| panic!("{}", unknown_argument(self.shader, name)));
+        assert_eq!(argument.kind.in_words(), value.kind().in_words(), "{name} of {}", self.shader.label());
+        self.write(argument, value);
         self
     }
 
@@ -327,43 +334,43 @@ impl Dispatch {
         self
     }
 
-    fn buffers(&self) -> impl Iterator<Item = BufferId> {
-        let addressed = self.values.iter().copied().filter_map(Value::buffer);
-        addressed.chain(self.views.iter().copied()).chain(self.indirect).chain(self.bindings.buffers())
+    /// The buffers that it reads or writes.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = BufferId> {
+        let addressed = self.addresses.iter().map(|address| address.buffer);
+        addressed.chain(self.descriptors.iter().map(|descriptor| descriptor.at.buffer)).chain(self.indirect)
+    }
+
+    /// The buffers that the kernel may write to. What it does with an address is not known.
+    fn writable(&self) -> impl Iterator<Item = BufferId> {
+        let writable = |at: &Binding| {
+            let mut slots = self.shader.interface.slots.iter();
+            slots.any(|slot| (slot.set, slot.binding) == (at.set, at.binding) && slot.is_writable())
+        };
+        let bound = self.descriptors.iter().map(|descriptor| descriptor.at).filter(writable).map(|at| at.buffer);
+        bound.chain(self.addresses.iter().map(|address| address.buffer))
     }
 
     fn move_to(&mut self, place: impl Fn(BufferId) -> BufferId) {
-        for value in &mut self.values {
-            if let Value::Buffer(id) = value {
-                *id = place(*id);
-            }
-        }
-        for id in self.views.iter_mut().chain(&mut self.indirect) {
+        let addressed = self.addresses.iter_mut().map(|address| &mut address.buffer);
+        let bound = self.descriptors.iter_mut().map(|descriptor| &mut descriptor.at.buffer);
+        for id in addressed.chain(bound).chain(&mut self.indirect) {
             *id = place(*id);
         }
-        self.bindings.move_to(place);
     }
 
     fn set(&mut self, id: u32, value: u32) {
-        self.constants.retain(|(constant, _)| *constant != id);
-        self.constants.push((id, value));
-        self.constants.sort_unstable();
+        self.constants.retain(|constant| constant.id != id);
+        self.constants.push(SpecValue::word(id, value));
+        self.constants.sort_unstable_by_key(|constant| constant.id);
     }
 
     /// The bytes of the push-constant block once the buffers have `addresses`.
     #[must_use]
     pub fn argument_block(&self, addresses: &[u64]) -> Vec<u8> {
-        if !self.bindings.block.is_empty() {
-            return self.bindings.block(addresses);
-        }
-        let mut block = vec![0; self.shader.argument_bytes() as usize];
-        for (argument, value) in self.shader.interface.arguments.iter().zip(&self.values) {
-            let start = argument.offset as usize;
-            match value {
-                Value::Buffer(id) => block[start..start + 8].copy_from_slice(&addresses[id.0].to_le_bytes()),
-                Value::U32(v) => block[start..start + 4].copy_from_slice(&v.to_le_bytes()),
-                Value::F32(v) => block[start..start + 4].copy_from_slice(&v.to_le_bytes()),
-            }
+        let mut block = self.push.clone();
+        for Address { offset, buffer } in &self.addresses {
+            let start = *offset as usize;
+            block[start..start + 8].copy_from_slice(&addresses[buffer.0].to_le_bytes());
         }
         block
     }
@@ -426,10 +433,10 @@ impl Dispatch {
                 limits.shared_memory
             ));
         }
-        if let Some(reason) = self.bindings.unsupported(limits) {
+        if let Some(reason) = binding::unsupported(&self.descriptors, limits) {
             return Some(reason);
         }
-        let block = u64::from(self.shader.argument_bytes()).max(self.bindings.block.len() as u64);
+        let block = self.push.len() as u64;
         if block > limits.push_constants.0 {
             return Some(format!("needs {block} bytes of push constants; the device has {}", limits.push_constants.0));
         }
@@ -458,22 +465,28 @@ impl Dispatch {
     /// push constants too: another hash is another program.
     #[must_use]
     pub fn hash(&self, spirv: &[u8]) -> String {
-        let words = self.constants.iter().flat_map(|(id, value)| [id.to_le_bytes(), value.to_le_bytes()]);
-        let others = self.bindings.constants.iter();
-        let others = others.flat_map(|constant| [constant.id.to_le_bytes().to_vec(), constant.data()].concat());
-        let specialization: Vec<u8> = words.flatten().chain(others).collect();
-        // Grid and arguments of ours follow from the variant and the size of the case.
-        if self.bindings == Bindings::default() {
+        let constants = self.constants.iter();
+        let constants = constants.map(|constant| [constant.id.to_le_bytes().to_vec(), constant.data()].concat());
+        let specialization: Vec<u8> = constants.flatten().collect();
+        // Grid and arguments of a built-in kernel follow from the variant and the size of the case.
+        if self.shader.built_in {
             return fingerprint(&[spirv, &specialization]);
         }
         let grid = self.groups.map(u64::to_le_bytes).concat();
-        fingerprint(&[spirv, &specialization, &grid, &self.bindings.block])
+        fingerprint(&[spirv, &specialization, &grid, &self.push])
     }
 }
 
-/// The dispatch that the registry made, whose kernel and values fit each other.
-fn fitting(made: Result<Dispatch, Mismatch>) -> Dispatch {
-    made.unwrap_or_else(|mismatch| panic!("{mismatch}"))
+/// What to say of an argument that a kernel does not have.
+fn unknown_argument(shader: &Shader, name: &str) -> String {
+    let arguments = shader.interface.arguments.iter().map(|argument| &*argument.name);
+    let available = listed(arguments.chain(shader.interface.views()));
+    format!("{} has no argument '{name}'; available: {available}", shader.label())
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
 /// Which of `steps` must wait for those before it: those that touch a buffer of a step since the last that waited, unless
@@ -542,10 +555,17 @@ impl Program {
         self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
     }
 
-    /// Whether a kernel that is none of ours may write to this buffer.
+    /// Whether it runs a user's kernels: nothing is promised to those, and nothing is taken on trust from them.
+    #[must_use]
+    pub fn is_users(&self) -> bool {
+        self.dispatches().any(|dispatch| !dispatch.shader.built_in)
+    }
+
+    /// Whether a user's kernel may write to this buffer.
     #[must_use]
     pub fn may_write(&self, buffer: BufferId) -> bool {
-        self.dispatches().any(|dispatch| dispatch.bindings.writable().any(|written| written == buffer))
+        let mut users = self.dispatches().filter(|dispatch| !dispatch.shader.built_in);
+        users.any(|dispatch| dispatch.writable().any(|written| written == buffer))
     }
 
     /// Number of launches that must come one after the other: each waits for the one before.
@@ -592,7 +612,8 @@ impl Program {
     fn unviewable(&self, buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
         let most = u64::from(device.limits.texel_buffer_elements);
         let buffer = |id: &BufferId| buffers.get(id.0).expect("a buffer of the program");
-        let viewed = self.dispatches().flat_map(|dispatch| &dispatch.views).map(buffer);
+        let bound = self.dispatches().flat_map(|dispatch| &dispatch.descriptors).map(|descriptor| descriptor.at);
+        let viewed = bound.filter(|at| at.kind == SlotKind::Texel).map(|at| buffer(&at.buffer));
         viewed.map(|buffer| (buffer, buffer.bytes().0.div_ceil(TEXEL))).find(|(_, texels)| *texels > most).map(
             |(buffer, texels)| {
                 format!("needs a texel view of {texels} elements of {}; the device allows {most}", buffer.name)
@@ -635,10 +656,10 @@ fn too_large(buffers: &[BufferSpec], device: &DeviceInfo) -> Option<String> {
 /// Bytes of one texel of a view: four f32.
 pub(crate) const TEXEL: u64 = 16;
 
-/// Folds `count` work-groups into y and z, so that neither exceeds `limit`; the kernel computes
-/// `z * gl_NumWorkGroups.y + y` and skips what lies beyond `count`.
+/// The extents of a grid of at least `count` work-groups along two axes, neither above `limit`. Kernels find the number of
+/// theirs by `folded_group_y` of `fold.glsl`, and skip those beyond `count`.
 #[must_use]
-pub(crate) fn fold(count: u64, limit: u32) -> [u64; 2] {
+pub(crate) fn folded_groups(count: u64, limit: u32) -> [u64; 2] {
     let folds = count.div_ceil(u64::from(limit)).max(1);
     [count.div_ceil(folds), folds]
 }
@@ -662,6 +683,11 @@ mod tests {
         assert_eq!(block.len(), 36);
         assert_eq!(block[8..16], 0x2222u64.to_le_bytes());
         assert_eq!(block[32..36], 7u32.to_le_bytes());
+        let other = naive().argument("B", Value::Buffer(BufferId(2))).argument("K", Value::U32(8));
+        let block = other.argument_block(&[0x1111, 0x2222, 0x3333]);
+        assert_eq!((&block[8..16], &block[32..]), (&0x3333u64.to_le_bytes()[..], &8u32.to_le_bytes()[..]));
+        assert_eq!((other.value("B"), other.value("K")), (Some(Value::Buffer(BufferId(2))), Some(Value::U32(8))));
+        assert_eq!((other.value("D"), naive().values().count()), (None, 6));
     }
 
     #[test]
@@ -669,8 +695,7 @@ mod tests {
         let shader = Shader::find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
         let [a, n] = [Value::Buffer(BufferId(0)), Value::U32(7)];
         let all = [("A", a), ("B", a), ("C", a), ("M", n), ("N", n), ("K", n)];
-        let error =
-            |arguments: &[(&str, Value)]| Dispatch::try_new(shader, arguments).expect_err("refused").to_string();
+        let error = |arguments: &[(&str, Value)]| Dispatch::with_arguments(shader, arguments).expect_err("refused");
         let missing = "matmul/naive.f32 takes the argument 'K', which has no value; give it one";
         assert_eq!(error(&all[..5]), missing);
         let unknown = "matmul/naive.f32 has no argument 'D'; available: A, B, C, M, N, K";
@@ -680,15 +705,21 @@ mod tests {
         let kind = "the argument 'C' of matmul/naive.f32 is a buffer, not an integer";
         assert_eq!(error(&[("A", a), ("B", a), ("C", n), ("M", n), ("N", n), ("K", n)]), kind);
         let view = Shader::find("matmul/texel", DType::F32).expect("it is in glsl/matmul");
-        let views = Dispatch::try_new(view, &[&all[..], &[("A4", a), ("B4", Value::F32(1.0))]].concat());
+        let views = Dispatch::with_arguments(view, &[&all[..], &[("A4", a), ("B4", Value::F32(1.0))]].concat());
         let view = "the argument 'B4' of matmul/texel.f32 is a buffer, not a float";
-        assert_eq!(views.expect_err("refused").to_string(), view);
+        assert_eq!(views.expect_err("refused"), view);
+    }
 
-        let constant = naive().try_constant("BM", 7).expect_err("refused").to_string();
-        assert_eq!(constant, "matmul/naive.f32 has no specialization constant 'BM'; available: none");
-        let fixed = naive().try_group_size([16, 16, 2]).expect_err("refused").to_string();
-        let expected = "matmul/naive.f32 fixes its work-groups to 1 invocations along z, not 2; leave them so";
-        assert_eq!(fixed, expected);
+    #[test]
+    #[should_panic = "matmul/naive.f32 has no specialization constant 'BM'; available: local_size_x, local_size_y"]
+    fn a_constant_that_a_kernel_does_not_have_is_named_with_the_kernel() {
+        let _ = naive().constant("BM", 7);
+    }
+
+    #[test]
+    #[should_panic = "matmul/naive.f32 fixes its work-groups to 1 invocations along z, not 2; leave them so"]
+    fn an_extent_that_a_kernel_fixes_is_named_with_the_kernel() {
+        let _ = naive().group_size([16, 16, 2]);
     }
 
     #[test]
@@ -754,7 +785,7 @@ mod tests {
     #[test]
     fn folding_covers_every_group_and_keeps_within_the_limit() {
         for count in [1, 65_535, 65_536, 200_000, 1 << 24] {
-            let [y, z] = fold(count, 65_535);
+            let [y, z] = folded_groups(count, 65_535);
             assert!(y <= 65_535 && y * z >= count && (y * z - count) < y, "{count}: {y}×{z}");
         }
     }
@@ -762,8 +793,9 @@ mod tests {
     #[test]
     fn a_program_over_other_buffers_names_them_in_every_step() {
         let steps = || {
-            let mut kernel = naive();
-            (kernel.views, kernel.indirect) = (vec![BufferId(1)], Some(BufferId(2)));
+            let at = Binding { set: 0, binding: 0, kind: SlotKind::Texel, buffer: BufferId(1) };
+            let mut kernel = naive().indirect(BufferId(2));
+            kernel.descriptors = vec![Descriptor { at, offset: 0, bytes: None }];
             let [a, b, c] = [0, 1, 2].map(BufferId);
             vec![Step::Dispatch(kernel), Step::Fill { buffer: a, word: 0 }, Step::Copy { from: b, to: c }]
         };

@@ -1,126 +1,61 @@
-//! The interface of a kernel, all that a host needs to run it, from its SPIR-V: work-group size, specialization
-//! constants, arguments (the push-constant block), texel views, shared memory and capabilities.
+//! The interface of a kernel from its SPIR-V: work-group size, specialization constants, arguments (the push-constant
+//! block), bound buffers, shared memory and capabilities.
 //!
 //! `build.rs` includes this file and prints what it reads as constants; at run time it reads users' files. It therefore
 //! names nothing else of the crate but what `build.rs` includes too.
 
 use super::instructions::{HEADER, Instruction as Words, MAGIC, instructions};
+use super::interface::{
+    Argument, ArgumentKind, Block, Elements, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
+};
 use super::required::Required;
 use rspirv::dr::{Instruction, Module, Operand};
 use rspirv::spirv::{BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, StorageClass};
 use std::borrow::Cow;
-use std::collections::HashMap;
-
-/// The interface that a kernel shows to the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
-    /// The version of SPIR-V, major and minor.
-    pub version: [u8; 2],
-    /// Invocations in a work-group along x, y, z.
-    pub local_size: [Word; 3],
-    /// The specialization constants, but for nameless ones that only set the work-group size.
-    pub constants: Cow<'static, [SpecConstant]>,
-    /// The members of the push-constant block, in memory order.
-    pub arguments: Cow<'static, [Argument]>,
-    /// The texel views (`samplerBuffer`), each a buffer seen as texels of four f32: bindings 0, 1, … of descriptor set 0.
-    pub views: Cow<'static, [Cow<'static, str>]>,
-    /// Bytes of shared memory, in reverse Polish notation over the specialization constants.
-    pub shared: Cow<'static, [SizeOp]>,
-    /// The SPIR-V capabilities that the kernel declares, by name; by number where this program has no name for one.
-    pub capabilities: Cow<'static, [Cow<'static, str>]>,
-    /// The features of Vulkan, by name, that its instructions need beyond them.
-    pub features: Cow<'static, [Cow<'static, str>]>,
-}
-
-/// A 32-bit value known when the kernel was compiled, or set when the pipeline is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// A constant of the shader.
-    Literal(u32),
-    /// A specialization constant.
-    Constant {
-        /// Its `constant_id`.
-        id: u32,
-        /// Its value when not set.
-        default: u32,
-    },
-}
-
-/// A specialization constant: `layout(constant_id = ID) const uint NAME = …`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpecConstant {
-    /// The name in the source; empty where the file has been stripped of names.
-    pub name: Cow<'static, str>,
-    /// Its `constant_id`.
-    pub id: u32,
-}
-
-/// One member of the push-constant block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Argument {
-    /// The name in the source; empty where the file has been stripped of names.
-    pub name: Cow<'static, str>,
-    /// Bytes from the start of the block.
-    pub offset: u32,
-    pub kind: ArgumentKind,
-}
-
-/// The kind of value that a push-constant member holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArgumentKind {
-    /// A buffer reference, or an address as an integer: 8 bytes.
-    Address,
-    /// An integer: 4 bytes.
-    U32,
-    /// A float: 4 bytes.
-    F32,
-}
-
-impl ArgumentKind {
-    /// Bytes in the push-constant block.
-    #[must_use]
-    pub fn bytes(self) -> u32 {
-        match self {
-            Self::Address => 8,
-            Self::U32 | Self::F32 => 4,
-        }
-    }
-}
-
-/// One operation of a size in reverse Polish notation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SizeOp {
-    /// Push a value.
-    Push(Word),
-    /// Replace the two topmost values by their sum.
-    Add,
-    /// Replace the two topmost values by their product.
-    Mul,
-    /// Replace the two topmost values by their difference.
-    Sub,
-    /// Replace the two topmost values by their quotient.
-    Div,
-    /// Replace the two topmost values by the larger.
-    Max,
-}
+use std::collections::{BTreeMap, HashMap};
 
 impl Interface {
-    /// Reads the interface of the SPIR-V module `binary`: one compute shader, `main`.
+    /// Reads the interface of the SPIR-V module `binary`: one compute shader, `main`. Where the size of its shared memory
+    /// is an expression that this program does not know, the driver is left to refuse what is too large.
     ///
     /// # Errors
-    /// What is wrong with the file, or cannot be served, and what to do.
+    /// What is wrong with it, or cannot be served, and what to do.
     pub fn read(binary: &[u8]) -> Result<Self, String> {
         let (interface, shared) = Self::reflect(binary)?;
+        let shared = shared.unwrap_or_else(|_| vec![SizeOp::Push(Word::Literal(0))]);
+        Ok(Self { shared: shared.into(), ..interface })
+    }
+
+    /// Reads the interface of a built-in kernel, whose shared memory must be known.
+    ///
+    /// # Errors
+    /// As of [`Self::read`], and of [`Self::has_built_in_slots`].
+    pub fn read_built_in(binary: &[u8]) -> Result<Self, String> {
+        let (interface, shared) = Self::reflect(binary)?;
+        interface.has_built_in_slots()?;
         Ok(Self { shared: shared?.into(), ..interface })
     }
 
-    /// Reads the interface of a module that takes the place of a kernel: all but its shared memory, whose size may be any
-    /// expression that a driver knows.
+    /// Checks that it binds texel views alone, at bindings 0, 1, … of set 0.
     ///
     /// # Errors
-    /// As of [`Self::read`].
-    pub fn read_substitute(binary: &[u8]) -> Result<Self, String> {
-        Self::reflect(binary).map(|(interface, _)| interface)
+    /// What else it binds.
+    pub fn has_built_in_slots(&self) -> Result<(), String> {
+        for (expected, slot) in (0..).zip(self.slots.iter()) {
+            let name = slot.names().first().copied().unwrap_or_default().to_string();
+            if slot.kind != SlotKind::Texel {
+                return Err(format!(
+                    "{name} is a buffer that a descriptor binds; declare it as a buffer reference in the push constants"
+                ));
+            }
+            if slot.set != 0 {
+                return Err(format!("{name} is not in set 0"));
+            }
+            if slot.binding != expected {
+                return Err(format!("{name} must have binding {expected}: they are numbered from 0"));
+            }
+        }
+        Ok(())
     }
 
     /// The interface with no shared memory, and the size of that memory.
@@ -134,9 +69,10 @@ impl Interface {
         let interface = Self {
             version: declarations.version,
             local_size,
-            constants: reflector.constants(local_size).into(),
+            constants: reflector.constants(local_size)?.into(),
             arguments: reflector.arguments()?.into(),
-            views: reflector.views()?.into(),
+            slots: reflector.slots()?.into(),
+            asks_lengths: declarations.asks_lengths,
             shared: Cow::Borrowed(&[]),
             capabilities: declarations.capabilities.into(),
             features: declarations.features.into(),
@@ -147,19 +83,21 @@ impl Interface {
 
 /// The declarations that say how to run a module: all before the first function that is needed here, so that neither
 /// damage nor novelties elsewhere are in the way.
-pub(super) struct Declarations {
-    pub(super) version: [u8; 2],
+struct Declarations {
+    version: [u8; 2],
     /// Header and instructions.
-    pub(super) kept: Vec<u32>,
-    pub(super) capabilities: Vec<Cow<'static, str>>,
-    pub(super) features: Vec<Cow<'static, str>>,
+    kept: Vec<u32>,
+    capabilities: Vec<Cow<'static, str>>,
+    features: Vec<Cow<'static, str>>,
     /// The ids of the work-group size from `OpExecutionModeId … LocalSizeId x y z`, by which SPIR-V 1.6 states it
     /// (section 3.6) and which rspirv 0.13 takes for an instruction of a function.
-    pub(super) size_ids: Option<[u32; 3]>,
+    size_ids: Option<[u32; 3]>,
+    /// Whether there is an `OpArrayLength`.
+    asks_lengths: bool,
 }
 
 impl Declarations {
-    pub(super) fn read(binary: &[u8]) -> Result<Self, String> {
+    fn read(binary: &[u8]) -> Result<Self, String> {
         const LOCAL_SIZE_ID: u32 = ExecutionMode::LocalSizeId as u32;
         if binary.len() < 4 * HEADER || !binary.len().is_multiple_of(4) {
             return Err(format!(
@@ -182,6 +120,7 @@ impl Declarations {
             capabilities: vec![],
             features: vec![],
             size_ids: None,
+            asks_lengths: false,
         };
         let (mut last, mut in_functions, mut entered) = (None, false, false);
         let mut required = Required::default();
@@ -190,6 +129,7 @@ impl Declarations {
             last = own.op();
             in_functions |= last == Some(Op::Function);
             entered |= last == Some(Op::EntryPoint);
+            found.asks_lengths |= last == Some(Op::ArrayLength);
             required.read(last, own.operands());
             match (last, own.operands()) {
                 _ if in_functions => {}
@@ -265,7 +205,7 @@ fn needed(own: Words<'_>) -> bool {
 }
 
 /// Checks that the module is one compute shader, `main`.
-pub(super) fn entry_point(module: &Module) -> Result<(), String> {
+fn entry_point(module: &Module) -> Result<(), String> {
     let entries: Vec<_> = module.entry_points.iter().map(|entry| entry.operands.as_slice()).collect();
     match entries[..] {
         [[Operand::ExecutionModel(ExecutionModel::GLCompute), _, Operand::LiteralString(name), ..]]
@@ -283,10 +223,10 @@ pub(super) fn entry_point(module: &Module) -> Result<(), String> {
     }
 }
 
-pub(super) struct Reflector<'a> {
-    pub(super) module: &'a Module,
+struct Reflector<'a> {
+    module: &'a Module,
     /// The ids of the work-group size, where nothing else states it.
-    pub(super) size_ids: Option<[u32; 3]>,
+    size_ids: Option<[u32; 3]>,
     /// The declarations, by the ids that they define.
     definitions: HashMap<u32, &'a Instruction>,
     /// What stands behind a decoration of an id, or of one of its members.
@@ -296,7 +236,7 @@ pub(super) struct Reflector<'a> {
 }
 
 impl<'a> Reflector<'a> {
-    pub(super) fn new(module: &'a Module, size_ids: Option<[u32; 3]>) -> Self {
+    fn new(module: &'a Module, size_ids: Option<[u32; 3]>) -> Self {
         let mut found =
             Self { module, size_ids, definitions: HashMap::new(), decorations: HashMap::new(), names: HashMap::new() };
         // Of several the first counts.
@@ -329,29 +269,29 @@ impl<'a> Reflector<'a> {
         found
     }
 
-    pub(super) fn definition(&self, id: u32) -> Result<&'a Instruction, String> {
+    fn definition(&self, id: u32) -> Result<&'a Instruction, String> {
         self.definitions.get(&id).copied().ok_or_else(|| format!("%{id} has no definition"))
     }
 
     /// The operands after the decoration itself, for a decoration of `id` (or of its `member`).
-    pub(super) fn decoration(&self, id: u32, member: Option<u32>, wanted: Decoration) -> Option<&'a [Operand]> {
+    fn decoration(&self, id: u32, member: Option<u32>, wanted: Decoration) -> Option<&'a [Operand]> {
         self.decorations.get(&(id, member, wanted)).copied()
     }
 
-    pub(super) fn spec_id(&self, id: u32) -> Option<u32> {
+    fn spec_id(&self, id: u32) -> Option<u32> {
         match self.decoration(id, None, Decoration::SpecId)? {
             [Operand::LiteralBit32(spec)] => Some(*spec),
             _ => None,
         }
     }
 
-    pub(super) fn name(&self, id: u32, member: Option<u32>) -> String {
+    fn name(&self, id: u32, member: Option<u32>) -> String {
         self.names.get(&(id, member)).copied().unwrap_or_default().to_string()
     }
 
     /// The work-group size: the composite decorated `BuiltIn WorkgroupSize` where there is one (it overrides the
     /// execution mode: SPIR-V section 3.6), else the `LocalSize` mode.
-    pub(super) fn local_size(&self) -> Result<[Word; 3], String> {
+    fn local_size(&self) -> Result<[Word; 3], String> {
         let composite = self.module.types_global_values.iter().find(|instruction| {
             instruction.result_id.is_some_and(|id| {
                 matches!(
@@ -376,7 +316,7 @@ impl<'a> Reflector<'a> {
     }
 
     /// A constant or specialization constant as a `Word`.
-    pub(super) fn word(&self, id: u32) -> Result<Word, String> {
+    fn word(&self, id: u32) -> Result<Word, String> {
         let definition = self.definition(id)?;
         let value = || literal(definition.operands.first().ok_or_else(|| format!("%{id} has no value"))?);
         match (definition.class.opcode, self.spec_id(id)) {
@@ -386,107 +326,139 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    /// The specialization constants, but for nameless ones that set an extent of `local_size`.
-    pub(super) fn constants(&self, local_size: [Word; 3]) -> Vec<SpecConstant> {
-        let extent = |wanted| local_size.iter().any(|word| matches!(word, Word::Constant { id, .. } if *id == wanted));
-        let constants = self.module.types_global_values.iter().filter_map(|instruction| {
-            let result = instruction.result_id?;
-            let (name, id) = (self.name(result, None), self.spec_id(result)?);
-            (!name.is_empty() || !extent(id)).then(|| SpecConstant { name: name.into(), id })
-        });
-        constants.collect()
-    }
-
-    /// The members of the push-constant block, in memory order; of a vector, its components.
-    fn arguments(&self) -> Result<Vec<Argument>, String> {
-        let Some(variable) = self.variables(StorageClass::PushConstant).next() else { return Ok(vec![]) };
-        let block = self.definition(self.pointee(variable)?)?;
-        let block_id = block.result_id.ok_or("the push-constant block has no id")?;
-        let mut arguments = vec![];
-        for (index, member) in ids(block).enumerate() {
-            let index = index as u32;
-            let name = self.name(block_id, Some(index));
-            let Some(&[Operand::LiteralBit32(offset)]) = self.decoration(block_id, Some(index), Decoration::Offset)
-            else {
-                return Err(format!("argument {name} has no offset"));
-            };
-            let definition = self.definition(member)?;
-            if let (Op::TypeVector, &[Operand::IdRef(component), Operand::LiteralBit32(count @ 2..=4)]) =
-                (definition.class.opcode, definition.operands.as_slice())
-            {
-                let kind = argument_kind(self.definition(component)?, &name)?;
-                arguments.extend(["x", "y", "z", "w"].iter().zip(0..count).map(|(component, at)| Argument {
-                    name: if name.is_empty() { name.clone() } else { format!("{name}.{component}") }.into(),
-                    offset: offset.saturating_add(at * kind.bytes()),
-                    kind,
-                }));
+    /// The specialization constants that are numbers, by id; composites and expressions are made of them.
+    fn constants(&self, local_size: [Word; 3]) -> Result<Vec<SpecConstant>, String> {
+        let mut found = BTreeMap::new();
+        for instruction in &self.module.types_global_values {
+            let Some(result) = instruction.result_id else { continue };
+            let Some(id) = self.spec_id(result) else { continue };
+            if found.contains_key(&id) {
                 continue;
             }
-            let kind = argument_kind(definition, &name)?;
-            arguments.push(Argument { name: name.into(), offset, kind });
+            let mut name = self.name(result, None);
+            let axis = local_size.iter().position(|word| matches!(word, Word::Constant { id: own, .. } if *own == id));
+            if let (true, Some(axis)) = (name.is_empty(), axis) {
+                name = format!("local_size_{}", ["x", "y", "z"][axis]);
+            }
+            let (scalar, default) = match (instruction.class.opcode, instruction.operands.first()) {
+                (Op::SpecConstantTrue, _) => (Scalar::Bool, 1),
+                (Op::SpecConstantFalse, _) => (Scalar::Bool, 0),
+                (Op::SpecConstant, Some(value)) => {
+                    let kind = instruction.result_type.ok_or("a constant has no type")?;
+                    let scalar = scalar(self.definition(kind)?)
+                        .ok_or_else(|| format!("specialization constant {id} is no number"))?;
+                    let bits = match value {
+                        Operand::LiteralBit32(bits) => u64::from(*bits),
+                        Operand::LiteralBit64(bits) => *bits,
+                        other => return Err(format!("specialization constant {id} has the default {other:?}")),
+                    };
+                    (scalar, bits)
+                }
+                // Composites and expressions are made of other constants.
+                _ => continue,
+            };
+            found.insert(id, SpecConstant { name: name.into(), id, scalar, default });
         }
-        arguments.sort_by_key(|argument| argument.offset);
-        Ok(arguments)
+        Ok(found.into_values().collect())
     }
 
-    /// The names of the texel views (`samplerBuffer`), in the order of their bindings 0, 1, … of set 0.
-    fn views(&self) -> Result<Vec<Cow<'static, str>>, String> {
-        for class in [StorageClass::StorageBuffer, StorageClass::Uniform] {
-            if let Some(variable) = self.variables(class).next() {
-                let name = variable.result_id.map_or_else(String::new, |id| self.name(id, None));
+    /// The members of the push-constant block, in memory order.
+    fn arguments(&self) -> Result<Vec<Argument>, String> {
+        let mut members = vec![];
+        if let Some(variable) = self.variables(StorageClass::PushConstant).next() {
+            flatten(
+                self,
+                self.pointee(variable)?,
+                &MemberPath { name: String::new(), offset: 0 },
+                DEEPEST,
+                &mut members,
+            )?;
+        }
+        members.sort_by_key(|member| member.offset);
+        match members.iter().find(|member| member.offset > MOST_PUSH) {
+            Some(member) => {
+                Err(format!("push constant '{}' is at byte {}, which no device has", member.name, member.offset))
+            }
+            None => Ok(members),
+        }
+    }
+
+    /// The set and binding of everything that is bound, with the blocks that see it.
+    fn slots(&self) -> Result<Vec<Slot>, String> {
+        let mut found: BTreeMap<(u32, u32), (SlotKind, Vec<Block>)> = BTreeMap::new();
+        for class in [StorageClass::UniformConstant, StorageClass::StorageBuffer, StorageClass::Uniform] {
+            for variable in self.variables(class) {
+                let id = variable.result_id.ok_or("a variable has no id")?;
+                let (kind, block) = self.bound(class, id, self.definition(self.pointee(variable)?)?)?;
+                let place = |decoration| decorated(self, id, None, decoration);
+                let (Some(set), Some(binding)) = (place(Decoration::DescriptorSet), place(Decoration::Binding)) else {
+                    let name = self.name(id, None);
+                    return Err(format!(
+                        "buffer '{name}' has no set or no binding; declare `layout(set = 0, binding = …)`"
+                    ));
+                };
+                let slot = found.entry((set, binding)).or_insert_with(|| (kind, vec![]));
+                if slot.0 != kind {
+                    let [one, other] = [slot.0.min(kind), slot.0.max(kind)].map(SlotKind::name);
+                    return Err(format!("set {set}, binding {binding} is a {one} buffer and a {other} buffer"));
+                }
+                slot.1.push(block);
+            }
+        }
+        let slot =
+            |((set, binding), (kind, blocks)): (_, (_, Vec<Block>))| Slot { set, binding, kind, blocks: blocks.into() };
+        Ok(found.into_iter().map(slot).collect())
+    }
+
+    /// What variable `id` of type `definition` takes its buffer for, and how it sees it.
+    fn bound(&self, class: StorageClass, id: u32, definition: &Instruction) -> Result<(SlotKind, Block), String> {
+        let name = self.name(id, None);
+        if class == StorageClass::UniformConstant {
+            if !self.is_texel_view(definition)? {
                 return Err(format!(
-                    "{name} is a buffer that a descriptor binds; declare it as a buffer reference in the push constants"
+                    "'{name}' is an image, a sampler or a texel buffer; use storage and uniform buffers"
                 ));
             }
+            let names = Cow::Owned(vec![name.into()]);
+            return Ok((SlotKind::Texel, Block { names, writable: false, readable: true, fixed: 0, array: None }));
         }
-        let mut views = vec![];
-        for variable in self.variables(StorageClass::UniformConstant) {
-            let id = variable.result_id.ok_or("a variable has no id")?;
-            let name = self.name(id, None);
-            let image = self.definition(self.pointee(variable)?)?;
-            let image = match image.class.opcode {
-                Op::TypeSampledImage => self.definition(ids(image).next().ok_or("a sampled image has no type")?)?,
-                _ => image,
-            };
-            let [Operand::IdRef(texel), Operand::Dim(Dim::DimBuffer), ..] = image.operands.as_slice() else {
-                return Err(format!("{name} is neither an argument nor a texel view (samplerBuffer)"));
-            };
-            if self.definition(*texel)?.class.opcode != Op::TypeFloat {
-                return Err(format!("{name} has texels of integers; views are made of four f32 (samplerBuffer)"));
-            }
-            let literal = |decoration| match self.decoration(id, None, decoration) {
-                Some([Operand::LiteralBit32(value)]) => Ok(*value),
-                _ => Err(format!("{name} has no {decoration:?}")),
-            };
-            if literal(Decoration::DescriptorSet)? != 0 {
-                return Err(format!("{name} is not in set 0"));
-            }
-            views.push((literal(Decoration::Binding)?, name));
+        if definition.class.opcode != Op::TypeStruct {
+            return Err(format!(
+                "'{name}' is an array of buffers or no block; declare each buffer as a block of its own"
+            ));
         }
-        views.sort();
-        match (0..).zip(&views).find(|(expected, (binding, _))| expected != binding) {
-            Some((expected, (_, name))) => {
-                Err(format!("{name} must have binding {expected}: they are numbered from 0"))
-            }
-            None => Ok(views.into_iter().map(|(_, name)| name.into()).collect()),
-        }
+        let old = definition.result_id.is_some_and(|of| self.decoration(of, None, Decoration::BufferBlock).is_some());
+        let kind = if class == StorageClass::StorageBuffer || old { SlotKind::Storage } else { SlotKind::Uniform };
+        Ok((kind, block(self, id, definition)?))
     }
 
-    pub(super) fn variables(&self, class: StorageClass) -> impl Iterator<Item = &'a Instruction> {
+    /// Whether a type is a buffer of texels of four f32 (`samplerBuffer`).
+    fn is_texel_view(&self, definition: &Instruction) -> Result<bool, String> {
+        let image = match definition.class.opcode {
+            Op::TypeSampledImage => self.definition(ids(definition).next().ok_or("a sampled image has no type")?)?,
+            _ => definition,
+        };
+        let [Operand::IdRef(texel), Operand::Dim(Dim::DimBuffer), ..] = image.operands.as_slice() else {
+            return Ok(false);
+        };
+        Ok(self.definition(*texel)?.class.opcode == Op::TypeFloat)
+    }
+
+    fn variables(&self, class: StorageClass) -> impl Iterator<Item = &'a Instruction> {
         self.module.types_global_values.iter().filter(move |instruction| {
             instruction.class.opcode == Op::Variable
                 && instruction.operands.first() == Some(&Operand::StorageClass(class))
         })
     }
 
-    pub(super) fn pointee(&self, variable: &Instruction) -> Result<u32, String> {
+    fn pointee(&self, variable: &Instruction) -> Result<u32, String> {
         let pointer = self.definition(variable.result_type.ok_or("a variable has no type")?)?;
         ids(pointer).next().ok_or_else(|| "a pointer points to no type".into())
     }
 
     /// Bytes of shared memory as a sum in reverse Polish notation, since array lengths may depend on
     /// specialization constants.
-    pub(super) fn shared(&self) -> Result<Vec<SizeOp>, String> {
+    fn shared(&self) -> Result<Vec<SizeOp>, String> {
         let mut program = vec![SizeOp::Push(Word::Literal(0))];
         for variable in self.variables(StorageClass::Workgroup) {
             self.type_bytes(self.pointee(variable)?, DEEPEST, &mut program)?;
@@ -573,7 +545,7 @@ impl<'a> Reflector<'a> {
 }
 
 /// Levels to which types and constant expressions may be nested.
-pub(super) const DEEPEST: usize = 64;
+const DEEPEST: usize = 64;
 /// Operations that a size may take: a file that doubles an expression at each of its levels would fill the memory.
 const MOST_OPERATIONS: usize = 1 << 12;
 
@@ -583,37 +555,236 @@ fn deeper(depth: usize, program: &[SizeOp]) -> Result<usize, String> {
     left.ok_or_else(|| "the size of its shared memory is too long an expression; use plain arrays".into())
 }
 
-/// The kind of value that a member of type `definition` of the push-constant block holds.
-fn argument_kind(definition: &Instruction, name: &str) -> Result<ArgumentKind, String> {
-    match (definition.class.opcode, definition.operands.as_slice()) {
-        (Op::TypePointer, _) | (Op::TypeInt, [Operand::LiteralBit32(64), _]) => Ok(ArgumentKind::Address),
-        (Op::TypeInt, [Operand::LiteralBit32(32), _]) => Ok(ArgumentKind::U32),
-        (Op::TypeFloat, [Operand::LiteralBit32(32), ..]) => Ok(ArgumentKind::F32),
-        (other, _) => Err(format!("argument {name} is a {other:?}; use a buffer reference, uint or float")),
-    }
-}
-
 /// The ids among an instruction's operands.
-pub(super) fn ids(instruction: &Instruction) -> impl Iterator<Item = u32> {
+fn ids(instruction: &Instruction) -> impl Iterator<Item = u32> {
     instruction.operands.iter().filter_map(|operand| match operand {
         Operand::IdRef(id) => Some(*id),
         _ => None,
     })
 }
 
-pub(super) fn literal(operand: &Operand) -> Result<u32, String> {
+fn literal(operand: &Operand) -> Result<u32, String> {
     match operand {
         Operand::LiteralBit32(value) => Ok(*value),
         other => Err(format!("{other:?} is not a number of 32 bits")),
     }
 }
 
+/// Largest push-constant block that is taken for one: devices have 128 to 256 bytes, and some 4096.
+const MOST_PUSH: u32 = 1 << 16;
+
+/// The number that a type is.
+fn scalar(definition: &Instruction) -> Option<Scalar> {
+    match (definition.class.opcode, definition.operands.as_slice()) {
+        (Op::TypeBool, _) => Some(Scalar::Bool),
+        (Op::TypeInt, &[Operand::LiteralBit32(bits @ (8 | 16 | 32 | 64)), Operand::LiteralBit32(signed)]) => {
+            Some(Scalar::Int { bits, signed: signed != 0 })
+        }
+        (Op::TypeFloat, &[Operand::LiteralBit32(bits @ (16 | 32 | 64))]) => Some(Scalar::Float { bits }),
+        (Op::TypeFloat, [Operand::LiteralBit32(16), _]) => Some(Scalar::Bfloat16),
+        _ => None,
+    }
+}
+
+/// A part of the push constants.
+struct MemberPath {
+    name: String,
+    offset: u32,
+}
+
+/// Members of a push-constant block at most.
+const MOST_MEMBERS: usize = 4096;
+
+/// Appends the numbers that type `id` at `place` is made of.
+fn flatten(
+    reflector: &Reflector<'_>,
+    id: u32,
+    place: &MemberPath,
+    depth: usize,
+    members: &mut Vec<Argument>,
+) -> Result<(), String> {
+    let endless = || "its push constants are too many, or hold themselves".to_string();
+    let depth = depth.checked_sub(1).filter(|_| members.len() < MOST_MEMBERS).ok_or_else(endless)?;
+    let definition = reflector.definition(id)?;
+    let single = |kind| Argument { name: place.name.clone().into(), offset: place.offset, kind };
+    if let Some(scalar) = scalar(definition) {
+        members.push(single(ArgumentKind::Scalar(scalar)));
+        return Ok(());
+    }
+    // Of such, a structure that doubles at each level would add no members, and go on for ever.
+    let empty = || format!("push constant '{}' holds nothing; leave it out", place.name);
+    let part = |name: String, bytes: u32| MemberPath { name, offset: place.offset.saturating_add(bytes) };
+    match (definition.class.opcode, definition.operands.as_slice()) {
+        (Op::TypePointer, _) => members.push(single(ArgumentKind::Address)),
+        (Op::TypeVector, &[Operand::IdRef(component), Operand::LiteralBit32(count @ 2..=4)]) => {
+            let bytes = size(reflector, component, depth)? as u32;
+            for (at, letter) in (0..count).zip(["x", "y", "z", "w"]) {
+                let name = dotted(&place.name, letter);
+                flatten(reflector, component, &part(name, at.saturating_mul(bytes)), depth, members)?;
+            }
+        }
+        (Op::TypeArray, &[Operand::IdRef(element), Operand::IdRef(length)]) => {
+            let length = length_of(reflector, length)?;
+            if length == 0 {
+                return Err(empty());
+            }
+            let stride =
+                stride(reflector, id).ok_or_else(|| format!("push constant '{}' has no stride", place.name))?;
+            for at in 0..length.min(MOST_MEMBERS as u64 + 1) as u32 {
+                let name = format!("{}[{at}]", place.name);
+                flatten(reflector, element, &part(name, at.saturating_mul(stride as u32)), depth, members)?;
+            }
+        }
+        (Op::TypeStruct, []) => return Err(empty()),
+        (Op::TypeStruct, _) => {
+            for (index, member) in (0..).zip(ids(definition)) {
+                let name = dotted(&place.name, &reflector.name(id, Some(index)));
+                let offset = decorated(reflector, id, Some(index), Decoration::Offset)
+                    .ok_or_else(|| format!("push constant '{name}' has no offset"))?;
+                flatten(reflector, member, &part(name, offset), depth, members)?;
+            }
+        }
+        (other, _) => {
+            let name = &place.name;
+            return Err(format!(
+                "push constant '{name}' is a {other:?}; use numbers, vectors, arrays and buffer references"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// `outer.inner`, or what there is of it.
+fn dotted(outer: &str, inner: &str) -> String {
+    match (outer, inner) {
+        ("", inner) => inner.to_string(),
+        (outer, "") => outer.to_string(),
+        (outer, inner) => format!("{outer}.{inner}"),
+    }
+}
+
+/// The number that a decoration gives.
+fn decorated(reflector: &Reflector<'_>, id: u32, member: Option<u32>, decoration: Decoration) -> Option<u32> {
+    match reflector.decoration(id, member, decoration) {
+        Some([Operand::LiteralBit32(value)]) => Some(*value),
+        _ => None,
+    }
+}
+
+fn stride(reflector: &Reflector<'_>, id: u32) -> Option<u64> {
+    decorated(reflector, id, None, Decoration::ArrayStride).map(u64::from)
+}
+
+/// The length of an array; of one that a specialization constant sets, the default.
+fn length_of(reflector: &Reflector<'_>, id: u32) -> Result<u64, String> {
+    let definition = reflector.definition(id)?;
+    let value = definition.operands.first().ok_or("an array has no length")?;
+    match definition.class.opcode {
+        Op::Constant | Op::SpecConstant => literal(value).map(u64::from),
+        // Computed from specialization constants: one element at least.
+        _ => Ok(1),
+    }
+}
+
+/// The block of type `definition` that `variable` is.
+fn block(reflector: &Reflector<'_>, variable: u32, definition: &Instruction) -> Result<Block, String> {
+    let block_id = definition.result_id.ok_or("a block has no id")?;
+    let members: Vec<u32> = ids(definition).collect();
+    let mut names = vec![reflector.name(block_id, None), reflector.name(variable, None)];
+    if members.len() == 1 {
+        names.push(reflector.name(block_id, Some(0)));
+    }
+    // naga calls each variable by its own name and the block by none or by a general one.
+    if names[1].is_empty() || names[0] != names[1] {
+        names.dedup();
+    }
+    names.retain(|name| !name.is_empty());
+    let marked = |decoration| {
+        let each = |index| reflector.decoration(block_id, Some(index), decoration).is_some();
+        reflector.decoration(variable, None, decoration).is_some()
+            || (!members.is_empty() && (0..members.len() as u32).all(each))
+    };
+    let (mut fixed, mut array) = (0, None);
+    for (index, member) in (0..).zip(&members) {
+        let offset = decorated(reflector, block_id, Some(index), Decoration::Offset).map_or(0, u64::from);
+        let of = reflector.definition(*member)?;
+        if of.class.opcode == Op::TypeRuntimeArray {
+            let element = ids(of).next().ok_or("an array has no elements")?;
+            let bytes = size(reflector, element, DEEPEST)?;
+            let stride = stride(reflector, *member).unwrap_or(bytes);
+            array = Some(Elements { stride, scalar: uniform_scalar(reflector, element, DEEPEST) });
+            fixed = offset;
+        } else {
+            fixed = fixed.max(offset.saturating_add(size(reflector, *member, DEEPEST)?));
+        }
+    }
+    Ok(Block {
+        names: names.into_iter().map(Cow::Owned).collect(),
+        writable: !marked(Decoration::NonWritable),
+        readable: !marked(Decoration::NonReadable),
+        fixed,
+        array,
+    })
+}
+
+/// The one type of number that type `id` is made of.
+fn uniform_scalar(reflector: &Reflector<'_>, id: u32, depth: usize) -> Option<Scalar> {
+    let depth = depth.checked_sub(1)?;
+    let definition = reflector.definition(id).ok()?;
+    if let Some(scalar) = scalar(definition) {
+        return Some(scalar);
+    }
+    match definition.class.opcode {
+        Op::TypeVector | Op::TypeMatrix | Op::TypeArray => uniform_scalar(reflector, ids(definition).next()?, depth),
+        Op::TypeStruct => {
+            let mut members = ids(definition);
+            let first = members.next()?;
+            if members.next().is_some() { None } else { uniform_scalar(reflector, first, depth) }
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of type `id` in a buffer, without padding behind it.
+fn size(reflector: &Reflector<'_>, id: u32, depth: usize) -> Result<u64, String> {
+    let depth = depth.checked_sub(1).ok_or("a type of its buffers holds itself")?;
+    let definition = reflector.definition(id)?;
+    if let Some(scalar) = scalar(definition) {
+        return Ok(u64::from(scalar.bytes()));
+    }
+    match (definition.class.opcode, definition.operands.as_slice()) {
+        (Op::TypeFloat, [Operand::LiteralBit32(bits), ..]) => Ok(u64::from(bits / 8)),
+        (Op::TypePointer, _) => Ok(8),
+        (Op::TypeVector | Op::TypeMatrix, &[Operand::IdRef(of), Operand::LiteralBit32(count)]) => {
+            Ok(size(reflector, of, depth)?.saturating_mul(u64::from(count)))
+        }
+        (Op::TypeArray, &[Operand::IdRef(element), Operand::IdRef(length)]) => {
+            let each = stride(reflector, id).map_or_else(|| size(reflector, element, depth), Ok)?;
+            Ok(each.saturating_mul(length_of(reflector, length)?))
+        }
+        (Op::TypeRuntimeArray, _) => Ok(0),
+        (Op::TypeStruct, _) => {
+            let mut end = 0u64;
+            // A structure that doubles at each level would take for ever: only its last member counts.
+            if let Some((index, member)) = (0..).zip(ids(definition)).last() {
+                let offset = decorated(reflector, id, Some(index), Decoration::Offset).map_or(0, u64::from);
+                end = offset.saturating_add(size(reflector, member, depth)?);
+            }
+            Ok(end)
+        }
+        (other, _) => {
+            Err(format!("one of its buffers holds a {other:?}; use numbers, vectors, matrices, arrays and structures"))
+        }
+    }
+}
+
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     /// A compute shader that declares no more than `declarations`, each an opcode and its operands, and does nothing.
-    pub(in crate::kernel) fn module(declarations: &[&[u32]]) -> Vec<u8> {
+    fn module(declarations: &[&[u32]]) -> Vec<u8> {
         let main = [Op::EntryPoint as u32, 5, 1, u32::from_le_bytes(*b"main"), 0];
         let group = [Op::ExecutionMode as u32, 1, 17, 8, 4, 1];
         let body: [&[u32]; 2] = [&[Op::Function as u32, 98, 1, 0, 99], &[Op::FunctionEnd as u32]];
@@ -644,13 +815,13 @@ pub(super) mod tests {
             &[Op::Variable as u32, 6, 7, class],
         ]))
         .expect("a kernel");
-        let argument = |name: &'static str, offset, kind| Argument { name: name.into(), offset, kind };
-        let expected = [
-            argument("", 0, ArgumentKind::Address),
-            argument("size.x", 16, ArgumentKind::U32),
-            argument("size.y", 20, ArgumentKind::U32),
-            argument("size.z", 24, ArgumentKind::U32),
-        ];
+        let integer = |name: &'static str, offset, bits| {
+            let kind = ArgumentKind::Scalar(Scalar::Int { bits, signed: false });
+            Argument { name: name.into(), offset, kind }
+        };
+        let expected =
+            [integer("", 0, 64), integer("size.x", 16, 32), integer("size.y", 20, 32), integer("size.z", 24, 32)];
+        assert_eq!(found.arguments[0].kind.in_words(), ArgumentKind::Address.in_words());
         assert_eq!(*found.arguments, expected);
         assert_eq!((found.version, found.local_size), ([1, 5], [8, 4, 1].map(Word::Literal)));
     }
@@ -662,24 +833,57 @@ pub(super) mod tests {
             let pointer: &[u32] = &[Op::TypePointer as u32, 9, class, 8];
             module(&[UINT, VECTOR, last, pointer, &[Op::Variable as u32, 9, 10, class]])
         };
-        let shared = |last: &[u32]| Interface::read(&binary(last));
+        let shared = |last: &[u32]| Interface::read_built_in(&binary(last));
         let push = |value| SizeOp::Push(Word::Literal(value));
         let sum = [push(0), push(0), push(4), SizeOp::Add, push(3), push(4), SizeOp::Mul, SizeOp::Add, SizeOp::Add];
         assert_eq!(*shared(&[Op::TypeStruct as u32, 8, 2, 4]).expect("a kernel").shared, sum);
         let endless = shared(&[Op::TypeStruct as u32, 8, 8, 8]).expect_err("it holds itself");
         assert!(endless.contains("too long an expression"), "{endless}");
         // What takes a kernel's place may have shared memory of any size that its driver understands.
-        assert!(Interface::read_substitute(&binary(&[Op::TypeStruct as u32, 8, 8, 8])).is_ok());
+        assert!(Interface::read(&binary(&[Op::TypeStruct as u32, 8, 8, 8])).is_ok());
     }
 
     #[test]
-    fn a_buffer_that_a_descriptor_binds_is_refused() {
+    fn a_buffer_that_a_descriptor_binds_is_refused_in_a_built_in_kernel() {
         let class = StorageClass::StorageBuffer as u32;
         let pointer: &[u32] = &[Op::TypePointer as u32, 6, class, 5];
         let block: &[u32] = &[Op::TypeStruct as u32, 5, 2];
+        let place = |decoration| [Op::Decorate as u32, 7, decoration as u32, 0];
+        let (set, binding) = (place(Decoration::DescriptorSet), place(Decoration::Binding));
         let name: &[u32] = &[Op::Name as u32, 7, u32::from_le_bytes(*b"X\0\0\0")];
-        let refused = Interface::read(&module(&[name, UINT, block, pointer, &[Op::Variable as u32, 6, 7, class]]));
+        let variable: &[u32] = &[Op::Variable as u32, 6, 7, class];
+        let binary = module(&[name, &set, &binding, UINT, block, pointer, variable]);
+        assert!(Interface::read(&binary).is_ok(), "a user's kernel may");
+        let refused = Interface::read_built_in(&binary);
         let expected = "X is a buffer that a descriptor binds; declare it as a buffer reference in the push constants";
         assert_eq!(refused, Err(expected.to_string()));
+    }
+
+    #[test]
+    fn structures_of_nothing_that_double_at_each_level_end() {
+        let class = StorageClass::PushConstant as u32;
+        let offset = |of, member| vec![Op::MemberDecorate as u32, of, member, Decoration::Offset as u32, 0];
+        let mut declarations: Vec<Vec<u32>> = (11..70).flat_map(|of| [offset(of, 0), offset(of, 1)]).collect();
+        declarations.push(vec![Op::TypeStruct as u32, 10]);
+        declarations.extend((11..70).map(|of| vec![Op::TypeStruct as u32, of, of - 1, of - 1]));
+        declarations.push(vec![Op::TypePointer as u32, 70, class, 69]);
+        declarations.push(vec![Op::Variable as u32, 70, 71, class]);
+        let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
+        let refused = Interface::read(&module(&declarations)).expect_err("it holds nothing");
+        assert_eq!(refused, "push constant '' holds nothing; leave it out");
+    }
+
+    #[test]
+    fn many_declarations_take_no_time() {
+        const MANY: u32 = 1 << 17;
+        let uint = vec![Op::TypeInt as u32, 2, 32, 0];
+        let id = |constant| vec![Op::Decorate as u32, 10 + constant, Decoration::SpecId as u32, constant];
+        let constants = (0..MANY).map(|constant| vec![Op::SpecConstant as u32, 2, 10 + constant, 7]);
+        let declarations: Vec<_> = (0..MANY).map(id).chain([uint]).chain(constants).collect();
+        let declarations: Vec<&[u32]> = declarations.iter().map(Vec::as_slice).collect();
+        let begun = Instant::now();
+        let found = Interface::read(&module(&declarations)).expect("a kernel");
+        assert_eq!(found.constants.len(), MANY as usize);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 }

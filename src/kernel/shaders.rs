@@ -2,7 +2,10 @@
 
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
-use crate::kernel::reflection::{Argument, ArgumentKind, Interface, SizeOp, SpecConstant, Word};
+use crate::kernel::binding::SpecValue;
+use crate::kernel::interface::{
+    Argument, ArgumentKind, Block, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
+};
 use std::borrow::Cow;
 
 /// A kernel with everything the host must know to run it.
@@ -18,19 +21,18 @@ pub struct Shader {
     pub spirv: Cow<'static, [u8]>,
     /// The interface that the binary declares.
     pub interface: Interface,
+    /// Whether it is one of `glsl/`, not a user's.
+    pub built_in: bool,
 }
-
-/// Values of specialization constants by `constant_id`, sorted by it.
-pub(crate) type SpecValues = Vec<(u32, u32)>;
 
 impl Word {
     /// The value of the word once `values` are set.
     #[must_use]
-    pub fn value(self, values: &[(u32, u32)]) -> u32 {
+    pub fn value(self, values: &[SpecValue]) -> u32 {
         match self {
             Self::Literal(value) => value,
             Self::Constant { id, default } => {
-                values.iter().find(|(constant, _)| *constant == id).map_or(default, |(_, value)| *value)
+                values.iter().find(|value| value.id == id).map_or(default, |value| value.bits as u32)
             }
         }
     }
@@ -54,20 +56,12 @@ impl Shader {
         SHADERS.iter().find(fits)
     }
 
-    /// Bytes of the push-constant block.
-    #[must_use]
-    pub fn argument_bytes(&self) -> u32 {
-        let ends =
-            self.interface.arguments.iter().map(|argument| argument.offset.saturating_add(argument.kind.bytes()));
-        ends.max().unwrap_or(0)
-    }
-
     /// Bytes of shared memory that a work-group takes once the constants have `values`.
     ///
     /// # Panics
     /// When the expression is malformed, which reflection never makes; a test evaluates every entry of the table.
     #[must_use]
-    pub fn shared_bytes(&self, values: &[(u32, u32)]) -> u64 {
+    pub fn shared_bytes(&self, values: &[SpecValue]) -> u64 {
         let mut stack: Vec<u64> = vec![];
         for op in self.interface.shared.iter() {
             if let SizeOp::Push(word) = op {
@@ -125,7 +119,7 @@ mod tests {
     #[test]
     fn what_is_read_at_run_time_is_what_the_build_read() {
         for shader in SHADERS {
-            assert_eq!(Interface::read(&shader.spirv).as_ref(), Ok(&shader.interface), "{}", shader.label());
+            assert_eq!(Interface::read_built_in(&shader.spirv).as_ref(), Ok(&shader.interface), "{}", shader.label());
         }
     }
 
@@ -134,6 +128,6 @@ mod tests {
         let shader = Shader::find("matmul/local-2d", DType::F32).expect("it is in glsl/matmul");
         let Word::Constant { id: x, .. } = shader.interface.local_size[0] else { panic!("local_size_x_id") };
         let Word::Constant { id: y, .. } = shader.interface.local_size[1] else { panic!("local_size_y_id") };
-        assert_eq!(shader.shared_bytes(&[(x, 16), (y, 16)]), 2 * 16 * 16 * 4);
+        assert_eq!(shader.shared_bytes(&[SpecValue::word(x, 16), SpecValue::word(y, 16)]), 2 * 16 * 16 * 4);
     }
 }

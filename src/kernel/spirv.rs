@@ -1,7 +1,7 @@
 //! Checks that a SPIR-V file of the user's can take the place of a kernel, as far as can be seen without a driver,
 //! which would trust it. The answer is then verified like any other.
 
-use crate::kernel::reflection::{Interface, Word};
+use crate::kernel::interface::Interface;
 use crate::kernel::shaders::Shader;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -14,7 +14,8 @@ pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// # Errors
 /// What is wrong, and what to do.
 pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
-    let (found, expected) = (Interface::read_substitute(bytes)?, &kernel.interface);
+    let (found, expected) = (Interface::read(bytes)?, &kernel.interface);
+    found.has_built_in_slots()?;
     if found.version > expected.version {
         let text = |[major, minor]: [u8; 2]| format!("{major}.{minor}");
         return Err(format!(
@@ -37,7 +38,10 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
     // Each argument must lie where the kernel takes it; a file that was stripped has no names.
     let mut arguments = found.arguments.iter();
     let foreign = arguments.find(|argument| {
-        !expected.arguments.iter().any(|other| (other.offset, other.kind) == (argument.offset, argument.kind))
+        !expected
+            .arguments
+            .iter()
+            .any(|other| (other.offset, other.kind.in_words()) == (argument.offset, argument.kind.in_words()))
     });
     if let Some(argument) = foreign {
         return Err(format!(
@@ -46,7 +50,7 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
             argument.name, argument.offset
         ));
     }
-    if let Some(more) = listed(found.views.get(expected.views.len()..).unwrap_or_default()) {
+    if let Some(more) = listed(found.views().skip(expected.views().count())) {
         return Err(format!("it has texel views that the kernel has not ({more}); start from the source in glsl/"));
     }
     Ok(())
@@ -54,11 +58,7 @@ pub(crate) fn check(bytes: &[u8], kernel: &Shader) -> Result<(), String> {
 
 /// The numbers of the specialization constants.
 fn constants(interface: &Interface) -> BTreeSet<u32> {
-    let extents = interface.local_size.iter().filter_map(|word| match word {
-        Word::Constant { id, .. } => Some(*id),
-        Word::Literal(_) => None,
-    });
-    interface.constants.iter().map(|constant| constant.id).chain(extents).collect()
+    interface.constants.iter().map(|constant| constant.id).collect()
 }
 
 /// The items in one line, if there are any.
@@ -138,9 +138,13 @@ mod tests {
                 for other in [0, word ^ 1, word ^ 1 << 16, words[at - 1], u32::MAX] {
                     let mut hostile = words.clone();
                     hostile[at] = other;
-                    if let Ok(interface) = Interface::read(&bytes(&hostile)) {
+                    if let Ok(interface) = Interface::read_built_in(&bytes(&hostile)) {
                         let shader = Shader { interface, ..kernel(name).clone() };
-                        let _ = (shader.shared_bytes(&[]), shader.argument_bytes(), check(&bytes(&hostile), &shader));
+                        let _ = (
+                            shader.shared_bytes(&[]),
+                            shader.interface.argument_bytes(),
+                            check(&bytes(&hostile), &shader),
+                        );
                     }
                 }
             }

@@ -89,7 +89,7 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
     let mut case = Case::new(group, baseline.name, problem.as_ref(), index, Outcome::Interrupted);
     case.notes = vec![format!("{} on the host: {}", baseline.name, baseline.summary)];
     let start = Instant::now();
-    let inputs = match problem.fetch() {
+    let inputs = match problem.inputs() {
         Ok(inputs) => inputs,
         Err(error) => {
             case.outcome = Outcome::Failed { error };

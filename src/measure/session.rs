@@ -5,16 +5,15 @@ use super::host;
 use super::resume::Earlier;
 use super::runner::{Observer, Runner, Silent, Timing, best_canary};
 use super::worker::{self, Remote, Workers};
-use crate::algorithms::guests;
 use crate::algorithms::input::generator;
+use crate::algorithms::users;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::device::selector;
-use crate::peak::Peak;
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
-use crate::record::{Case, Caveat, Limit, Method, Origin, Outcome, Process, Record, SCHEMA, Share, Warning};
+use crate::record::{Case, Caveat, Limit, Method, Origin, Outcome, Peak, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
 use std::collections::BTreeSet;
@@ -194,9 +193,9 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What becomes of accesses outside of descriptors: those of guests are kept inside.
+/// What becomes of accesses outside of descriptors: those of users' kernels are kept inside.
 pub(super) fn access() -> Access {
-    if guests::any() { Access::Robust } else { Access::Unchecked }
+    if users::any() { Access::Robust } else { Access::Unchecked }
 }
 
 /// Whether cases are held against the limits of their device.
@@ -748,7 +747,7 @@ fn share(peak: &Peak, cases: &mut [Case]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::{StopRule, StopTest};
+    use crate::algorithms::{CaseOptions, StopRule, StopTest};
     use crate::basis::dtype::DType;
     use crate::report::bench::tests::record as measured;
 
@@ -835,8 +834,7 @@ mod tests {
             algorithm: "eigen".into(),
             variant: variant.into(),
             size: "64".into(),
-            stop: Some(stop),
-            subgroup_size,
+            options: CaseOptions { stop: Some(stop), subgroup_size, ..case.options },
             device,
             ..case
         }
@@ -862,12 +860,15 @@ mod tests {
         let same = Case { device: 0, size: "64x64x64".into(), ..host.clone() };
         let others = [
             Case { algorithm: "lu".into(), ..same.clone() },
-            Case { dtype: DType::F64, ..same.clone() },
-            Case { layout: crate::basis::layout::Layout::Nt, ..same.clone() },
+            Case { options: CaseOptions { dtype: DType::F64, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { layout: crate::basis::layout::Layout::Nt, ..same.options }, ..same.clone() },
             Case { size: "65".into(), ..same.clone() },
-            Case { input: crate::algorithms::input::Input::Hilbert, ..same.clone() },
-            Case { seed: same.seed + 1, ..same.clone() },
-            Case { stop: None, ..same.clone() },
+            Case {
+                options: CaseOptions { input: crate::algorithms::input::Input::Hilbert, ..same.options },
+                ..same.clone()
+            },
+            Case { options: CaseOptions { seed: same.seed + 1, ..same.options }, ..same.clone() },
+            Case { options: CaseOptions { stop: None, ..same.options }, ..same.clone() },
         ];
         let mut cases = [vec![host, same], others.to_vec()].concat();
         speed_up(&mut cases, 1);

@@ -1,7 +1,7 @@
 //! One device with a problem loaded: inputs uploaded, outputs poisoned, programs run, verified and timed.
 
 use crate::algorithms::probes::MEMORY_READ;
-use crate::algorithms::{CaseSpec, Check, Oracle, Problem, Reference};
+use crate::algorithms::{CaseSpec, Check, Oracle, Problem, ReferenceProgram};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
@@ -369,7 +369,7 @@ impl Workbench {
         let pristine = pristine.collect::<Result<Vec<_>, _>>()?;
 
         let start = Instant::now();
-        let inputs = problem.fetch().map_err(VulkanError::Problem)?;
+        let inputs = problem.inputs().map_err(VulkanError::Problem)?;
         phases.inputs = start.elapsed().into();
 
         let mut recorder = Recorder::new(&self.device)?;
@@ -389,20 +389,20 @@ impl Workbench {
         let start = Instant::now();
         let reference = problem.reference(&self.device.info);
         let oracle = match &reference {
-            None => problem.judge(&inputs).map_err(VulkanError::Problem)?,
+            None => problem.oracle(&inputs).map_err(VulkanError::Problem)?,
             // What it leaves is known once it has run.
             Some(_) => Box::new(Nothing),
         };
         let mut loaded = LoadedProblem { specs, buffers, pristine, oracle, phases };
-        if let Some(Reference { program, judge }) = reference {
+        if let Some(ReferenceProgram { program, oracle }) = reference {
             drop(inputs);
             let refused = |reason| VulkanError::Problem(format!("the reference {reason}"));
-            let program = program.and_then(|program| program.feasible(&loaded.specs, &self.device.info));
+            let program = program.feasible(&loaded.specs, &self.device.info);
             let Run { outputs, trespass, .. } = self.run(&loaded, &program.map_err(refused)?, Poison::NaN)?;
             if let Some(trespass) = trespass {
                 return Err(VulkanError::Problem(format!("the reference does not count: {trespass}")));
             }
-            loaded.oracle = judge(outputs).map_err(VulkanError::Problem)?;
+            loaded.oracle = oracle(outputs).map_err(VulkanError::Problem)?;
         }
         loaded.phases.oracle = start.elapsed().into();
         Ok(loaded)
@@ -708,7 +708,7 @@ impl Workbench {
                 self.record_poison(&mut recorder, &whole(buffer), (poison, number));
             }
             recorder.barrier();
-            for (spec, buffer) in scratch.iter().filter(|_| !program.poisoned) {
+            for (spec, buffer) in scratch.iter().filter(|_| !program.is_users()) {
                 recorder.fill_data(&region(buffer, spec), ALL_BITS);
             }
             recorder.finish()?.run()?;
@@ -745,7 +745,7 @@ impl Workbench {
         }
         let rounds = program.repeat.as_ref().map(|repeat| self.record_round(&regions, repeat)).transpose()?;
         drop(regions);
-        let (commands, poisoned) = (recorder.finish()?, program.poisoned);
+        let (commands, poisoned) = (recorder.finish()?, program.is_users());
         Ok(Sampler { commands, timestamps, rounds, clock, repeats, scratch, poisoned, poison, _evictor: evictor })
     }
 

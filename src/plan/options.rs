@@ -1,56 +1,37 @@
 //! The choices for a run as they are typed: the options of `bench`, which are also the fields of a configuration.
 
-use crate::basis::dtype::DType;
+use super::axes::{self, AxisValues, Value};
 use crate::basis::error;
 use crate::basis::printable::brief;
 use crate::basis::units;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options that `bench` and the `[[bench]]` tables of a configuration share. Everything is optional text here;
 /// the plan gives it a meaning.
-#[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 pub struct Selection {
     /// Algorithms to measure; `gpukern list` names them.
     #[arg(value_name = "ALGORITHM")]
-    #[serde(deserialize_with = "one_or_many")]
     pub algorithm: Vec<String>,
 
     /// Variants by name or alias; `all`; `auto`, which is the best for device, type and size: the fastest that `tune`
     /// measured, else by a model [default: all].
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
-    #[serde(deserialize_with = "one_or_many")]
     pub variant: Vec<String>,
 
     /// Sizes: 1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
-    #[serde(deserialize_with = "one_or_many")]
     pub size: Vec<String>,
 
-    /// Element types: f32, f64, f16, bf16, i32, i8 [default: the first of these that a chosen variant has].
-    #[arg(long, short = 't', value_name = "TYPE,..", value_delimiter = ',')]
-    #[serde(deserialize_with = "one_or_many")]
-    pub dtype: Vec<String>,
-
-    /// matmul: layouts of the operands: nn (A stored M×K, B K×N), nt (B stored N×K), tn (A stored K×M) [default: nn].
-    #[arg(long, value_name = "LAYOUT,..", value_delimiter = ',')]
-    #[serde(deserialize_with = "one_or_many")]
-    pub layout: Vec<String>,
-
-    /// Kind of input data, such as uniform ([0,1)), signed ([-1,1)) or hilbert; `gpukern list` names
-    /// those of each algorithm, its default first.
-    #[arg(long, value_name = "KIND")]
-    pub input: Option<String>,
-
-    /// lu: go on to the solution of A·x = b, which is right where HPL's scaled residual is below 16; with f64, by f32
-    /// factors and iterative refinement.
-    #[arg(long)]
-    pub solve: bool,
+    /// The values of axes: element type, layout, input and the like.
+    #[command(flatten)]
+    pub axes: AxisValues,
 
     /// Devices: an index, a part of the name, a UUID, `gpu`, `cpu`, `all` or `host` (its cores, without Vulkan)
     /// [default: the best GPU, else the software device].
@@ -60,32 +41,11 @@ pub struct Selection {
         value_name = "DEVICE,..",
         value_delimiter = ',',
         env = "GPUKERN_DEVICE",
-        hide_env_values = true
+        hide_env_values = true,
+        // Behind the first four axes.
+        display_order = 6
     )]
-    #[serde(deserialize_with = "one_or_many")]
     pub device: Vec<String>,
-
-    /// Seed of the input data [default: 1].
-    #[arg(long)]
-    pub seed: Option<u64>,
-
-    /// Sub-group sizes to require of the device [default: the device's own].
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
-    #[serde(deserialize_with = "one_or_many")]
-    pub subgroup_size: Vec<String>,
-
-    /// eigen: stop when neighbouring row sums differ by less than eps (`neighbour`), or when (max - min) / max of them does
-    /// (`bracket`) [default: bracket].
-    #[arg(long, value_name = "TEST")]
-    pub stop: Option<String>,
-
-    /// eigen: the eps of --stop [default: 1e-4].
-    #[arg(long, allow_negative_numbers = true)]
-    pub eps: Option<f64>,
-
-    /// eigen: rounds after which a case has failed to converge [default: 1000].
-    #[arg(long, value_name = "N")]
-    pub max_rounds: Option<u32>,
 
     /// Sample until the 95 % confidence interval of the median is within ± this [default: 1%].
     #[arg(long, value_name = "PERCENT")]
@@ -108,47 +68,6 @@ pub struct Selection {
     /// Wait so long before each sample, so that the device idles and lowers its clock. For tests.
     #[arg(long, value_name = "TIME", hide = true)]
     pub pause: Option<String>,
-
-    /// Published figures of the same work, printed beside ours. Only in configurations.
-    #[arg(skip)]
-    pub published: Vec<Published>,
-}
-
-/// The scope of a published figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Contains {
-    /// The kernels alone.
-    Kernel,
-    /// The upload of the operands too.
-    UploadAndKernel,
-    /// The source does not say.
-    NotStated,
-}
-
-/// Figures that a source document published.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    pub source: String,
-    /// The device that was measured there.
-    pub device: String,
-    pub contains: Contains,
-    /// The algorithm, where the table has several.
-    #[serde(default)]
-    pub algorithm: Option<String>,
-    /// The element type, where the table has several.
-    #[serde(default)]
-    pub dtype: Option<DType>,
-    /// Milliseconds by variant and size.
-    pub milliseconds: BTreeMap<String, BTreeMap<String, f64>>,
-}
-
-impl Published {
-    /// What is wrong with the figures.
-    pub(super) fn error(&self, message: &str) -> String {
-        format!("published figures of '{}': {message}", brief(&self.source))
-    }
 }
 
 impl Selection {
@@ -162,22 +81,13 @@ impl Selection {
             algorithm: list(self.algorithm, config.algorithm),
             variant: list(self.variant, config.variant),
             size: list(self.size, config.size),
-            dtype: list(self.dtype, config.dtype),
-            layout: list(self.layout, config.layout),
-            input: self.input.or(config.input),
-            solve: self.solve || config.solve,
+            axes: self.axes.or(config.axes),
             device: list(self.device, config.device),
-            seed: self.seed.or(config.seed),
-            subgroup_size: list(self.subgroup_size, config.subgroup_size),
-            stop: self.stop.or(config.stop),
-            eps: self.eps.or(config.eps),
-            max_rounds: self.max_rounds.or(config.max_rounds),
             precision: self.precision.or(config.precision),
             max_time: self.max_time.or(config.max_time),
             clock: self.clock.or(config.clock),
             cache: self.cache.or(config.cache),
             pause: self.pause.or(config.pause),
-            published: list(self.published, config.published),
         }
     }
 }
@@ -186,33 +96,100 @@ impl Selection {
     /// Command-line arguments that say the same: how a process tells another what to measure.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
-        let mut arguments = self.algorithm.clone();
-        let lists = [
-            ("variant", &self.variant),
-            ("size", &self.size),
-            ("dtype", &self.dtype),
-            ("layout", &self.layout),
-            ("device", &self.device),
-            ("subgroup-size", &self.subgroup_size),
+        let list = |name: &str, list: &[String]| (!list.is_empty()).then(|| format!("--{name}={}", list.join(",")));
+        let value = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("--{name}={value}"));
+        let kernels = [list("variant", &self.variant), list("size", &self.size)];
+        let method = [
+            list("device", &self.device),
+            value("precision", &self.precision),
+            value("max-time", &self.max_time),
+            value("clock", &self.clock),
+            value("cache", &self.cache),
+            value("pause", &self.pause),
         ];
-        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-        let lists = lists.map(|(name, list)| (name, Some(list.join(","))));
-        let values = [
-            ("input", self.input.clone()),
-            ("seed", self.seed.map(|seed| seed.to_string())),
-            ("stop", self.stop.clone()),
-            ("eps", self.eps.map(|eps| eps.to_string())),
-            ("max-rounds", self.max_rounds.map(|rounds| rounds.to_string())),
-            ("precision", self.precision.clone()),
-            ("max-time", self.max_time.clone()),
-            ("clock", self.clock.clone()),
-            ("cache", self.cache.clone()),
-            ("pause", self.pause.clone()),
-        ];
-        arguments.extend(self.solve.then(|| "--solve".to_string()));
-        // In one word, so that a value that begins with a dash stays a value.
-        arguments.extend(lists.chain(values).filter_map(|(name, value)| Some(format!("--{name}={}", value?))));
-        arguments
+        let (kernels, method) = (kernels.into_iter().flatten(), method.into_iter().flatten());
+        self.algorithm.iter().cloned().chain(kernels).chain(self.axes.arguments()).chain(method).collect()
+    }
+}
+
+/// The fields of a `[[bench]]` table beside those of axes.
+const FIELDS: [&str; 9] =
+    ["algorithm", "variant", "size", "device", "precision", "max-time", "clock", "cache", "pause"];
+
+/// The name of a field, refused where there is none.
+struct Field(String);
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        if FIELDS.contains(&&*name) || axes::find(&name).is_some() {
+            return Ok(Self(name));
+        }
+        let known = FIELDS.into_iter().chain(axes::AXES.iter().map(|axis| axis.name));
+        let known: Vec<_> = known.map(|name| format!("`{name}`")).collect();
+        Err(D::Error::custom(format!("unknown field `{name}`, expected one of {}", known.join(", "))))
+    }
+}
+
+impl<'de> Deserialize<'de> for Selection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Table;
+
+        impl<'de> Visitor<'de> for Table {
+            type Value = Selection;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of options of `bench`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Selection, A::Error> {
+                let mut read = Selection::default();
+                while let Some(Field(name)) = map.next_key()? {
+                    let list = match &*name {
+                        "algorithm" => &mut read.algorithm,
+                        "variant" => &mut read.variant,
+                        "size" => &mut read.size,
+                        "device" => &mut read.device,
+                        _ => {
+                            read.read_value(&name, &mut map)?;
+                            continue;
+                        }
+                    };
+                    *list = map.next_value::<OneOrMany>()?.0;
+                }
+                Ok(read)
+            }
+        }
+
+        deserializer.deserialize_map(Table)
+    }
+}
+
+impl Selection {
+    /// Reads the value of a field that is no list of algorithms, variants, sizes or devices.
+    fn read_value<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        let one = match name {
+            "precision" => &mut self.precision,
+            "max-time" => &mut self.max_time,
+            "clock" => &mut self.clock,
+            "cache" => &mut self.cache,
+            "pause" => &mut self.pause,
+            _ => {
+                let Some(axis) = axes::find(name) else { return Ok(()) };
+                let texts = match axis.value {
+                    Value::List(..) => map.next_value::<OneOrMany>()?.0,
+                    Value::Word(_) => vec![map.next_value()?],
+                    Value::Whole(..) => vec![map.next_value::<u64>()?.to_string()],
+                    Value::Real(_) => vec![map.next_value::<f64>()?.to_string()],
+                    Value::Flag if map.next_value()? => vec!["true".into()],
+                    Value::Flag => vec![],
+                };
+                self.axes.set(axis, texts);
+                return Ok(());
+            }
+        };
+        *one = Some(map.next_value()?);
+        Ok(())
     }
 }
 
@@ -246,6 +223,14 @@ pub(crate) struct RunTable {
 }
 
 /// `"naive"`, `1024` or a list of such, where the command line takes a comma-separated list.
+struct OneOrMany(Vec<String>);
+
+impl<'de> Deserialize<'de> for OneOrMany {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        one_or_many(deserializer).map(Self)
+    }
+}
+
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -255,13 +240,13 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     }
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a string, a positive integer or a list of them")]
-    enum OneOrMany {
+    enum Scalars {
         One(Scalar),
         Many(Vec<Scalar>),
     }
-    let scalars = match OneOrMany::deserialize(deserializer)? {
-        OneOrMany::One(scalar) => vec![scalar],
-        OneOrMany::Many(scalars) => scalars,
+    let scalars = match Scalars::deserialize(deserializer)? {
+        Scalars::One(scalar) => vec![scalar],
+        Scalars::Many(scalars) => scalars,
     };
     let text = scalars.into_iter().map(|scalar| match scalar {
         Scalar::Integer(value) => value.to_string(),
@@ -331,7 +316,7 @@ mod tests {
             "[[bench]]\nalgorithm = 'matmul'\nvariant = ['naive', 'v2']\nsize = ['128..256', 1000]\nmax-time = '1s'\nsolve = true",
         )
         .expect("a valid configuration");
-        assert!(config.bench[0].solve);
+        assert!(config.bench[0].axes.has(&axes::GOAL));
         assert_eq!(config.bench[0].variant, ["naive", "v2"]);
         assert_eq!(config.bench[0].size, ["128..256", "1000"]);
     }
@@ -344,10 +329,11 @@ mod tests {
 
     #[test]
     fn the_command_line_wins_over_the_configuration() {
-        let file = Selection { size: vec!["64".into()], seed: Some(3), ..Selection::default() };
+        let seed = AxisValues::default().with("seed", 3);
+        let file = Selection { size: vec!["64".into()], axes: seed.clone(), ..Selection::default() };
         let typed = Selection { size: vec!["128".into()], ..Selection::default() };
         let merged = typed.or(file);
-        assert_eq!((merged.size, merged.seed), (vec!["128".to_string()], Some(3)));
+        assert_eq!((merged.size, merged.axes), (vec!["128".to_string()], seed));
     }
 
     #[test]
@@ -363,22 +349,17 @@ mod tests {
             algorithm: list(&["matmul", "lu"]),
             variant: list(&["naive", "v2"]),
             size: list(&["64..128", "1000x70x130"]),
-            dtype: list(&["f32", "f16"]),
-            layout: list(&["nn", "nt"]),
-            input: text("signed"),
-            solve: true,
+            axes: [("dtype", "f32"), ("dtype", "f16"), ("layout", "nn"), ("layout", "nt"), ("input", "signed")]
+                .into_iter()
+                .chain([("solve", "true"), ("seed", "7"), ("subgroup-size", "8"), ("stop", "neighbour")])
+                .chain([("eps", "0.001"), ("max-rounds", "9")])
+                .fold(AxisValues::default(), |values, (name, text)| values.with(name, text)),
             device: list(&["0", "llvm pipe"]),
-            seed: Some(7),
-            subgroup_size: list(&["8"]),
-            stop: text("neighbour"),
-            eps: Some(1e-3),
-            max_rounds: Some(9),
             precision: text("0.5%"),
             max_time: text("1s"),
             clock: text("host"),
             cache: text("cold"),
             pause: text("1ms"),
-            published: vec![],
         };
         let line = std::iter::once("gpukern".to_string()).chain(full.arguments());
         let parsed = <Line as clap::Parser>::try_parse_from(line).expect("it parses");

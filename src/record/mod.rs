@@ -2,25 +2,22 @@
 //! the two.
 
 mod case_size;
-pub(crate) mod grid;
 pub(crate) mod marks;
 mod merge;
 mod origin;
+pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod schema;
 
-use crate::algorithms::input::Input;
-use crate::algorithms::{self, ALGORITHMS, Check, CheckMethod, Form, Goal, Problem, StopRule, Variant, WrongElements};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
+use crate::algorithms::{self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Variant, WrongElements};
 use crate::basis::metric::Metric;
 use crate::basis::units::{Bytes, Nanos, Work};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Computes;
-use crate::peak::Peak;
+use crate::plan::axes::{self, AxisValues};
 use crate::plan::method::{CacheState, Clock};
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Shard};
@@ -28,7 +25,9 @@ use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
 pub(crate) use merge::{MergePart, merge};
 pub(crate) use origin::{LONGEST, Origin, is_commit};
+pub(crate) use peak::Peak;
 use serde::{Deserialize, Serialize};
+use std::ops::{Deref, DerefMut};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
 pub(crate) const SCHEMA: &str = "gpukern-run/2";
@@ -127,25 +126,12 @@ pub struct Case {
     pub algorithm: String,
     /// Variant.
     pub variant: String,
-    /// Element type.
-    pub dtype: DType,
-    /// Layout of the operands; absent where neither is stored transposed.
-    #[serde(default, skip_serializing_if = "Layout::is_default")]
-    pub layout: Layout,
+    /// What was asked for beside the size.
+    #[serde(flatten)]
+    pub options: CaseOptions,
     /// Size as it was asked for: `1024`.
     #[cfg_attr(test, schemars(with = "String"))]
     pub size: CaseSize,
-    /// What was asked for; absent for the algorithm's own result.
-    #[serde(default, skip_serializing_if = "Goal::is_result")]
-    pub goal: Goal,
-    /// Kind of input data.
-    pub input: Input,
-    /// Seed of the input data.
-    pub seed: u64,
-    /// The sub-group size that was required; `null` for the device's default.
-    pub subgroup_size: Option<u32>,
-    /// How an iterative algorithm stops; `null` for others.
-    pub stop: Option<StopRule>,
     /// Index of the device.
     pub device: usize,
     /// Index of the process that measured it.
@@ -374,6 +360,17 @@ pub enum Limit {
     Memory,
     /// The time of a launch, or of as many as the case's structure has.
     Launch,
+}
+
+impl Limit {
+    /// As tables and pages name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Memory => "memory",
+            Self::Launch => "launch",
+        }
+    }
 }
 
 /// What was seen around the samples of a case.
@@ -644,6 +641,21 @@ impl Record {
     }
 }
 
+/// A case reads as its options do: `case.dtype`.
+impl Deref for Case {
+    type Target = CaseOptions;
+
+    fn deref(&self) -> &CaseOptions {
+        &self.options
+    }
+}
+
+impl DerefMut for Case {
+    fn deref_mut(&mut self) -> &mut CaseOptions {
+        &mut self.options
+    }
+}
+
 impl Case {
     /// The options that select it alone, on any device.
     #[must_use]
@@ -652,15 +664,7 @@ impl Case {
             algorithm: vec![self.algorithm.clone()],
             variant: vec![self.variant.clone()],
             size: vec![self.size.to_string()],
-            dtype: vec![self.dtype.to_string()],
-            layout: self.layout.unusual().iter().map(ToString::to_string).collect(),
-            solve: self.goal == Goal::Solution,
-            input: Some(self.input.to_string()),
-            seed: Some(self.seed),
-            subgroup_size: self.subgroup_size.iter().map(ToString::to_string).collect(),
-            stop: self.stop.map(|stop| stop.test.name().to_string()),
-            eps: self.stop.map(|stop| stop.eps),
-            max_rounds: self.stop.map(|stop| stop.max_rounds),
+            axes: AxisValues::of_case(&self.options),
             ..Selection::default()
         }
     }
@@ -687,15 +691,15 @@ impl Case {
     /// nor device matter.
     #[must_use]
     pub fn same_problem(&self, other: &Self) -> bool {
-        let problem = |case: &Self| (case.dtype, case.layout, case.goal, case.input, case.seed, case.stop);
-        self.algorithm == other.algorithm && problem(self) == problem(other) && self.size.same(&other.size)
+        self.algorithm == other.algorithm
+            && axes::same(&self.options, &other.options, |separates| separates.problems)
+            && self.size.same(&other.size)
     }
 
     /// Whether tables and charts show it beside `other`: cases of the same algorithm, goal, element type and input.
     #[must_use]
     pub fn same_kind(&self, other: &Self) -> bool {
-        let kind = |case: &Self| (case.dtype, case.layout, case.goal, case.input);
-        self.algorithm == other.algorithm && kind(self) == kind(other)
+        self.algorithm == other.algorithm && axes::same(&self.options, &other.options, |separates| separates.tables)
     }
 
     /// The heading over cases of its kind: `lu --solve f32, uniform input`; of a kernel of the user's, whose inputs are its
@@ -709,17 +713,13 @@ impl Case {
     /// The algorithm, what was asked of it, the element type, and the layout that is not the usual: `lu --solve f32`.
     #[must_use]
     pub fn subject(&self) -> String {
-        let layout = self.layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
-        format!("{} {}{layout}", self.asked(), self.dtype)
+        axes::heading(&self.algorithm, &self.options, |_| true)
     }
 
     /// The algorithm and what was asked of it: `lu --solve`.
     #[must_use]
     pub fn asked(&self) -> String {
-        match self.goal {
-            Goal::Result => self.algorithm.clone(),
-            Goal::Solution => format!("{} --solve", self.algorithm),
-        }
+        axes::heading(&self.algorithm, &self.options, |axis| axis.name == axes::GOAL.name)
     }
 
     /// What it computes with.
@@ -734,6 +734,14 @@ impl Case {
         match &self.outcome {
             Outcome::Measured(measured) => Some(measured),
             _ => None,
+        }
+    }
+
+    /// How its answer was checked, if it was.
+    pub(crate) fn verification(&self) -> Option<&Verification> {
+        match &self.outcome {
+            Outcome::Rejected(verification) => Some(verification),
+            _ => self.measured().and_then(|measured| measured.verification.verified()),
         }
     }
 
@@ -752,14 +760,8 @@ impl Case {
             id: group.id_of(variant).to_string(),
             algorithm: group.algorithm.name.into(),
             variant: variant.into(),
-            dtype: group.spec.dtype,
-            layout: group.spec.layout,
+            options: group.spec.options,
             size: group.spec.size.into(),
-            goal: group.spec.goal,
-            input: group.spec.input,
-            seed: group.spec.seed,
-            subgroup_size: group.spec.subgroup_size,
-            stop: group.algorithm.iterative.then_some(group.spec.stop),
             device,
             process: 0,
             buffers: problem.data(),

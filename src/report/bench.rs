@@ -1,23 +1,26 @@
 //! The tables of `bench`.
 
+use super::grid::Section;
 use super::long::Column;
-use super::reference::Reference;
+use super::reference::ReferenceTimes;
 use super::table;
 use crate::device::capability::DeviceKind;
-use crate::record::grid::Section;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Caveat, Outcome, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+
+pub use super::grid::compact;
+pub use super::long::long;
 
 /// What of a record is shown, and on how many columns.
 pub struct View {
     /// Columns of the terminal: no line is wider.
     pub width: usize,
     /// Figures of others.
-    pub(crate) reference: Option<Reference>,
+    pub(crate) reference: Option<ReferenceTimes>,
     /// The columns that the long table has; those that fit where it is `None`.
-    pub(crate) columns: Option<Vec<Column>>,
+    pub(crate) columns: Option<Vec<&'static Column>>,
 }
 
 impl View {
@@ -26,19 +29,6 @@ impl View {
     pub fn of_width(width: usize) -> Self {
         Self { width, reference: None, columns: None }
     }
-}
-
-/// Sizes by variants, as in the posts: the median kernel time and, where there is space, the share of the limit; the
-/// fastest of each size marked. Chains show the time of one operation, with the forms of an operation beside one another.
-#[must_use]
-pub fn compact(record: &Record, view: &View) -> String {
-    super::compact::text(record, view)
-}
-
-/// A line for each case: median, its interval, minimum, rate, samples and residual.
-#[must_use]
-pub fn long(record: &Record, view: &View) -> String {
-    super::long::text(record, view)
 }
 
 /// What the numbers do not say: why cases have none, and what the signs beside them mean.
@@ -131,10 +121,9 @@ pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str>
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::algorithms::input::Input;
-    use crate::algorithms::{CheckMethod, Goal};
+    use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::{CaseOptions, CheckMethod};
     use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
     use crate::basis::units::{Bytes, Nanos, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::method::CacheState;
@@ -147,14 +136,8 @@ pub(crate) mod tests {
             id: format!("matmul/{variant}/f32/64x64x64"),
             algorithm: "matmul".into(),
             variant: variant.into(),
-            dtype: DType::F32,
-            layout: Layout::Nn,
             size: "64".into(),
-            goal: Goal::Result,
-            input: Input::Uniform,
-            seed: 1,
-            subgroup_size: None,
-            stop: None,
+            options: CaseOptions::new(&MATMUL, DType::F32),
             device: 0,
             process: 0,
             work: Work { operations: 524_288, bytes: Bytes(49_152) },

@@ -1,10 +1,13 @@
-//! The table of `compare`.
+//! The table of `compare`, and the verdict of `ab`.
 
-use super::table::{self, Sheet};
+use super::bench::distinct;
+use super::table::{self, Table};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit};
 use crate::compare::gate::Ruling;
+use crate::compare::paired::{Finding, Trial, Turns};
 use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
+use crate::record::Outcome;
 use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
@@ -14,27 +17,22 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
     if !comparison.differences.is_empty() {
         let _ = writeln!(out, "{}", differences(&comparison.differences));
     }
-    let mut devices: Vec<&str> = vec![];
-    for case in &comparison.cases {
-        if !devices.contains(&case.device.as_str()) {
-            devices.push(&case.device);
-        }
-    }
-    for device in devices {
+    for device in distinct(comparison.cases.iter().map(|case| case.device.as_str())) {
         let _ = writeln!(out, "{}", table::prose(&printable(device), width, 2));
-        let mut sheet = Sheet::new(["case", "verdict", "ratio", "95 % interval", "baseline", "candidate"], 2);
+        let mut table =
+            Table::default().text(["case", "verdict"]).numbers(["ratio", "95 % interval", "baseline", "candidate"]);
         let mut whys: Vec<(String, Vec<&str>)> = vec![];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| case.device == device) {
-            sheet.add(row(case));
+            table.row(row(case));
             let why = why(case, ruling.settled.contains(&index));
             match whys.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, ids)) => ids.push(&case.id),
                 None => whys.push((why, vec![&case.id])),
             }
         }
-        sheet.fit(width, &["candidate", "baseline", "95 % interval"]);
-        let _ = writeln!(out, "{}", sheet.text(width));
-        let all = sheet.rows();
+        table.fit(width, &["candidate", "baseline", "95 % interval"]);
+        let _ = writeln!(out, "{}", table.terminal(width));
+        let all = table.rows();
         whys.retain(|(why, _)| !why.is_empty());
         for (why, ids) in &whys {
             let whose = if ids.len() == all { "all".into() } else { printable(&ids.join(", ")).into_owned() };
@@ -125,4 +123,49 @@ pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
     let percent = units::significant(100.0 * comparison.min_effect);
     format!("{} (changes below {} % do not matter)", parts.join(", "), units::trimmed(&percent))
+}
+
+/// What was measured, a line with the verdict, and a line for each side.
+#[must_use]
+pub(crate) fn trial(trial: &Trial) -> String {
+    let case = &trial.a.case;
+    let mut out = format!("{} {}, {} input\n", case.subject(), case.row(), case.input);
+    let _ = writeln!(out, "{}", finding(trial));
+    let medians = trial.sides().into_iter().filter_map(|(_, side)| side.median.map(|time| side.case.shown(time)));
+    let unit = medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value);
+    let width = trial.sides().map(|(_, side)| printable(&side.label).chars().count()).into_iter().max().unwrap_or(0);
+    for (name, side) in trial.sides() {
+        let time = match (&side.case.outcome, side.median, unit) {
+            (Outcome::Rejected(verification), ..) => format!("rejected: {}", printable(&verification.worst)),
+            (Outcome::Skipped { reason }, ..) => format!("skipped: {reason}"),
+            (outcome, median, unit) => match (outcome.failure(), median, unit) {
+                (Some(failure), ..) => format!("{}: {}", outcome.status(), printable(&failure)),
+                (None, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
+                _ => "no round was completed".into(),
+            },
+        };
+        let label = printable(&side.label);
+        let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));
+        let _ = writeln!(out, "  {name}  {label:<width$}  {time}  ({device}, {driver})");
+    }
+    out
+}
+
+/// The verdict of a trial, in a line.
+fn finding(trial: &Trial) -> String {
+    let rounds = match (trial.rounds.len(), trial.turns) {
+        (1, _) => "1 round".to_string(),
+        (count, Turns::Batches) => format!("{count} rounds"),
+        (count, Turns::Processes) => format!("{count} rounds of processes"),
+    };
+    let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
+        return format!("B cannot be compared with A ({rounds})");
+    };
+    let word = match verdict {
+        Verdict::Slower => "B is SLOWER than A",
+        Verdict::Faster => "B is faster than A",
+        Verdict::Same => "B is the same as A",
+        Verdict::Undecided => "undecided",
+    };
+    format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
 }

@@ -1,6 +1,6 @@
 //! The cards of `devices`, and the same as JSON.
 
-use super::table;
+use super::table::Table;
 use crate::algorithms::{ALGORITHMS, CaseSpec, Goal, Measures};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, Sweep};
@@ -8,9 +8,6 @@ use crate::basis::units::Bytes;
 use crate::device::capability::{DeviceInfo, Feature};
 use serde::Serialize;
 use std::fmt::Write;
-
-/// Columns of a reason at least, that no name of a feature is broken.
-const LONGEST_FEATURE: u16 = 26;
 
 /// Whether one variant runs on one device with one element type.
 #[derive(Debug, Serialize)]
@@ -24,14 +21,14 @@ pub(crate) struct Support {
 
 /// A device and what runs on it.
 #[derive(Debug, Serialize)]
-pub(crate) struct DeviceReport<'a> {
+pub(crate) struct DeviceCard<'a> {
     #[serde(flatten)]
     pub info: &'a DeviceInfo,
     /// Every variant with every element type it has.
     pub variants: Vec<Support>,
 }
 
-impl<'a> DeviceReport<'a> {
+impl<'a> DeviceCard<'a> {
     /// Looks at every variant, at the sizes of its algorithm: what is for some of them runs.
     #[must_use]
     pub(crate) fn new(info: &'a DeviceInfo) -> Self {
@@ -44,7 +41,7 @@ impl<'a> DeviceReport<'a> {
                 let goal = if is_solver { Goal::Solution } else { Goal::Result };
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
                     let missing = |size: &Size| {
-                        let spec = CaseSpec { goal, ..CaseSpec::new(algorithm, *size, dtype) };
+                        let spec = CaseSpec::new(algorithm, *size, dtype).with(|options| options.goal = goal);
                         let problem = (algorithm.problem)(&spec);
                         problem.and_then(|p| algorithm.feasible(variant, &spec, p.as_ref(), info)).err()
                     };
@@ -62,9 +59,9 @@ impl<'a> DeviceReport<'a> {
     #[must_use]
     pub(crate) fn card(&self, width: usize) -> String {
         let info = self.info;
-        let mut facts = table::facts(width);
+        let mut facts = Table::default().text([""]).prose([""]);
         let mut fact = |name: &str, value: String| {
-            facts.add_row([name.to_string(), value]);
+            facts.row([name.to_string(), value]);
         };
         fact("type", info.kind.to_string());
         fact(
@@ -93,12 +90,12 @@ impl<'a> DeviceReport<'a> {
         if let Some(most) = info.limits.loop_iterations {
             fact("known limit", format!("this driver silently stops an invocation after {most} loop iterations"));
         }
-        format!("device {}: {}\n\n{}\n{}", info.index, info.name, table::text(&facts), self.support(width))
+        format!("device {}: {}\n\n{}\n{}", info.index, info.name, facts.terminal(width), self.support(width))
     }
 
     /// A row for each variant, and the reasons of those that do not run.
     fn support(&self, width: usize) -> String {
-        let mut table = table::wrapped(["algorithm", "variant", "runs with", "not with"], 2, LONGEST_FEATURE, width);
+        let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with", "not with"]);
         let mut rows: Vec<(&str, &str)> = self.variants.iter().map(|s| (s.algorithm, s.variant)).collect();
         rows.dedup();
         for (algorithm, variant) in rows {
@@ -107,9 +104,9 @@ impl<'a> DeviceReport<'a> {
             let runs: Vec<_> = of.iter().filter(|s| s.missing.is_none()).map(|s| s.dtype.name()).collect();
             let reasons: Vec<_> =
                 of.iter().filter_map(|s| s.missing.as_ref().map(|reason| format!("{}: {reason}", s.dtype))).collect();
-            table.add_row([algorithm.to_string(), variant.to_string(), none_or(&runs, ", "), reasons.join("; ")]);
+            table.row([algorithm.to_string(), variant.to_string(), none_or(&runs, ", "), reasons.join("; ")]);
         }
-        table::text(&table)
+        table.terminal(width)
     }
 }
 
@@ -197,7 +194,7 @@ mod tests {
     #[test]
     fn the_card_fits_eighty_columns() {
         let device = software_device();
-        let card = DeviceReport::new(&device).card(80);
+        let card = DeviceCard::new(&device).card(80);
         for line in card.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         }
@@ -223,7 +220,7 @@ mod tests {
     fn a_variant_that_does_not_run_says_what_is_missing() {
         let mut device = software_device();
         device.features.remove(&Feature::ShaderFloat64);
-        let report = DeviceReport::new(&device);
+        let report = DeviceCard::new(&device);
         let naive = |dtype| report.variants.iter().find(|s| s.variant == "naive" && s.dtype == dtype);
         assert_eq!(naive(DType::F32).and_then(|s| s.missing.as_deref()), None);
         assert_eq!(naive(DType::F64).and_then(|s| s.missing.as_deref()), Some("needs feature shaderFloat64"));

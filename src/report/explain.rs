@@ -1,6 +1,6 @@
 //! The table of `bench --explain`.
 
-use super::table;
+use super::table::Table;
 use crate::algorithms::Candidate;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
@@ -72,7 +72,7 @@ pub(crate) fn text(
     let mut out =
         format!("{algorithm} {} {}{layout}, {}: what auto chooses from\n\n", spec.size, spec.dtype, device.name);
     let best = times.iter().flatten().map(|time| time.0).fold(f64::INFINITY, f64::min);
-    let mut table = table::new(["variant", "tile", "predicted", "measured", "of the fastest"]);
+    let mut table = Table::default().text(["variant", "tile"]).numbers(["predicted", "measured", "of the fastest"]);
     for (candidate, time) in candidates.iter().zip(times) {
         let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
         let [measured, ratio] = match time {
@@ -80,9 +80,9 @@ pub(crate) fn text(
             Err(why) => [why.clone(), "–".into()],
         };
         let tile = candidate.tile.map_or_else(|| "–".into(), |tile| tile.to_string());
-        table.add_row(table::row([candidate.variant.into(), tile, micros(candidate.predicted), measured, ratio], 2));
+        table.row([candidate.variant.into(), tile, micros(candidate.predicted), measured, ratio]);
     }
-    out.push_str(&table::text(&table));
+    out.push_str(&table.terminal(usize::MAX));
     match (candidates.first(), times.first()) {
         (Some(first), Some(Ok(time))) => {
             let _ = writeln!(
@@ -117,7 +117,7 @@ mod tests {
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = [Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
         let text = text(&software_device(), &group, &candidates, &times);
-        let transposed = CaseGroup { spec: CaseSpec { layout: Layout::Nt, ..spec }, ..group.clone() };
+        let transposed = CaseGroup { spec: spec.with(|options| options.layout = Layout::Nt), ..group.clone() };
         let heading = super::text(&software_device(), &transposed, &[], &[]);
         assert!(heading.starts_with("matmul 8x9x10 f32 nt, "), "{heading}");
         for part in

@@ -1,6 +1,7 @@
 //! The tables of `history`.
 
-use super::table::{self, Sheet};
+use super::bench::distinct;
+use super::table::{self, Table};
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, TimeUnit, counted};
 use crate::history::{Event, FALSE_DISCOVERIES, History, Run, Series};
@@ -23,11 +24,11 @@ pub(crate) fn text(history: &History, width: usize) -> String {
     let mut out = String::new();
     for device in devices(history) {
         let series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
-        let mut sheets = COLUMNS.iter().map(|columns| sheet(&series, *columns)).collect::<Vec<_>>();
-        let fits = sheets.iter().position(|sheet| sheet.width() <= width);
-        let mut sheet = sheets.swap_remove(fits.unwrap_or(COLUMNS.len() - 1));
-        sheet.fit(width, &["runs", "±", "trend"]);
-        let _ = writeln!(out, "{}\n\n{}", printable(device), sheet.text(width));
+        let mut tables = COLUMNS.iter().map(|columns| trends(&series, *columns)).collect::<Vec<_>>();
+        let fits = tables.iter().position(|table| table.width() <= width);
+        let mut table = tables.swap_remove(fits.unwrap_or(COLUMNS.len() - 1));
+        table.fit(width, &["runs", "±", "trend"]);
+        let _ = writeln!(out, "{}\n\n{}", printable(device), table.terminal(width));
         if let Some(shortage) = shortage(history, device) {
             let _ = writeln!(out, "{}", table::prose(&shortage, width, 2));
         }
@@ -39,23 +40,17 @@ pub(crate) fn text(history: &History, width: usize) -> String {
 }
 
 /// A row for each series, with a trend of at most so many columns.
-fn sheet(series: &[&Series], columns: usize) -> Sheet {
-    let mut sheet = Sheet::new(["case", "runs", "now", "±", "trend", "steps"], 1);
+fn trends(series: &[&Series], columns: usize) -> Table {
+    let mut table = Table::default().text(["case"]).numbers(["runs", "now", "±", "trend", "steps"]);
     for series in series {
-        sheet.add(row(series, columns));
+        table.row(row(series, columns));
     }
-    sheet
+    table
 }
 
 /// The devices of the series, in order.
 pub(super) fn devices(history: &History) -> Vec<&str> {
-    let mut devices: Vec<&str> = vec![];
-    for series in &history.series {
-        if !devices.contains(&series.device.as_str()) {
-            devices.push(&series.device);
-        }
-    }
-    devices
+    distinct(history.series.iter().map(|series| series.device.as_str()))
 }
 
 fn row(series: &Series, columns: usize) -> [String; 6] {

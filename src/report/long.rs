@@ -1,169 +1,104 @@
 //! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
 
 use super::bench::{View, distinct, heading};
-use super::table::{self, Sheet};
+use super::grid::{Section, median, sections};
+use super::table::{self, Table};
 use crate::basis::error::unknown;
 use crate::basis::units::significant;
-use crate::record::grid::{Section, median, sections};
 use crate::record::marks::RunConditions;
-use crate::record::{Case, Limit, Record, Share};
+use crate::record::{Case, Measured, Outcome, Record, Share};
 
 /// A column beside size and variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Column {
-    Median,
-    PerOperation,
-    Interval,
-    Min,
-    Rate,
-    Bandwidth,
-    Limit,
-    Structure,
-    Host,
-    Reference,
-    Samples,
-    Residual,
-    Allowed,
-    Metrics,
-    Marks,
+#[derive(Debug)]
+pub(crate) struct Column {
+    /// The name on the command line.
+    name: &'static str,
+    heading: &'static str,
+    /// Where there is no space the least important columns go first; those of [`STAYS`] do not.
+    importance: u8,
+    cell: fn(&Case, &View, &RunConditions) -> String,
+}
+
+const STAYS: u8 = u8::MAX;
+
+/// The column in whose place each metric has its own.
+const METRICS: &str = "metrics";
+
+/// Every column, in the order in which they stand.
+static COLUMNS: [Column; 15] = [
+    column("median", "median", STAYS, |case, _, _| match case.measured() {
+        Some(measured) => measured.summary.median.to_string(),
+        None => case.outcome.status().into(),
+    }),
+    column("per-operation", "per operation", 9, |case, _, _| {
+        median(case).filter(|_| case.chain.is_some()).map_or_else(String::new, |time| time.to_string())
+    }),
+    column("interval", "±", 8, |case, _, _| {
+        of(case, |m| m.summary.relative_error().map_or_else(|| "–".into(), percent))
+    }),
+    column("min", "min", 2, |case, _, _| of(case, |m| m.summary.min.to_string())),
+    column("rate", "GFLOP/s", 10, |case, _, _| of(case, |m| case.work.rate(m.summary.median).to_string())),
+    column("bandwidth", "GB/s", 6, |case, _, _| of(case, |m| case.work.bandwidth(m.summary.median).to_string())),
+    column("limit", "of hardware", STAYS, |case, _, _| of(case, |_| case.share.map_or_else(String::new, share))),
+    column("structure", "of its structure", 7, |case, _, _| {
+        of(case, |_| case.structure.map_or_else(String::new, share))
+    }),
+    column("host", "× host", 12, |case, _, _| of(case, |_| case.speedup.map_or_else(String::new, significant))),
+    column("reference", "× reference", 11, |case, view, _| {
+        let figure = view.reference.as_ref().and_then(|reference| reference.of(case));
+        figure.zip(median(case)).map_or_else(String::new, |(figure, time)| significant(figure.time.0 / time.0))
+    }),
+    column("samples", "samples", 3, |case, _, _| of(case, |m| m.summary.count.to_string())),
+    column("residual", "residual", 5, |case, _, _| match (&case.outcome, case.verification()) {
+        (_, Some(found)) => residual(found.residual),
+        (Outcome::Measured(_), None) => "unverified".into(),
+        _ => String::new(),
+    }),
+    column("allowed", "allowed", 1, |case, _, _| {
+        case.verification().map_or_else(String::new, |found| residual(Some(found.tolerance)))
+    }),
+    column(METRICS, METRICS, 4, |_, _, _| String::new()),
+    column("marks", "mark", STAYS, |case, _, conditions| conditions.signs(case)),
+];
+
+const fn column(
+    name: &'static str,
+    heading: &'static str,
+    importance: u8,
+    cell: fn(&Case, &View, &RunConditions) -> String,
+) -> Column {
+    Column { name, heading, importance, cell }
+}
+
+/// What a case with a time has in a column.
+fn of(case: &Case, cell: impl Fn(&Measured) -> String) -> String {
+    case.measured().map_or_else(String::new, cell)
 }
 
 impl Column {
-    /// Every column, in the order in which they stand.
-    const ALL: [Self; 15] = [
-        Self::Median,
-        Self::PerOperation,
-        Self::Interval,
-        Self::Min,
-        Self::Rate,
-        Self::Bandwidth,
-        Self::Limit,
-        Self::Structure,
-        Self::Host,
-        Self::Reference,
-        Self::Samples,
-        Self::Residual,
-        Self::Allowed,
-        Self::Metrics,
-        Self::Marks,
-    ];
-    /// Those that go where there is no space for them, the first first. The others stay.
-    const LEAST_IMPORTANT: [Self; 12] = [
-        Self::Allowed,
-        Self::Min,
-        Self::Samples,
-        Self::Metrics,
-        Self::Residual,
-        Self::Bandwidth,
-        Self::Structure,
-        Self::Interval,
-        Self::PerOperation,
-        Self::Rate,
-        Self::Reference,
-        Self::Host,
-    ];
-
-    /// The name on the command line.
-    #[must_use]
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Median => "median",
-            Self::PerOperation => "per-operation",
-            Self::Interval => "interval",
-            Self::Min => "min",
-            Self::Rate => "rate",
-            Self::Bandwidth => "bandwidth",
-            Self::Limit => "limit",
-            Self::Structure => "structure",
-            Self::Host => "host",
-            Self::Reference => "reference",
-            Self::Samples => "samples",
-            Self::Residual => "residual",
-            Self::Allowed => "allowed",
-            Self::Metrics => "metrics",
-            Self::Marks => "marks",
-        }
-    }
-
     /// The columns that were asked for; `None` for those that fit.
     ///
     /// # Errors
     /// When there is none of a name.
-    pub(crate) fn chosen(names: &[String]) -> Result<Option<Vec<Self>>, String> {
+    pub(crate) fn chosen(names: &[String]) -> Result<Option<Vec<&'static Self>>, String> {
         if names.is_empty() {
             return Ok(None);
         }
         if names == ["all"] {
-            return Ok(Some(Self::ALL.to_vec()));
+            return Ok(Some(COLUMNS.iter().collect()));
         }
-        let find = |name: &String| {
-            let found = Self::ALL.into_iter().find(|column| column.name() == name.trim());
-            found.ok_or_else(|| unknown("column", name, "", &Self::ALL.map(Self::name)))
-        };
-        let asked = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-        Ok(Some(Self::ALL.into_iter().filter(|column| asked.contains(column)).collect()))
-    }
-
-    /// The heading; of metrics there are several.
-    fn heading(self) -> &'static str {
-        match self {
-            Self::PerOperation => "per operation",
-            Self::Interval => "±",
-            Self::Rate => "GFLOP/s",
-            Self::Bandwidth => "GB/s",
-            Self::Limit => "of hardware",
-            Self::Structure => "of its structure",
-            Self::Host => "× host",
-            Self::Reference => "× reference",
-            Self::Marks => "mark",
-            other => other.name(),
+        let known = COLUMNS.each_ref().map(|column| column.name);
+        if let Some(name) = names.iter().find(|name| !known.contains(&name.trim())) {
+            return Err(unknown("column", name, "", &known));
         }
-    }
-
-    /// What a case has in it.
-    fn cell(self, case: &Case, view: &View, conditions: &RunConditions) -> String {
-        let Some(measured) = case.measured() else { return self.without_time(case) };
-        let summary = &measured.summary;
-        let found = measured.verification.verified();
-        match self {
-            Self::Median => summary.median.to_string(),
-            Self::PerOperation if case.chain.is_none() => String::new(),
-            Self::PerOperation => median(case).map_or_else(String::new, |time| time.to_string()),
-            Self::Interval => summary.relative_error().map_or_else(|| "–".into(), percent),
-            Self::Min => summary.min.to_string(),
-            Self::Rate => case.work.rate(summary.median).to_string(),
-            Self::Bandwidth => case.work.bandwidth(summary.median).to_string(),
-            Self::Limit => case.share.map_or_else(String::new, share),
-            Self::Structure => case.structure.map_or_else(String::new, share),
-            Self::Host => case.speedup.map_or_else(String::new, significant),
-            Self::Reference => {
-                let figure = view.reference.as_ref().and_then(|reference| reference.of(case));
-                let ratio = figure.and_then(|figure| Some(figure.time.0 / median(case)?.0));
-                ratio.map_or_else(String::new, significant)
-            }
-            Self::Samples => summary.count.to_string(),
-            Self::Residual => found.map_or_else(|| "unverified".into(), |v| residual(v.residual)),
-            Self::Allowed => found.map_or_else(String::new, |v| residual(Some(v.tolerance))),
-            Self::Metrics => String::new(),
-            Self::Marks => conditions.signs(case),
-        }
-    }
-
-    /// What a case without a time has in it.
-    fn without_time(self, case: &Case) -> String {
-        use crate::record::Outcome::Rejected;
-        match (self, &case.outcome) {
-            (Self::Median, outcome) => outcome.status().into(),
-            (Self::Residual, Rejected(found)) => residual(found.residual),
-            (Self::Allowed, Rejected(found)) => residual(Some(found.tolerance)),
-            _ => String::new(),
-        }
+        let asked = |column: &&Self| names.iter().any(|name| name.trim() == column.name);
+        Ok(Some(COLUMNS.iter().filter(asked).collect()))
     }
 }
 
-/// The table of a record.
+/// A line for each case: median, its interval, minimum, rate, samples and residual.
 #[must_use]
-pub(super) fn text(record: &Record, view: &View) -> String {
+pub fn long(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let texts: Vec<_> = sections(record).iter().map(|section| of_section(section, view, &conditions)).collect();
     texts.join("\n")
@@ -171,31 +106,28 @@ pub(super) fn text(record: &Record, view: &View) -> String {
 
 fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) -> String {
     let mut out = heading(section, conditions, view.width);
-    let columns = view.columns.as_deref().unwrap_or(&Column::ALL);
+    let columns = view.columns.clone().unwrap_or_else(|| COLUMNS.iter().collect());
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
-    let own = |column: &Column| match column {
-        Column::Metrics => metrics.clone(),
-        other => vec![other.heading()],
-    };
-    let headings = ["size", "variant"].into_iter().chain(columns.iter().flat_map(own));
-    let mut sheet = Sheet::new(headings, 2);
+    let own = |column: &&'static Column| if column.name == METRICS { metrics.clone() } else { vec![column.heading] };
+    let mut table = Table::default().text(["size", "variant"]).numbers(columns.iter().flat_map(own));
     for case in &section.cases {
-        let cells = columns.iter().flat_map(|column| match column {
-            Column::Metrics => metrics.iter().map(|name| metric(case, name)).collect(),
-            other => vec![other.cell(case, view, conditions)],
+        let cells = columns.iter().flat_map(|column| match column.name {
+            METRICS => metrics.iter().map(|name| metric(case, name)).collect(),
+            _ => vec![(column.cell)(case, view, conditions)],
         });
-        sheet.add([case.row(), case.variant.clone()].into_iter().chain(cells));
+        table.row([case.row(), case.variant.clone()].into_iter().chain(cells));
     }
-    sheet.without_nothing(&columns.iter().filter(|c| **c != Column::Residual).map(|c| c.heading()).collect::<Vec<_>>());
+    let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
+    table.leave_out_empty(&may_go.collect::<Vec<_>>());
     if view.columns.is_none() {
-        let least = Column::LEAST_IMPORTANT.iter().flat_map(own).collect::<Vec<_>>();
-        let gone = sheet.fit(view.width, &least);
+        let mut least: Vec<_> = COLUMNS.iter().filter(|column| column.importance != STAYS).collect();
+        least.sort_by_key(|column| column.importance);
+        let gone = table.fit(view.width, &least.iter().flat_map(own).collect::<Vec<_>>());
         // One that all rows have may stand above them.
         let first = &section.cases[0].variant;
-        if sheet.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
-            sheet.fit(0, &["variant"]);
-            sheet.names(1);
+        if table.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
+            table.fit(0, &["variant"]);
             out.push_str(&table::prose(&format!("variant {first}"), view.width, 2));
         }
         if !gone.is_empty() {
@@ -204,7 +136,7 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
         }
     }
     out.push('\n');
-    out + &sheet.text(view.width)
+    out + &table.terminal(view.width)
 }
 
 fn metric(case: &Case, name: &str) -> String {
@@ -227,11 +159,7 @@ fn figure(value: f64) -> String {
 
 /// How much of its limit a case reaches, and which limit it is.
 fn share(share: Share) -> String {
-    let limit = match share.limit {
-        Limit::Compute => "compute",
-        Limit::Memory => "memory",
-        Limit::Launch => "launch",
-    };
+    let limit = share.limit.name();
     let Some([low, high]) = share.interval else { return format!("{} {limit}", percent(share.fraction)) };
     // An interval need not lie evenly about the estimate, and what is said has to hold all of it.
     let [below, above] = [share.fraction - low, high - share.fraction].map(|doubt| doubt / share.fraction);
@@ -276,21 +204,25 @@ fn residual(value: Option<f64>) -> String {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
+    use crate::record::Limit;
 
     #[test]
     fn columns_are_chosen_by_name() {
         let names = |names: &[&str]| Column::chosen(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(names(&["residual", "median"]), Ok(Some(vec![Column::Median, Column::Residual])));
-        assert_eq!((names(&[]), names(&["all"])), (Ok(None), Ok(Some(Column::ALL.to_vec()))));
+        let chosen = |asked: &[&str]| {
+            names(asked).map(|columns| columns.map(|own| own.iter().map(|column| column.name).collect::<Vec<_>>()))
+        };
+        assert_eq!(chosen(&["residual", "median"]), Ok(Some(vec!["median", "residual"])));
+        assert_eq!((chosen(&[]), chosen(&["all"]).map(|all| all.map(|all| all.len()))), (Ok(None), Ok(Some(15))));
         assert!(names(&["medain"]).is_err_and(|error| error.contains("did you mean 'median'?")));
         let columns = names(&["min", "marks"]).expect("columns");
-        let table = text(&crate::export::tests::unverified(), &View { columns, ..View::of_width(80) });
+        let table = long(&crate::export::tests::unverified(), &View { columns, ..View::of_width(80) });
         assert!(table.contains("245.0 µs") && table.contains(" u\n") && !table.contains("250.0 µs"), "{table}");
     }
 
     #[test]
     fn columns_that_do_not_fit_are_named() {
-        let table = text(&record(), &View::of_width(60));
+        let table = long(&record(), &View::of_width(60));
         assert!(table.contains("no space for: allowed, min, samples") && table.contains("GFLOP/s"), "{table}");
     }
 
@@ -300,10 +232,10 @@ mod tests {
         record.cases.truncate(2);
         let name = "mul_mat_vec[BLOCK_SIZE=32,NUM_ROWS=1,PADDING_OF_ROWS=16]";
         record.cases.iter_mut().for_each(|case| case.variant = name.into());
-        let narrow = text(&record, &View::of_width(72));
+        let narrow = long(&record, &View::of_width(72));
         assert_eq!(narrow.matches(name).count(), 1, "{narrow}");
         assert!(narrow.contains(&format!("\nvariant {name}\n")) && !narrow.contains("\n size   variant"), "{narrow}");
-        assert_eq!(text(&record, &View::of_width(200)).matches(name).count(), 2);
+        assert_eq!(long(&record, &View::of_width(200)).matches(name).count(), 2);
     }
 
     #[test]

@@ -1,20 +1,17 @@
 //! What a person reads: tables on the terminal, and the page of `report`.
 
-pub(crate) mod ab;
 pub mod bench;
-mod compact;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod explain;
+pub(crate) mod grid;
 pub(crate) mod history;
 pub mod html;
 pub(crate) mod list;
 pub(crate) mod long;
 pub(crate) mod noise;
 pub(crate) mod peak;
-pub(crate) mod published;
 pub(crate) mod reference;
-pub(crate) mod side_by_side;
 pub(crate) mod table;
 pub(crate) mod tune;
 pub(crate) mod verify;

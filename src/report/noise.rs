@@ -1,6 +1,6 @@
 //! How far the processes of a record lie apart: the table of `bench --noise`.
 
-use super::table;
+use super::table::Table;
 use crate::basis::units::Nanos;
 use crate::record::{Case, Record};
 use crate::stats::{median, noise};
@@ -82,8 +82,8 @@ pub(crate) fn text(noise: &Noise) -> String {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut out = format!("{} processes of the same run on {}\n\n", noise.processes, noise.devices.join(", "));
     let sees = SIDES.map(|processes| format!("sees with {processes}"));
-    let headings = ["case", "median", "between", "within ±", "pairs that agree"].map(String::from);
-    let mut table = table::new(headings.into_iter().chain(sees));
+    let mut table =
+        Table::default().text(["case"]).numbers(["median", "between", "within ±", "pairs that agree"]).numbers(sees);
     for case in &noise.cases {
         let times: Vec<f64> = case.medians.iter().map(|median| median.0).collect();
         let cells = [
@@ -94,9 +94,9 @@ pub(crate) fn text(noise: &Noise) -> String {
             case.agreeing.map_or_else(|| "–".into(), |share| format!("{:.0} %", 100.0 * share)),
         ];
         let sees = case.resolved.iter().map(|effect| percent(*effect));
-        table.add_row(table::row(cells.into_iter().chain(sees), 1));
+        table.row(cells.into_iter().chain(sees));
     }
-    out.push_str(&table::text(&table));
+    out.push_str(&table.terminal(usize::MAX));
     let _ = writeln!(
         out,
         "\nbetween: standard deviation of the processes' medians; within: half the interval that each gives its own;\n\

@@ -1,9 +1,9 @@
 //! The tables of `peak`.
 
-use super::table;
+use super::table::{self, Table};
 use crate::algorithms::probes::Pattern;
 use crate::basis::units::{Bytes, significant};
-use crate::peak::{Extent, Peak, Quantity};
+use crate::record::peak::{Extent, Peak, Quantity};
 use std::collections::BTreeMap;
 
 /// The limits of one device.
@@ -16,12 +16,12 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
         Extent::Quick => ", quick: `gpukern peak` measures more",
     };
     // The median is one end of the interval: it goes where there is no space.
-    let whole = figures(peak, true);
-    let fits = whole.lines().all(|line| line.chars().count() <= width);
-    let median = if fits { " the median of that kernel's," } else { "" };
+    let mut figures = figures(peak);
+    let gone = figures.fit(width, &["median"]);
+    let median = if gone.is_empty() { " the median of that kernel's," } else { "" };
     out.push_str(&prose(&format!("best of the samples,{median} and between which figures the limit lies{extent}")));
     out.push('\n');
-    out.push_str(&if fits { whole } else { figures(peak, false) });
+    out.push_str(&figures.terminal(usize::MAX));
     out.push_str(&staircase(peak, width));
     let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
     if disturbed > 0 {
@@ -38,22 +38,18 @@ pub(crate) fn text(peak: &Peak, width: usize) -> String {
     out
 }
 
-/// The table of what is no bandwidth, with its medians or without.
-fn figures(peak: &Peak, medians: bool) -> String {
-    let kept = |cells: [String; 5]| {
-        cells.into_iter().enumerate().filter(move |(at, _)| medians || *at != 2).map(|(_, cell)| cell)
-    };
-    let mut figures = table::new(kept(["limit", "best", "median", "between", ""].map(String::from)));
+/// The table of what is no bandwidth.
+fn figures(peak: &Peak) -> Table {
+    let mut figures = Table::default().text(["limit"]).numbers(["best", "median", "between"]).text([""]);
     for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
         let facts = figure.quantity.facts();
         let (unit, scale) = facts.unit.shown();
         let shown = |value: f64| significant(value / scale);
         let [best, median] = [figure.best, figure.median].map(shown);
         let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
-        let cells = kept([facts.name, best, median, between, unit.into()]);
-        figures.add_row(table::aligned(cells, if medians { &[1, 2, 3] } else { &[1, 2] }));
+        figures.row([facts.name, best, median, between, unit.into()]);
     }
-    table::text(&figures)
+    figures
 }
 
 /// Characters of the bar of the largest bandwidth.
@@ -67,14 +63,14 @@ fn staircase(peak: &Peak, width: usize) -> String {
     if largest == 0.0 {
         return String::new();
     }
-    let mut table = table::new(["working set", "read", "write", "copy", "GB/s", "read"]);
+    let mut table = Table::default().numbers(["working set", "read", "write", "copy"]).text(["GB/s", "read"]);
     for (set, read) in &found[0] {
         let cell = |rates: &BTreeMap<Bytes, f64>| rates.get(set).map_or("–".into(), |rate| significant(rate * 1e-9));
         let bar = "█".repeat((BAR * read / largest).round().max(1.0) as usize);
         let [read, write, copy] = [0, 1, 2].map(|pattern| cell(&found[pattern]));
-        table.add_row(table::aligned([set.to_string(), read, write, copy, String::new(), bar], &[0, 1, 2, 3]));
+        table.row([set.to_string(), read, write, copy, String::new(), bar]);
     }
-    let mut out = format!("\n{}", table::text(&table));
+    let mut out = format!("\n{}", table.terminal(usize::MAX));
     let levels: Vec<_> = peak
         .levels
         .iter()
@@ -95,8 +91,8 @@ mod tests {
     use crate::algorithms::probes::AtomicPattern;
     use crate::basis::dtype::DType;
     use crate::device::capability::tests::software_device;
-    use crate::peak::{Direction, Figure, Level, Missing, Operation};
     use crate::record::Conditions;
+    use crate::record::peak::{Direction, Figure, Level, Missing, Operation};
 
     #[test]
     fn limits_are_a_table_and_bandwidths_a_staircase() {

@@ -1,28 +1,26 @@
 //! Figures of others beside the measured ones: another record, or a CSV file.
 
-use crate::algorithms::Goal;
+use super::grid::median;
 use crate::algorithms::input::Input;
-use crate::basis::dtype::DType;
+use crate::algorithms::{CaseOptions, Goal};
 use crate::basis::error::unknown;
 use crate::basis::layout::Layout;
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
-use crate::record::grid::median;
+use crate::plan::axes;
 use crate::record::{Case, CaseSize, Record};
 
 /// Figures of others.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Reference(Vec<Figure>);
+pub(crate) struct ReferenceTimes(Vec<ReferenceTime>);
 
 /// The time that somebody's program took for a problem.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Figure {
+pub(crate) struct ReferenceTime {
     algorithm: String,
-    dtype: DType,
-    layout: Layout,
-    goal: Goal,
-    /// The kind of input that it holds for; any where it is not said.
-    input: Option<Input>,
+    options: CaseOptions,
+    /// Whether it holds for any kind of input.
+    any_input: bool,
     size: CaseSize,
     pub(crate) time: Nanos,
     /// Where it comes from: a library and its version, or a record and its variant.
@@ -45,17 +43,15 @@ struct Row {
     input: String,
 }
 
-impl Reference {
+impl ReferenceTimes {
     /// The measured cases of a record that is called `name`.
     #[must_use]
     pub(crate) fn of_record(record: &Record, name: &str) -> Self {
         let figure = |case: &Case| {
-            Some(Figure {
+            Some(ReferenceTime {
                 algorithm: case.algorithm.clone(),
-                dtype: case.dtype,
-                layout: case.layout,
-                goal: case.goal,
-                input: Some(case.input),
+                options: case.options,
+                any_input: false,
                 size: case.size.clone(),
                 time: median(case)?,
                 source: format!("{} of {name}", case.variant),
@@ -79,7 +75,7 @@ impl Reference {
             let line = row.position().map_or(0, csv::Position::line);
             let place = |reason: String| format!("line {line}: {reason}");
             let row: Row = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
-            figures.push(Figure::new(row).map_err(place)?);
+            figures.push(ReferenceTime::new(row).map_err(place)?);
         }
         if figures.is_empty() {
             return Err(
@@ -91,22 +87,24 @@ impl Reference {
 
     /// The fastest figure of the problem of `case`.
     #[must_use]
-    pub(crate) fn of(&self, case: &Case) -> Option<&Figure> {
-        let kind = |figure: &&Figure| {
-            (figure.algorithm.as_str(), figure.dtype, figure.layout, figure.goal)
-                == (case.algorithm.as_str(), case.dtype, case.layout, case.goal)
-                && figure.input.is_none_or(|input| input == case.input)
+    pub(crate) fn of(&self, case: &Case) -> Option<&ReferenceTime> {
+        let kind = |figure: &&ReferenceTime| {
+            let input = if figure.any_input { case.input } else { figure.options.input };
+            let options = CaseOptions { input, ..figure.options };
+            figure.algorithm == case.algorithm
+                && axes::same(&options, &case.options, |separates| separates.tables)
                 && figure.size.same(&case.size)
         };
         self.0.iter().filter(kind).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
     }
 }
 
-impl Figure {
+impl ReferenceTime {
     fn new(row: Row) -> Result<Self, String> {
         let Row { algorithm, dtype, size, time, source, layout, goal, input } = row;
         let layout = if layout.is_empty() { Layout::default() } else { layout.parse()? };
-        let input = (!input.is_empty()).then(|| input.parse()).transpose()?;
+        let any_input = input.is_empty();
+        let input = if any_input { Input::Uniform } else { input.parse()? };
         let goals = [Goal::Result, Goal::Solution];
         let names = goals.map(Goal::name);
         let goal = match &*goal {
@@ -120,7 +118,8 @@ impl Figure {
         }
         let (dtype, time) = (dtype.parse()?, parsed_time(&time)?);
         let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
-        Ok(Self { algorithm, dtype, layout, goal, input, size, time, source: printable(&source).into_owned() })
+        let options = CaseOptions { dtype, layout, goal, input, seed: 1, subgroup_size: None, stop: None };
+        Ok(Self { algorithm, options, any_input, size, time, source: printable(&source).into_owned() })
     }
 }
 
@@ -144,10 +143,12 @@ fn parsed_time(text: &str) -> Result<Nanos, String> {
 mod tests {
     use super::super::bench::tests::record;
     use super::*;
+    use crate::plan::options::Config;
+    use crate::plan::{CaseGroup, PlannedRun, Purpose};
 
     #[test]
     fn the_fastest_figure_of_the_same_problem_stands_beside_a_case() {
-        let reference = Reference::of_csv(
+        let reference = ReferenceTimes::of_csv(
             "algorithm,dtype,size,time,source,layout\n# a remark\nmatmul,f32,64,2 ms,\"A, 1.0\",\nmatmul,f32,64x64x64,10.5 µs,B,\n\
              matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,\n",
         )
@@ -156,27 +157,58 @@ mod tests {
         let found = reference.of(&case).expect("a figure");
         assert_eq!((found.time, found.source.as_str()), (Nanos(10.5e3), "B"));
         assert!(reference.of(&Case { size: "65".into(), ..case.clone() }).is_none());
-        assert!(reference.of(&Case { goal: Goal::Solution, ..case }).is_none());
+        assert!(
+            reference.of(&Case { options: CaseOptions { goal: Goal::Solution, ..case.options }, ..case }).is_none()
+        );
+    }
+
+    fn figures(path: &str) -> Vec<ReferenceTime> {
+        let text = std::fs::read_to_string(path).expect("the file");
+        ReferenceTimes::of_csv(&text).expect("a reference").0
     }
 
     #[test]
     fn the_published_figures_are_of_problems_of_ours() {
-        let text = std::fs::read_to_string("results/reference-h100.csv").expect("the file");
-        let Reference(figures) = Reference::of_csv(&text).expect("a reference");
+        let figures = figures("results/reference-h100.csv");
         assert!(figures.len() > 50);
         for figure in &figures {
             let algorithm = crate::algorithms::find(&figure.algorithm).expect("an algorithm");
             assert!(
-                figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.dtype)),
+                figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.options.dtype)),
                 "{figure:?}"
             );
         }
     }
 
     #[test]
+    fn the_figures_of_the_posts_are_of_what_their_configurations_measure() {
+        let mut measured = vec![];
+        for name in ["matmul", "lu", "similarity"] {
+            let text = std::fs::read_to_string(format!("benches-config/blog-{name}.toml")).expect("the file");
+            let config: Config = toml::from_str(&text).expect("a configuration");
+            let runs = config.bench.iter().map(|table| PlannedRun::new(table, Purpose::Bench).expect("a plan"));
+            measured.extend(runs.flat_map(|run| run.groups));
+        }
+        let figures = ["cpu", "gpu"].map(|of| figures(&format!("benches-config/blog-{of}.csv"))).concat();
+        assert_eq!(figures.len(), 198);
+        for figure in figures {
+            let of = |group: &CaseGroup| {
+                let spec = &group.spec;
+                let input = if figure.any_input { spec.input } else { figure.options.input };
+                let options = CaseOptions { input, ..figure.options };
+                group.algorithm.name == figure.algorithm
+                    && axes::same(&options, &spec.options, |separates| separates.tables)
+                    && figure.size.same(&CaseSize::Known(spec.size))
+                    && group.variants.iter().any(|variant| figure.source.starts_with(&format!("{} of ", variant.name)))
+            };
+            assert!(measured.iter().any(of), "{figure:?}");
+        }
+    }
+
+    #[test]
     fn a_record_is_a_reference_too() {
         let record = record();
-        let reference = Reference::of_record(&record, "old.json");
+        let reference = ReferenceTimes::of_record(&record, "old.json");
         let found = reference.of(&record.cases[2]).expect("a figure");
         assert_eq!((found.time, found.source.as_str()), (Nanos(125e3), "local of old.json"));
     }
@@ -184,7 +216,7 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line() {
         let error = |row: &str| {
-            Reference::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n")).expect_err("a mistake")
+            ReferenceTimes::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n")).expect_err("a mistake")
         };
         assert!(error("matmul,f32,64,2,A,").starts_with("line 2: malformed time '2'; write 68.6 µs"));
         assert!(
@@ -194,8 +226,12 @@ mod tests {
         );
         assert!(error("matmul,f32,64,2 ms,A,answer").contains("unknown goal 'answer'"));
         assert!(error("matmul,f32,,2 ms,A,").contains("must not be empty"));
+        let hostile = ReferenceTimes::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n");
+        assert_eq!(hostile.expect("a reference").0[0].source, "\\u{1b}[31m\\u{202e}", "it stays text");
         assert!(error("# nothing").contains("no figures in it"));
-        assert!(Reference::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time")));
+        assert!(
+            ReferenceTimes::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n").is_err_and(|e| e.contains("time"))
+        );
         for text in ["-1 ms", "0 ms", "1e3 ms", "ms", "1..2 ms", "5 min"] {
             assert!(parsed_time(text).is_err(), "{text}");
         }

@@ -1,71 +1,329 @@
-//! The one style of table that everything is printed in, and how wide it may be.
+//! The one table behind terminal, Markdown and pages: columns, and rows of cells, which each rendering lays out last.
 
-use comfy_table::{
-    Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle, Width,
-};
+use crate::basis::markup::{self, escape};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
+use std::fmt::Write;
+
+/// A cell, or the heading of a column.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    /// Whether Markdown shows the text as code.
+    pub(crate) is_code: bool,
+    /// Whether it is the best of its row: with a star, and bold in Markdown.
+    pub(crate) is_best: bool,
+    /// What stands beside the text, or below it on a page.
+    pub(crate) detail: String,
+    pub(crate) marks: String,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+}
+
+impl Cell {
+    /// A name as programs know it.
+    pub(crate) fn code(text: impl Into<String>) -> Self {
+        Self { is_code: true, ..text.into().into() }
+    }
+
+    fn plain(&self) -> String {
+        [&*self.text, &self.detail].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn markdown(&self) -> String {
+        let text = if self.is_code { markup::markdown_code(&self.text) } else { markup::markdown(&self.text) };
+        let text = if self.is_best { format!("**{text}**") } else { text };
+        if self.detail.is_empty() { text } else { format!("{text} {}", markup::markdown(&self.detail)) }
+    }
+
+    fn html(&self) -> String {
+        let mut out = if self.is_best { String::from("★ ") } else { String::new() };
+        out.push_str(&escape(&self.text));
+        if !self.detail.is_empty() {
+            let _ = write!(out, "<br/>{}", escape(&self.detail));
+        }
+        if !self.marks.is_empty() {
+            let _ = write!(out, " {}", escape(&self.marks));
+        }
+        out
+    }
+}
+
+/// What the cells of a column are, which says how they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// On the left, and never broken. The first columns of this kind name the row.
+    Text,
+    /// On the right.
+    Number,
+    /// On the left, in lines as short as they have to be.
+    Prose,
+}
+
+/// Rows of cells in columns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    /// Shown on pages alone: elsewhere the text around the table says it.
+    caption: String,
+    columns: Vec<(Cell, Kind)>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn captioned(caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..Self::default() }
+    }
+
+    fn columns(mut self, kind: Kind, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.columns.extend(headings.into_iter().map(|heading| (heading.into(), kind)));
+        self
+    }
+
+    /// Adds columns of text.
+    pub(crate) fn text(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.columns(Kind::Text, headings)
+    }
+
+    /// Adds columns of numbers.
+    pub(crate) fn numbers(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.columns(Kind::Number, headings)
+    }
+
+    /// Adds columns of sentences.
+    pub(crate) fn prose(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
+        self.columns(Kind::Prose, headings)
+    }
+
+    /// Adds a row, with a cell for each column.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many columns name the row.
+    fn names(&self) -> usize {
+        self.columns.iter().take_while(|(_, kind)| *kind == Kind::Text).count()
+    }
+
+    /// Whether a cell has something beside its text.
+    pub(crate) fn has_details(&self) -> bool {
+        self.rows.iter().flatten().any(|cell| !cell.detail.is_empty())
+    }
+
+    /// The same without what stands beside the texts of its cells.
+    pub(crate) fn without_details(mut self) -> Self {
+        self.rows.iter_mut().flatten().for_each(|cell| cell.detail.clear());
+        self
+    }
+
+    /// The same with rows as columns: what names a row becomes a heading, and headings become names below `heading`.
+    pub(crate) fn turned(&self, heading: &str) -> Self {
+        let names = self.names();
+        let name = |row: &Vec<Cell>| {
+            let parts = row.iter().take(names).map(|cell| cell.text.as_str()).filter(|part| !part.is_empty());
+            parts.collect::<Vec<_>>().join(" ")
+        };
+        let mut turned = Self::captioned(&self.caption).text([heading]).numbers(self.rows.iter().map(name));
+        for (at, (heading, _)) in self.columns.iter().enumerate().skip(names) {
+            turned.row(std::iter::once(heading.clone()).chain(self.rows.iter().map(|row| row[at].clone())));
+        }
+        turned
+    }
+
+    /// Leaves out the columns of these headings that say nothing in any row: empty, or `0`.
+    pub(crate) fn leave_out_empty(&mut self, headings: &[&str]) {
+        for heading in headings {
+            if let Some(at) = self.place(heading)
+                && self.rows.iter().all(|row| row[at].text.is_empty() || row[at].text == "0")
+            {
+                self.remove(at);
+            }
+        }
+    }
+
+    /// Leaves out columns, the first of these headings first, until the table fits; returns those that it left out.
+    pub(crate) fn fit<'a>(&mut self, width: usize, least_important: &[&'a str]) -> Vec<&'a str> {
+        let mut gone = vec![];
+        for heading in least_important {
+            if self.width() <= width {
+                break;
+            }
+            if let Some(at) = self.place(heading) {
+                self.remove(at);
+                gone.push(*heading);
+            }
+        }
+        gone
+    }
+
+    fn place(&self, heading: &str) -> Option<usize> {
+        self.columns.iter().position(|(own, _)| own.text == heading)
+    }
+
+    fn remove(&mut self, column: usize) {
+        self.columns.remove(column);
+        self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+    }
+}
 
 /// A line below the heading, and nothing else.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A table with a heading row and a line below it, columns separated by space.
-pub(super) fn new(headings: impl IntoIterator<Item = impl Into<String>>) -> Table {
-    let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(headings.into_iter().map(|heading| Cell::new(heading.into())));
-    table
-}
+/// Columns that a last column of prose has at least, that no name in it is broken.
+const LEAST_PROSE: u16 = 26;
 
-/// A table as [`new`] makes it, wrapped to `width` columns but for the first `names`; its last column has `last` at least.
-pub(super) fn wrapped(
-    headings: impl IntoIterator<Item = impl Into<String>>,
-    names: usize,
-    last: u16,
-    width: usize,
-) -> Table {
-    let mut table = new(headings);
-    wrap(&mut table, width);
-    for column in table.column_iter_mut().take(names) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
+/// On the terminal.
+impl Table {
+    /// The table as text. Where it is too wide its prose is wrapped; without any it goes on in blocks below each other,
+    /// each with the names of the rows.
+    pub(crate) fn terminal(&self, width: usize) -> String {
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        if self.columns.iter().any(|(_, kind)| *kind == Kind::Prose) {
+            return self.block(&all, Some(width));
+        }
+        let (names, others) = all.split_at(self.names());
+        let widths: Vec<usize> = all.iter().map(|column| self.width_of(*column)).collect();
+        let taken: usize = names.iter().map(|column| widths[*column]).sum();
+        let mut blocks: Vec<(Vec<usize>, usize)> = vec![(names.to_vec(), taken)];
+        for column in others {
+            let (block, wide) = blocks.last_mut().expect("one at least");
+            if block.len() == names.len() || *wide + widths[*column] <= width.saturating_add(1) {
+                block.push(*column);
+                *wide += widths[*column];
+            } else {
+                blocks.push((names.iter().chain([column]).copied().collect(), taken + widths[*column]));
+            }
+        }
+        blocks.iter().map(|(columns, _)| self.block(columns, None)).collect::<Vec<_>>().join("\n")
     }
-    if let Some(column) = table.column_iter_mut().last() {
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(last)));
+
+    /// The width of the whole table.
+    pub(crate) fn width(&self) -> usize {
+        (0..self.columns.len()).map(|column| self.width_of(column)).sum::<usize>().saturating_sub(1)
     }
-    table
+
+    /// The width of a column with the space on both sides and between it and the next.
+    fn width_of(&self, column: usize) -> usize {
+        let cells = self.cells(column).into_iter().chain([self.columns[column].0.plain()]);
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + 3
+    }
+
+    /// Some columns, without spaces at line ends; with its prose wrapped to a width where there is one.
+    fn block(&self, columns: &[usize], width: Option<usize>) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+        let headings: Vec<_> = columns.iter().map(|column| self.columns[*column].0.plain()).collect();
+        if headings.iter().any(|heading| !heading.is_empty()) {
+            table.set_header(headings);
+        }
+        let mut cells: Vec<_> = columns.iter().map(|column| self.cells(*column).into_iter()).collect();
+        for _ in &self.rows {
+            let cell = |(column, cells): (&usize, &mut std::vec::IntoIter<String>)| {
+                let right = self.columns[*column].1 == Kind::Number;
+                let alignment = if right { CellAlignment::Right } else { CellAlignment::Left };
+                comfy_table::Cell::new(cells.next().unwrap_or_default()).set_alignment(alignment)
+            };
+            table.add_row(columns.iter().zip(&mut cells).map(cell));
+        }
+        if let Some(width) = width {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.try_into().unwrap_or(u16::MAX));
+            for column in table.column_iter_mut().take(self.names()) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+            if let Some(column) = table.column_iter_mut().last() {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(LEAST_PROSE)));
+            }
+        }
+        table.to_string().lines().map(str::trim_end).map(|line| line.to_string() + "\n").collect()
+    }
+
+    /// The cells of a column: stars, texts, details and marks of numbers below each other.
+    fn cells(&self, column: usize) -> Vec<String> {
+        let cells = || self.rows.iter().map(|row| &row[column]);
+        if self.columns[column].1 != Kind::Number {
+            return cells().map(Cell::plain).collect();
+        }
+        let widest = |part: fn(&Cell) -> &str| cells().map(|cell| part(cell).chars().count()).max().unwrap_or(0);
+        let (detail, marks) = (widest(|cell| &cell.detail), widest(|cell| &cell.marks));
+        // A text without a detail may lie over the place of the others' details.
+        let numbers = cells().filter(|cell| !cell.detail.is_empty() || detail == 0);
+        let number = numbers.map(|cell| cell.text.chars().count()).max().unwrap_or(0);
+        let stars = cells().any(|cell| cell.is_best);
+        let aligned = |cell: &Cell| {
+            let mut text = format!("{:>number$}", cell.text);
+            if detail > 0 && (!cell.detail.is_empty() || text.chars().count() == number) {
+                let _ = write!(text, " {:>detail$}", cell.detail);
+            }
+            if stars {
+                text = format!("{} {text}", if cell.is_best { '★' } else { ' ' });
+            }
+            if marks > 0 {
+                let _ = write!(text, " {:<marks$}", cell.marks);
+            }
+            if text.trim().is_empty() { String::new() } else { text }
+        };
+        cells().map(aligned).collect()
+    }
 }
 
-/// Names and values wrapped to `width` columns, without a heading.
-pub(super) fn facts(width: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    wrap(&mut table, width);
-    table
-}
+/// In documents.
+impl Table {
+    /// The table as GitHub's Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let mut out = String::from("|");
+        for (heading, _) in &self.columns {
+            let space = if heading.text.is_empty() { "" } else { " " };
+            let _ = write!(out, "{space}{} |", heading.markdown());
+        }
+        out.push_str("\n|");
+        for (_, kind) in &self.columns {
+            out.push_str(if *kind == Kind::Number { " ---: |" } else { " :--- |" });
+        }
+        for row in &self.rows {
+            let cells = row.iter().map(|cell| format!(" {} |", cell.markdown()));
+            let _ = write!(out, "\n|{}", cells.collect::<String>());
+        }
+        out + "\n"
+    }
 
-fn wrap(table: &mut Table, width: usize) {
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
-}
-
-/// A row whose cells at `right` are right-aligned numbers and whose others are text.
-pub(super) fn aligned(cells: impl IntoIterator<Item = String>, right: &[usize]) -> Row {
-    let cells = cells.into_iter().enumerate().map(|(column, text)| {
-        let alignment = if right.contains(&column) { CellAlignment::Right } else { CellAlignment::Left };
-        Cell::new(text).set_alignment(alignment)
-    });
-    cells.collect::<Vec<_>>().into()
-}
-
-/// A row whose first `left` cells are left-aligned text and whose others are right-aligned numbers.
-pub(super) fn row(cells: impl IntoIterator<Item = String>, left: usize) -> Row {
-    let cells = cells.into_iter().enumerate().map(|(column, text)| {
-        let alignment = if column < left { CellAlignment::Left } else { CellAlignment::Right };
-        Cell::new(text).set_alignment(alignment)
-    });
-    cells.collect::<Vec<_>>().into()
-}
-
-/// The table as text, without spaces at line ends.
-pub(super) fn text(table: &Table) -> String {
-    table.to_string().lines().map(str::trim_end).map(|line| line.to_string() + "\n").collect()
+    /// The table as an element of a page, of these classes. The first cell of each row is its heading.
+    pub(crate) fn html(&self, classes: &str) -> String {
+        let caption = escape(&self.caption);
+        let mut out = format!(
+            r#"<section class="table" tabindex="0" aria-label="{caption}">
+<table class="{classes}"><caption>{caption}</caption>
+<thead><tr>"#
+        );
+        for (heading, kind) in &self.columns {
+            let _ = match (heading.html(), kind) {
+                (empty, _) if empty.is_empty() => write!(out, "<td></td>"),
+                (number, Kind::Number) => write!(out, r#"<th scope="col" class="n">{number}</th>"#),
+                (text, _) => write!(out, r#"<th scope="col">{text}</th>"#),
+            };
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            out.push_str("<tr>");
+            for (at, (cell, (_, kind))) in row.iter().zip(&self.columns).enumerate() {
+                let cell = cell.html();
+                let _ = match kind {
+                    _ if at == 0 => write!(out, r#"<th scope="row">{cell}</th>"#),
+                    Kind::Text => write!(out, r#"<td class="w">{cell}</td>"#),
+                    Kind::Number => write!(out, r#"<td class="n">{cell}</td>"#),
+                    Kind::Prose => write!(out, "<td>{cell}</td>"),
+                };
+            }
+            out.push_str("</tr>\n");
+        }
+        out + "</tbody></table></section>\n"
+    }
 }
 
 /// Columns of a terminal that nobody knows the width of, such as a pipe.
@@ -116,103 +374,6 @@ fn with_units(text: &str) -> Vec<String> {
     words
 }
 
-/// Text in columns, before it is known how many of them fit. The first `left` columns name the row.
-#[derive(Clone)]
-pub(super) struct Sheet {
-    headings: Vec<String>,
-    rows: Vec<Vec<String>>,
-    left: usize,
-}
-
-impl Sheet {
-    pub(super) fn new(headings: impl IntoIterator<Item = impl Into<String>>, left: usize) -> Self {
-        Self { headings: headings.into_iter().map(Into::into).collect(), rows: vec![], left }
-    }
-
-    pub(super) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
-    }
-
-    /// Number of rows.
-    pub(super) fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Leaves out the columns of these headings that say nothing in any row: empty, or `0`.
-    pub(super) fn without_nothing(&mut self, headings: &[&str]) {
-        for heading in headings {
-            if let Some(column) = self.headings.iter().position(|own| own == heading)
-                && self.rows.iter().all(|row| row.get(column).is_none_or(|cell| cell.is_empty() || cell == "0"))
-            {
-                self.remove(column);
-            }
-        }
-    }
-
-    /// Lets the first `left` columns name the row.
-    pub(super) fn names(&mut self, left: usize) {
-        self.left = left;
-    }
-
-    /// Leaves out columns, the first of these headings first, until the sheet fits; returns those that it left out.
-    pub(super) fn fit<'a>(&mut self, width: usize, least_important: &[&'a str]) -> Vec<&'a str> {
-        let mut gone = vec![];
-        for heading in least_important {
-            if self.width() <= width {
-                break;
-            }
-            if let Some(column) = self.headings.iter().position(|own| own == heading) {
-                self.remove(column);
-                gone.push(*heading);
-            }
-        }
-        gone
-    }
-
-    fn remove(&mut self, column: usize) {
-        self.headings.remove(column);
-        self.rows.iter_mut().filter(|row| column < row.len()).for_each(|row| drop(row.remove(column)));
-    }
-
-    /// The width of a column with the space on both sides and between it and the next.
-    fn width_of(&self, column: usize) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(column)).chain(self.headings.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + 3
-    }
-
-    /// The width of the whole sheet.
-    pub(super) fn width(&self) -> usize {
-        (0..self.headings.len()).map(|column| self.width_of(column)).sum::<usize>().saturating_sub(1)
-    }
-
-    /// The sheet as text, in blocks below each other where it is too wide: each repeats the names of the rows.
-    pub(super) fn text(&self, width: usize) -> String {
-        let names: Vec<usize> = (0..self.left.min(self.headings.len())).collect();
-        let taken: usize = names.iter().map(|column| self.width_of(*column)).sum();
-        let mut blocks: Vec<(Vec<usize>, usize)> = vec![(names.clone(), taken)];
-        for column in names.len()..self.headings.len() {
-            let own = self.width_of(column);
-            let (block, wide) = blocks.last_mut().expect("one at least");
-            if block.len() == names.len() || *wide + own <= width + 1 {
-                block.push(column);
-                *wide += own;
-            } else {
-                blocks.push((names.iter().copied().chain([column]).collect(), taken + own));
-            }
-        }
-        blocks.iter().map(|(columns, _)| self.block(columns)).collect::<Vec<_>>().join("\n")
-    }
-
-    fn block(&self, columns: &[usize]) -> String {
-        let mut table = new(columns.iter().map(|column| self.headings[*column].clone()));
-        for row in &self.rows {
-            let cells = columns.iter().map(|column| row.get(*column).cloned().unwrap_or_default());
-            table.add_row(self::row(cells, self.left));
-        }
-        text(&table)
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -223,16 +384,39 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_sheet_leaves_out_what_matters_least_or_goes_on_below() {
-        let mut sheet = Sheet::new(["size", "median", "rate", "nothing"], 1);
-        sheet.add(["512", "1.000 ms", "12345", "0"].map(String::from));
-        sheet.without_nothing(&["nothing", "median"]);
-        assert_eq!(sheet.width(), widest(&sheet.text(99)));
-        let mut narrow = sheet.clone();
+    fn a_table_leaves_out_what_matters_least_or_goes_on_below() {
+        let mut table = Table::default().text(["size"]).numbers(["median", "rate", "nothing"]);
+        table.row(["512", "1.000 ms", "12345", "0"]);
+        table.leave_out_empty(&["nothing", "median"]);
+        assert_eq!(table.width(), widest(&table.terminal(99)));
+        let mut narrow = table.clone();
         assert_eq!((narrow.fit(18, &["other", "rate", "median"]), narrow.width()), (vec!["rate"], 17));
-        let blocks = sheet.text(18);
+        let blocks = table.terminal(18);
         assert!(widest(&blocks) <= 18 && blocks.matches("512").count() == 2, "{blocks}");
-        assert_eq!(sheet.text(sheet.width()).matches("512").count(), 1);
+        assert_eq!(table.terminal(table.width()).matches("512").count(), 1);
+    }
+
+    #[test]
+    fn one_table_is_text_markdown_and_markup() {
+        let mut table = Table::captioned("<times>").text(["size", ""]).numbers([Cell::code("a_b")]).prose(["why"]);
+        let best = Cell { is_best: true, detail: "61%".into(), marks: "d".into(), ..Cell::from("1.5") };
+        table.row([Cell::from("64"), "ms".into(), best, "it_is<fast>".into()]);
+        assert!(table.terminal(80).ends_with("★ 1.5 61% d   it_is<fast>\n"), "{}", table.terminal(80));
+        assert_eq!(
+            table.markdown(),
+            "| size | | `a_b` | why |\n| :--- | :--- | ---: | :--- |\n| 64 | ms | **1.5** 61% | it\\_is&lt;fast&gt; |\n"
+        );
+        let html = table.html("figures");
+        assert!(html.contains(r#"<td class="n">★ 1.5<br/>61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
+        assert!(
+            html.contains(r#"aria-label="&lt;times&gt;""#) && html.contains(r#"<th scope="row">64</th>"#),
+            "{html}"
+        );
+        let turned = table.turned("variant").without_details();
+        assert_eq!(
+            turned.markdown(),
+            "| variant | 64 ms |\n| :--- | ---: |\n| `a_b` | **1.5** |\n| why | it\\_is&lt;fast&gt; |\n"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The table of `tune`.
 
-use super::table::{self, Sheet};
+use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
@@ -33,19 +33,17 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     let device = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
     let mut out = table::prose(&format!("{title}, the best tiles"), width, 2) + &table::prose(&device, width, 2);
 
-    let names = ["variant", "dtype", "layout", "size"];
     let varies = [true, common(dtype).is_none(), common(layout).is_none(), true];
     let kept = |cells: [String; 4]| cells.into_iter().zip(varies).filter_map(|(cell, varies)| varies.then_some(cell));
-    let headings = ["tile", "GFLOP/s", "built in", "gain", "tried"].map(String::from);
-    let left = varies.iter().filter(|varies| **varies).count() + 1;
-    let mut sheet = Sheet::new(kept(names.map(String::from)).chain(headings), left);
+    let names = kept(["variant", "dtype", "layout", "size"].map(String::from));
+    let mut table = Table::default().text(names).text(["tile"]).numbers(["GFLOP/s", "built in", "gain", "tried"]);
     for row in rows {
         let names = [row.variant.to_string(), dtype(row), layout(row), row.spec.size.to_string()];
-        sheet.add(kept(names).chain(found(row)));
+        table.row(kept(names).chain(found(row)));
     }
-    let whole = sheet.width();
-    let gone = sheet.fit(width, &LEAST_IMPORTANT);
-    if sheet.width() > width {
+    let whole = table.width();
+    let gone = table.fit(width, &LEAST_IMPORTANT);
+    if table.width() > width {
         out.push('\n');
         for row in rows {
             out.push_str(&table::prose(&sentence(row), width, 2));
@@ -56,7 +54,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
             out.push_str(&table::prose(&text, width, 2));
         }
         out.push('\n');
-        out.push_str(&sheet.text(width));
+        out.push_str(&table.terminal(width));
     }
     let rules = rows.iter().filter_map(|row| row.found.rule.as_ref().map(|(name, time)| (name, *time, row)));
     for (name, time, Row { spec, work, .. }) in rules {
@@ -66,20 +64,10 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
     out
 }
 
-/// What a search gained.
-enum Gain {
-    /// Nothing: the tile that is built in is the best.
-    BuiltIn,
-    /// So many times the built-in tile's rate.
-    Over { times: f64, rate: String },
-}
-
-/// The gain of a row, where the tile that is built in has a time.
-fn gain(Row { found, work, .. }: &Row) -> Option<Gain> {
+/// How many times the rate of the built-in tile the best one reaches, if it is another; `None` where the former has no time.
+fn gain(found: &Found) -> Option<String> {
     let ((tile, time), (own, built_in)) = (found.best, found.built_in);
-    let built_in = built_in?;
-    let over = || Gain::Over { times: built_in.0 / time.0, rate: work.rate(built_in).to_string() };
-    Some(if own == tile { Gain::BuiltIn } else { over() })
+    built_in.map(|built_in| if own == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
 }
 
 /// Its cells behind those that name it.
@@ -90,11 +78,7 @@ fn found(row: &Row) -> [String; 5] {
         tile.to_string(),
         work.rate(time).to_string(),
         found.built_in.1.map_or_else(|| "–".into(), |own| work.rate(own).to_string()),
-        match gain(row) {
-            None => "–".into(),
-            Some(Gain::BuiltIn) => "built in".into(),
-            Some(Gain::Over { times, .. }) => format!("{times:.2} ×"),
-        },
+        gain(found).unwrap_or_else(|| "–".into()),
         format!("{} of {}", found.tried, found.space),
     ]
 }
@@ -102,12 +86,9 @@ fn found(row: &Row) -> [String; 5] {
 /// The same where a table is too wide.
 fn sentence(row: &Row) -> String {
     let Row { variant, spec, .. } = row;
-    let [tile, rate, _, _, tried] = found(row);
-    let gain = match gain(row) {
-        None => String::new(),
-        Some(Gain::BuiltIn) => ", built in".into(),
-        Some(Gain::Over { times, rate }) => format!(", {times:.2} × the built-in one's {rate}"),
-    };
+    let [tile, rate, built_in, _, tried] = found(row);
+    let whose = if row.found.best.0 == row.found.built_in.0 { "" } else { &format!(" the built-in one's {built_in}") };
+    let gain = gain(&row.found).map_or_else(String::new, |gain| format!(", {gain}{whose}"));
     format!("{variant} {} {} {}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.dtype, spec.layout, spec.size)
 }
 

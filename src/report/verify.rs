@@ -1,6 +1,6 @@
 //! The table of `verify`.
 
-use super::table::{self, Sheet};
+use super::table::{self, Table};
 use crate::record::{Case, Outcome, Record};
 use std::fmt::Write;
 
@@ -11,16 +11,11 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
     for device in &record.devices {
         let named = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
         let _ = writeln!(out, "{}", table::prose(&named, width, 2));
-        let mut sheet = Sheet::new(
-            ["algorithm", "variant", "dtype", "passed", "wrong", "failed", "skipped", "interrupted", "worst / allowed"],
-            3,
-        );
+        let counts = ["passed", "wrong", "failed", "skipped", "interrupted", "worst / allowed"];
+        let mut table = Table::default().text(["algorithm", "variant", "dtype"]).numbers(counts);
         let mut rows: Vec<(&Case, Tally)> = vec![];
         for case in record.cases.iter().filter(|case| case.device == device.index) {
-            let same = |other: &Case| {
-                let kind = |case: &Case| (case.asked(), case.dtype, case.layout);
-                other.variant == case.variant && kind(other) == kind(case)
-            };
+            let same = |other: &Case| other.variant == case.variant && other.subject() == case.subject();
             let row = rows.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
                 rows.push((case, Tally::default()));
                 rows.len() - 1
@@ -41,10 +36,10 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
                 tally.interrupted.to_string(),
                 tally.closest.map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share)),
             ];
-            sheet.add(cells);
+            table.row(cells);
         }
-        sheet.without_nothing(&["wrong", "failed", "skipped", "interrupted"]);
-        out.push_str(&sheet.text(width));
+        table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"]);
+        out.push_str(&table.terminal(width));
     }
     out
 }

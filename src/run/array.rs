@@ -1,6 +1,6 @@
 //! Arrays in files: `NumPy`'s `.npy`, which has a type and a shape, and raw bytes.
 
-use super::element::Element;
+use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Read, Write};
@@ -49,7 +49,7 @@ impl Header {
     }
 
     /// Checks that it is an array of these elements and this shape.
-    fn check(&self, element: Element, shape: &[u64]) -> Result<(), String> {
+    fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
         if !names(element).contains(&self.dtype.as_str()) {
             return Err(format!(
                 "it has elements of type '{}', the buffer {element} ('{}'); convert it with numpy's astype",
@@ -69,21 +69,21 @@ impl Header {
 
 /// What `NumPy` calls arrays of such elements, the name that is written first. It has no bfloat16: what others save of it
 /// is two bytes of nothing in particular.
-fn names(element: Element) -> &'static [&'static str] {
+fn names(element: DType) -> &'static [&'static str] {
     match element {
-        Element::U8 => &["|u1", "<u1", "|b1"],
-        Element::Bytes => &["|u1", "<u1", "|i1", "<i1", "|b1"],
-        Element::I8 => &["|i1", "<i1"],
-        Element::U16 => &["<u2"],
-        Element::I16 => &["<i2"],
-        Element::U32 => &["<u4"],
-        Element::I32 => &["<i4"],
-        Element::U64 => &["<u8"],
-        Element::I64 => &["<i8"],
-        Element::F16 => &["<f2"],
-        Element::Bf16 => &["<u2", "|V2", "<V2"],
-        Element::F32 => &["<f4"],
-        Element::F64 => &["<f8"],
+        DType::U8 => &["|u1", "<u1", "|b1"],
+        DType::Bytes => &["|u1", "<u1", "|i1", "<i1", "|b1"],
+        DType::I8 => &["|i1", "<i1"],
+        DType::U16 => &["<u2"],
+        DType::I16 => &["<i2"],
+        DType::U32 => &["<u4"],
+        DType::I32 => &["<i4"],
+        DType::U64 => &["<u8"],
+        DType::I64 => &["<i8"],
+        DType::F16 => &["<f2"],
+        DType::Bf16 => &["<u2", "|V2", "<V2"],
+        DType::F32 => &["<f4"],
+        DType::F64 => &["<f8"],
     }
 }
 
@@ -91,7 +91,7 @@ fn names(element: Element) -> &'static [&'static str] {
 ///
 /// # Errors
 /// Why it does not.
-pub(crate) fn check(path: &Path, element: Element, shape: &[u64]) -> Result<(), String> {
+pub(crate) fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
     let named = |reason: String| format!("{}: {reason}", path.display());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
     Header::read(&mut file).and_then(|header| header.check(element, shape)).map_err(named)
@@ -101,7 +101,7 @@ pub(crate) fn check(path: &Path, element: Element, shape: &[u64]) -> Result<(), 
 ///
 /// # Errors
 /// Why it does not fit, or cannot be read.
-pub(crate) fn read(path: &Path, element: Element, shape: &[u64]) -> Result<Vec<u8>, String> {
+pub(crate) fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
     let named = |reason: String| format!("{}: {reason}", path.display());
     let mut file = open(path).map_err(|e| named(e.to_string()))?;
     Header::read(&mut file).and_then(|header| header.check(element, shape)).map_err(named)?;
@@ -149,7 +149,7 @@ fn exactly(file: File, bytes: u64) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn write(path: &Path, element: Element, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     use npyz::WriterBuilder;
     let dtype = npyz::DType::Plain(names(element)[0].parse().map_err(io::Error::other)?);
     let options = npyz::WriteOptions::new_header_only().dtype(dtype).shape(shape);
@@ -166,7 +166,7 @@ mod tests {
     fn what_is_written_is_read_and_what_does_not_fit_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
-        for element in Element::ALL {
+        for element in DType::OF_BUFFERS {
             let mut bytes = vec![];
             (0..6).for_each(|value| element.push(f64::from(value), &mut bytes));
             write(&path, element, &[2, 3], &bytes).expect("written");
@@ -175,7 +175,7 @@ mod tests {
             let other = check(&path, element, &[3, 2]).expect_err("another shape");
             assert!(other.contains("it has the shape [2, 3], the buffer [3, 2]"), "{other}");
         }
-        let other = check(&path, Element::F32, &[2, 3]).expect_err("another type");
+        let other = check(&path, DType::F32, &[2, 3]).expect_err("another type");
         assert!(other.contains("elements of type '|u1', the buffer f32 ('<f4')"), "{other}");
     }
 
@@ -183,10 +183,10 @@ mod tests {
     fn files_that_are_none_or_cut_off_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.npy");
-        write(&path, Element::F32, &[4], &[0; 12]).expect("written");
-        assert!(read(&path, Element::F32, &[4]).expect_err("cut off").contains("its data ends: it has 12 bytes"));
-        write(&path, Element::F32, &[4], &[0; 20]).expect("written");
-        assert!(read(&path, Element::F32, &[4]).expect_err("longer").contains("more data than the 16 B"));
+        write(&path, DType::F32, &[4], &[0; 12]).expect("written");
+        assert!(read(&path, DType::F32, &[4]).expect_err("cut off").contains("its data ends: it has 12 bytes"));
+        write(&path, DType::F32, &[4], &[0; 20]).expect("written");
+        assert!(read(&path, DType::F32, &[4]).expect_err("longer").contains("more data than the 16 B"));
         let bytes = std::fs::read(&path).expect("there");
         for (contents, expected) in [
             (&b""[..], "shorter than the header"),
@@ -196,13 +196,13 @@ mod tests {
             (&bytes[..40], "header cannot be read"),
         ] {
             std::fs::write(&path, contents).expect("written");
-            let error = check(&path, Element::F32, &[4]).expect_err(expected);
+            let error = check(&path, DType::F32, &[4]).expect_err(expected);
             assert!(error.contains(expected), "{error}");
         }
         let nested = [b"\x93NUMPY\x01\x00\x00\x20".to_vec(), vec![b'('; 0x2000]].concat();
         std::fs::write(&path, nested).expect("written");
-        assert!(check(&path, Element::F32, &[4]).is_err());
-        assert!(check(folder.path(), Element::F32, &[4]).expect_err("a folder").contains("no regular file"));
+        assert!(check(&path, DType::F32, &[4]).is_err());
+        assert!(check(folder.path(), DType::F32, &[4]).expect_err("a folder").contains("no regular file"));
         std::fs::write(&path, [1, 2, 3]).expect("written");
         assert_eq!(read_raw(&path, 3), Ok(vec![1, 2, 3]));
         assert!(check_raw(&path, 4).expect_err("shorter").contains("it has 3 bytes, the buffer 4"));

@@ -1,10 +1,8 @@
 //! The points that axes span: lists and ranges of numbers, and expressions of other axes.
 
-use super::description::{Formula, Listed, Named};
-use super::expression::Expression;
-use super::fault::Fault;
+use super::description::{Fault, Formula, Listed, Named};
+use super::expression::{Expression, Values};
 use super::fill::split;
-use super::scope::Values;
 use crate::basis::printable::brief;
 
 /// Points of one description at most: more is a slip of the keyboard.

@@ -1,18 +1,16 @@
 //! The buffers of a description: which blocks see them, who fills and who checks them, their extents at a point.
 
-use super::description::Description;
-use super::element::Element;
-use super::expression::Expression;
-use super::fault::{Described, Fault};
+use super::description::{Described, Description, Fault};
+use super::expression::{Expression, Values};
 use super::fill;
-use super::job::{Buffer, Fill, Tolerance};
-use super::loaded::{LoadedPass, Program, means};
-use super::scope::Values;
-use super::{array, init};
+use super::init;
+use super::loaded::{LoadedKernel, LoadedPass};
+use super::resolved::{Buffer, Fill, Tolerance};
+use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::units::Bytes;
 use crate::kernel::buffer::Role;
-use crate::kernel::foreign::{MemberKind, Scalar, Slot};
+use crate::kernel::interface::{ArgumentKind, Block, Scalar, Slot};
 
 /// The buffers of a description, in its order.
 #[derive(Debug)]
@@ -24,7 +22,7 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Entry {
     name: String,
-    element: Element,
+    element: DType,
     shape: Vec<Expression>,
     role: Role,
     tolerance: Tolerance,
@@ -46,18 +44,18 @@ impl Table {
     ///
     /// # Errors
     /// What is missing, unknown or of another type.
-    pub(crate) fn new(description: &Description, programs: &[&Program]) -> Result<Self, Fault> {
+    pub(crate) fn new(description: &Description, programs: &[&LoadedKernel]) -> Result<Self, Fault> {
         let mut usage = vec![Usage::default(); description.buffer.0.len()];
         let passes = || programs.iter().flat_map(|program| &program.passes);
         for pass in passes() {
             known_binds(description, pass)?;
-            for (place, slot) in &pass.foreign.slots {
-                let buffer = bound(description, pass, *place, slot)?;
+            for slot in pass.interface.slots.iter() {
+                let buffer = bound(description, pass, slot)?;
                 fits_type(description, buffer, pass, slot)?;
                 usage[buffer].bound = true;
                 usage[buffer].writable |= slot.is_writable();
             }
-            for member in pass.foreign.push.iter().filter(|member| member.kind == MemberKind::Address) {
+            for member in pass.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address) {
                 let buffer = addressed(description, pass, &member.name)?;
                 usage[buffer] = Usage { bound: true, writable: true };
             }
@@ -66,13 +64,15 @@ impl Table {
             let name = &description.buffer.0[unused].0;
             let all: Vec<String> = passes().map(LoadedPass::listing).filter(|listing| !listing.is_empty()).collect();
             let known: Vec<&str> =
-                passes().flat_map(|pass| pass.foreign.slots.values().flat_map(Slot::names)).collect();
+                passes().flat_map(|pass| pass.interface.slots.iter().flat_map(Slot::names)).collect();
             let message = error::unknown("block", name, "", &known);
             let message = message.split("; available").next().unwrap_or_default();
             return Err(Fault::new(format!("buffer.{name}"), format!("{message}; kernels bind: {}", all.join("; "))));
         }
-        let constants: Vec<String> =
-            passes().flat_map(|pass| &pass.constants).map(|constant| constant.name.clone()).collect();
+        let constants: Vec<String> = passes()
+            .flat_map(|pass| pass.interface.constants.iter())
+            .map(|constant| constant.name.to_string())
+            .collect();
         let entry = |((name, _), usage): (&(String, super::description::Buffer), &Usage)| {
             Entry::new(description, name, *usage, &constants)
         };
@@ -127,7 +127,7 @@ impl Entry {
             Some(check) => check.tolerance(&field("check"))?,
             None => init::usual(element),
         };
-        if let (Tolerance::Ulp(_), Element::Bytes) = (tolerance, element) {
+        if let (Tolerance::Ulp(_), DType::Bytes) = (tolerance, element) {
             return Err(Fault::new(field("check"), "counts representable values, which bytes are not; use \"exact\""));
         }
         let (name, constants, checked) = (name.to_string(), constants.to_vec(), stated.check.is_some());
@@ -136,22 +136,22 @@ impl Entry {
 }
 
 /// The type of a buffer.
-fn element(description: &Description, name: &str) -> Result<Element, Fault> {
+fn element(description: &Description, name: &str) -> Result<DType, Fault> {
     let stated = description.buffer.get(name).and_then(|buffer| buffer.element.as_deref());
     let field = format!("buffer.{name}.type");
     let Some(text) = stated else {
-        let known = Element::ALL.map(Element::name).join(", ");
+        let known = DType::OF_BUFFERS.map(DType::name).join(", ");
         return Err(Fault::new(field, format!("is missing; write one of {known}")));
     };
-    text.parse().map_err(|e: String| Fault::new(field, e))
+    DType::of_buffer(text).map_err(|e| Fault::new(field, e))
 }
 
 /// Checks that `bind` of a pass names blocks that it has and buffers that are described.
 fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault> {
     for (block, buffer) in pass.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
-        if !pass.foreign.slots.iter().any(|(place, slot)| means(block, *place, slot)) {
-            let known: Vec<&str> = pass.foreign.slots.values().flat_map(Slot::names).collect();
+        if !pass.interface.slots.iter().any(|slot| slot.is_called(block)) {
+            let known: Vec<&str> = pass.interface.slots.iter().flat_map(Slot::names).collect();
             return Err(Fault::new(field, error::unknown("block", block, "", &known)));
         }
         if description.buffer.get(buffer).is_none() {
@@ -165,16 +165,11 @@ fn known_binds(description: &Description, pass: &LoadedPass) -> Result<(), Fault
 ///
 /// # Errors
 /// When there is none, or several.
-pub(crate) fn bound(
-    description: &Description,
-    pass: &LoadedPass,
-    place: (u32, u32),
-    slot: &Slot,
-) -> Result<usize, Fault> {
+pub(crate) fn bound(description: &Description, pass: &LoadedPass, slot: &Slot) -> Result<usize, Fault> {
     let index = |wanted: &str| description.buffer.0.iter().position(|(name, _)| name == wanted);
-    let stated = pass.bind.iter().find(|(block, _)| means(block, place, slot)).and_then(|(_, buffer)| index(buffer));
-    let by_name = || description.buffer.0.iter().enumerate().filter(|(_, (name, _))| means(name, place, slot));
-    let (set, binding) = place;
+    let stated = pass.bind.iter().find(|(block, _)| slot.is_called(block)).and_then(|(_, buffer)| index(buffer));
+    let by_name = || description.buffer.0.iter().enumerate().filter(|(_, (name, _))| slot.is_called(name));
+    let Slot { set, binding, .. } = slot;
     match (stated, by_name().map(|(index, _)| index).collect::<Vec<_>>().as_slice()) {
         (Some(index), _) | (None, &[index]) => Ok(index),
         (None, []) => {
@@ -274,18 +269,18 @@ impl Entry {
         };
         let shape = self.shape.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
         let bytes = shape.iter().try_fold(self.element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
-        let Some(bytes) = bytes.filter(|bytes| *bytes <= MOST_BYTES) else {
+        if bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
             let message =
                 format!("{shape:?} is larger than {}, which no device holds; use smaller extents", Bytes(MOST_BYTES));
             return Err(Fault::new(field("shape"), message));
-        };
-        let fill = self.fill(described, &scope, &shape, bytes)?;
+        }
+        let fill = self.fill(described, &scope, &shape)?;
         let Self { element, role, tolerance, checked, .. } = *self;
         Ok(Buffer { name: self.name.clone(), element, shape, role, fill, tolerance, checked })
     }
 
     /// What it holds before a run; files must be there and fit.
-    fn fill(&self, described: &Described, scope: &Values, shape: &[u64], bytes: u64) -> Result<Option<Fill>, Fault> {
+    fn fill(&self, described: &Described, scope: &Values, shape: &[u64]) -> Result<Option<Fill>, Fault> {
         if !self.role.is_input() {
             return Ok(None);
         }
@@ -293,11 +288,7 @@ impl Entry {
         let Some(text) = stated else { return Ok(Some(Fill::Made)) };
         let fault = |message: String| Fault::new(format!("buffer.{}.fill", self.name), message);
         let fill = fill::parse(&scope.replace(text), &described.folder, &|name| scope.get(name)).map_err(fault)?;
-        match &fill {
-            Fill::Npy(path) => array::check(path, self.element, shape).map_err(fault)?,
-            Fill::Raw(path) => array::check_raw(path, bytes).map_err(fault)?,
-            _ => {}
-        }
+        fill.check(self.element, shape).map_err(fault)?;
         Ok(Some(fill))
     }
 }
@@ -307,7 +298,7 @@ impl Entry {
 /// # Errors
 /// What it should have.
 pub(crate) fn fits_blocks(name: &str, bytes: u64, source: &str, slot: &Slot) -> Result<(), Fault> {
-    let fits = |block: &crate::kernel::foreign::Block| match block.array {
+    let fits = |block: &Block| match block.array {
         Some(array) => bytes > block.fixed && (bytes - block.fixed).is_multiple_of(array.stride.max(1)),
         None => bytes >= block.fixed,
     };

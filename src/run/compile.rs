@@ -4,8 +4,8 @@
 use super::entry::{chosen, isolate, resize};
 use crate::basis::input_file;
 use crate::basis::printable::brief;
-use crate::kernel::foreign::{Constant, Scalar};
 use crate::kernel::instructions::{HEADER, MAGIC};
+use crate::kernel::interface::{Scalar, SpecConstant};
 use crate::kernel::spirv::MOST_BYTES;
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -254,7 +254,7 @@ impl Source {
 
 impl Compiled {
     /// The constants that are set when SPIR-V is made: the overrides of WGSL.
-    pub(crate) fn overrides(&self) -> Vec<Constant> {
+    pub(crate) fn overrides(&self) -> Vec<SpecConstant> {
         let Form::Wgsl(wgsl) = &self.form else { return vec![] };
         let overrides = wgsl.module.overrides.iter().map(|(handle, declared)| {
             let scalar = match wgsl.module.types[declared.ty].inner {
@@ -268,7 +268,7 @@ impl Compiled {
             };
             let default = declared.init.and_then(|init| literal(&wgsl.module, init)).unwrap_or(0);
             let id = declared.id.map_or(u32::from(u16::MAX) + 1 + handle.index() as u32, u32::from);
-            Constant { name: declared.name.clone().unwrap_or_default(), id, scalar, default }
+            SpecConstant { name: declared.name.clone().unwrap_or_default().into(), id, scalar, default }
         });
         overrides.collect()
     }

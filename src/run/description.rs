@@ -1,12 +1,12 @@
 //! What a person writes about a kernel: the fields of a TOML file, which are also options of the command line.
 
 use super::expression::Expression;
-use super::fault::Fault;
-use crate::basis::error;
+use crate::basis::error::{self, Error};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
 
 /// The description of a kernel, or of several that solve the same problem. Everything is text and numbers here; the
 /// resolver gives it a meaning.
@@ -33,7 +33,7 @@ pub(crate) struct Description {
     /// The grid.
     pub dispatch: Option<Dispatch>,
     /// Where the right answer comes from.
-    pub reference: Option<Reference>,
+    pub reference: Option<ReferenceTable>,
     /// The nominal work.
     pub work: Option<Work>,
     /// A program that writes inputs.
@@ -73,7 +73,7 @@ pub(crate) struct Kernel {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Buffer {
-    /// Element type: `f32`, …, `bytes`.
+    /// DType type: `f32`, …, `bytes`.
     #[serde(rename = "type")]
     pub element: Option<String>,
     /// Extents, the slowest first.
@@ -123,7 +123,7 @@ pub(crate) struct Dispatch {
 /// Where the right answer comes from: one of `builtin`, `kernel`, `file` and `command`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Reference {
+pub(crate) struct ReferenceTable {
     /// An algorithm of this program's.
     pub builtin: Option<String>,
     /// Its extents.
@@ -371,8 +371,8 @@ impl Check {
     ///
     /// # Errors
     /// When the figures are of several kinds, of none, or make no sense.
-    pub(crate) fn tolerance(&self, field: &str) -> Result<super::job::Tolerance, Fault> {
-        use super::job::Tolerance;
+    pub(crate) fn tolerance(&self, field: &str) -> Result<super::resolved::Tolerance, Fault> {
+        use super::resolved::Tolerance;
         const HOW: &str = "write { rtol = 1e-4, atol = 1e-5 }, { nmse = 1e-6 }, { ulp = 4 } or \"exact\"";
         let figures = match self {
             Self::Name(name) if name == "exact" => return Ok(Tolerance::Exact),
@@ -399,5 +399,58 @@ impl Check {
             (None, None, None, _) => Err(Fault::new(field, format!("states no tolerance; {HOW}"))),
             _ => Err(Fault::new(field, format!("states tolerances of several kinds; {HOW}"))),
         }
+    }
+}
+
+/// Something wrong with a field of a description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The field: `buffer.A.shape`; empty for the description as a whole.
+    pub field: String,
+    /// What is wrong with it, quoting the value, and what to do.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault of `field`.
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.field, self.message) }
+    }
+}
+
+/// A description and where it is from: paths in it are relative to its folder.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Described {
+    pub description: Description,
+    /// The folder of its paths.
+    pub folder: PathBuf,
+    /// The file and its text, where it is from one.
+    pub file: Option<(PathBuf, String)>,
+    /// The fields that options of the command line stated, with these: `spec.BM`, `--spec BM=64`.
+    pub options: Vec<(String, String)>,
+}
+
+impl Described {
+    /// The error that ends the command, with the option that stated the field, or file and line.
+    #[must_use]
+    pub(crate) fn error(&self, fault: &Fault) -> Error {
+        if let Some((_, option)) = self.options.iter().find(|(field, _)| *field == fault.field) {
+            return Error::Usage(format!("{option}: {fault}"));
+        }
+        let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };
+        let line = Description::line(text, &fault.field).map_or_else(String::new, |line| format!(":{line}"));
+        Error::Usage(format!("{}{line}: {fault}", path.display()))
+    }
+
+    /// A path of the description, from the folder of this process.
+    #[must_use]
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(Path::new(name))
     }
 }

@@ -1,14 +1,14 @@
 //! What buffers hold before a run: how it is written, and the bytes.
 
 use super::array;
-use super::element::Element;
 use super::expression::{Expression, Scope};
-use super::job::{Buffer, Fill};
+use super::resolved::{Buffer, Fill};
 use crate::algorithms::input::generator;
+use crate::basis::dtype::DType;
 use crate::basis::error;
 use rand::Rng;
 use std::f64::consts::TAU;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a fill is written, for messages.
 pub(crate) const FORMS: &str = "zero, iota, normal, normal(mean, deviation), uniform(low, high), @x.npy or @x.bin";
@@ -20,12 +20,8 @@ pub(crate) const FORMS: &str = "zero, iota, normal, normal(mean, deviation), uni
 pub(crate) fn parse(text: &str, folder: &Path, scope: Scope<'_>) -> Result<Fill, String> {
     let text = text.trim();
     if let Some(name) = text.strip_prefix('@') {
-        let path = folder.join(name);
-        return match path.extension().and_then(|ending| ending.to_str()) {
-            Some("npy") => Ok(Fill::Npy(path)),
-            Some("bin") => Ok(Fill::Raw(path)),
-            _ => Err(format!("fill '{text}' is neither a .npy nor a .bin; name it after what it is")),
-        };
+        let neither = || format!("fill '{text}' is neither a .npy nor a .bin; name it after what it is");
+        return Fill::file(folder.join(name)).ok_or_else(neither);
     }
     let (name, arguments) = match text.split_once('(') {
         None => (text, vec![]),
@@ -67,6 +63,29 @@ pub(crate) fn split(list: &str) -> Vec<&str> {
     }
     parts.push(list[start..].trim());
     parts
+}
+
+impl Fill {
+    /// The contents of a file, by its ending.
+    pub(crate) fn file(path: PathBuf) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "npy" => Some(Self::Npy(path)),
+            "bin" => Some(Self::Raw(path)),
+            _ => None,
+        }
+    }
+
+    /// Checks that a file, where it is one, fits a buffer.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
+        match self {
+            Self::Npy(path) => array::check(path, element, shape),
+            Self::Raw(path) => array::check_raw(path, shape.iter().product::<u64>() * element.bytes()),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Buffer {
@@ -118,7 +137,7 @@ impl Buffer {
 }
 
 /// The element `at` of those that count from 0. Integers wrap, as counting in them does.
-fn counted(element: Element, at: u64) -> f64 {
+fn counted(element: DType, at: u64) -> f64 {
     let bits = 8 * element.bytes();
     if element.is_float() || bits == 64 {
         return at as f64;
@@ -132,17 +151,17 @@ fn counted(element: Element, at: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
-    use crate::run::job::Tolerance;
+    use crate::run::resolved::Tolerance;
 
     #[test]
     fn counting_wraps_where_the_type_does() {
-        assert_eq!([Element::I8, Element::U8, Element::F32].map(|of| counted(of, 200)), [-56.0, 200.0, 200.0]);
-        assert_eq!([Element::I32, Element::U32].map(|of| counted(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
-        assert_eq!([Element::I64, Element::U64].map(|of| counted(of, 1 << 31)), [2_147_483_648.0; 2]);
-        assert_eq!([Element::I64, Element::U64].map(|of| counted(of, 1 << 40)), [2f64.powi(40); 2]);
+        assert_eq!([DType::I8, DType::U8, DType::F32].map(|of| counted(of, 200)), [-56.0, 200.0, 200.0]);
+        assert_eq!([DType::I32, DType::U32].map(|of| counted(of, 1 << 31)), [-2_147_483_648.0, 2_147_483_648.0]);
+        assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 31)), [2_147_483_648.0; 2]);
+        assert_eq!([DType::I64, DType::U64].map(|of| counted(of, 1 << 40)), [2f64.powi(40); 2]);
     }
 
-    fn values(element: Element, fill: &str, len: u64) -> Vec<f64> {
+    fn values(element: DType, fill: &str, len: u64) -> Vec<f64> {
         let nothing = |name: &str| Err(format!("no {name}"));
         let fill = Some(parse(fill, Path::new(""), &nothing).expect("a fill"));
         let tolerance = Tolerance::Exact;
@@ -155,11 +174,11 @@ mod tests {
 
     #[test]
     fn fills_have_the_figures_that_they_state() {
-        assert_eq!(values(Element::F16, "iota", 4), [0.0, 1.0, 2.0, 3.0]);
-        assert_eq!(values(Element::U8, "iota", 258)[255..], [255.0, 0.0, 1.0]);
-        assert_eq!(values(Element::I8, "iota", 130)[127..], [127.0, -128.0, -127.0]);
-        assert_eq!(values(Element::I64, "zero", 2), [0.0, 0.0]);
-        for element in Element::ALL.into_iter().filter(|element| element.is_float()) {
+        assert_eq!(values(DType::F16, "iota", 4), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(values(DType::U8, "iota", 258)[255..], [255.0, 0.0, 1.0]);
+        assert_eq!(values(DType::I8, "iota", 130)[127..], [127.0, -128.0, -127.0]);
+        assert_eq!(values(DType::I64, "zero", 2), [0.0, 0.0]);
+        for element in DType::OF_BUFFERS.into_iter().filter(|element| element.is_float()) {
             let even = values(element, "uniform(-1, 3)", 10_000);
             assert!(even.iter().all(|value| (-1.0..=3.0).contains(value)), "{element}");
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
@@ -169,7 +188,7 @@ mod tests {
             let squares: Vec<f64> = normal.iter().map(|value| (value - 2.0).powi(2)).collect();
             assert!((mean(&squares) - 0.25).abs() < 0.02, "{element}: {}", mean(&squares));
         }
-        let dice = values(Element::I32, "uniform(1, 6)", 6000);
+        let dice = values(DType::I32, "uniform(1, 6)", 6000);
         for side in 1..=6 {
             let count = dice.iter().filter(|value| **value == f64::from(side)).count();
             assert!((800..1200).contains(&count), "{side}: {count}");

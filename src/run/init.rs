@@ -1,22 +1,22 @@
 //! What a kernel says of itself: a description with everything filled in that can be known, and what is missing of one.
 
-use super::element::Element;
-use super::fault::{Described, Fault};
-use super::job::Tolerance;
+use super::description::{Described, Fault};
 use super::loaded::{LoadedPass, programs};
+use super::resolved::Tolerance;
+use crate::basis::dtype::DType;
 use crate::basis::error::Error;
-use crate::kernel::foreign::{Constant, MemberKind, Scalar, Slot};
+use crate::kernel::interface::{ArgumentKind, Scalar, Slot, SpecConstant};
 use half::{bf16, f16};
 use std::fmt::Write;
 
 /// The tolerance of outputs that state none.
 #[must_use]
-pub(crate) fn usual(element: Element) -> Tolerance {
+pub(crate) fn usual(element: DType) -> Tolerance {
     match element {
-        Element::F64 => Tolerance::Close { rtol: 1e-10, atol: 1e-12 },
-        Element::F32 => Tolerance::Close { rtol: 1e-4, atol: 1e-5 },
-        Element::F16 => Tolerance::Close { rtol: 1e-2, atol: 1e-3 },
-        Element::Bf16 => Tolerance::Close { rtol: 2e-2, atol: 1e-2 },
+        DType::F64 => Tolerance::Close { rtol: 1e-10, atol: 1e-12 },
+        DType::F32 => Tolerance::Close { rtol: 1e-4, atol: 1e-5 },
+        DType::F16 => Tolerance::Close { rtol: 1e-2, atol: 1e-3 },
+        DType::Bf16 => Tolerance::Close { rtol: 2e-2, atol: 1e-2 },
         _ => Tolerance::Exact,
     }
 }
@@ -60,10 +60,10 @@ fn template(described: &Described) -> Result<String, Fault> {
     );
     specs(pass, &mut text);
     pushes(pass, &mut text);
-    for (place, slot) in &pass.foreign.slots {
-        buffer(*place, slot, &mut text);
+    for slot in pass.interface.slots.iter() {
+        buffer(slot, &mut text);
     }
-    for member in pass.foreign.push.iter().filter(|member| member.kind == MemberKind::Address) {
+    for member in pass.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address) {
         let name = member.name.rsplit('.').next().unwrap_or_default();
         let _ =
             writeln!(text, "\n[buffer.{}]                 # its address is push constant {}", key(name), member.name);
@@ -101,7 +101,7 @@ fn key(name: &str) -> String {
 }
 
 /// The value that the bits of a default are.
-fn shown(constant: &Constant) -> String {
+fn shown(constant: &SpecConstant) -> String {
     let bits = constant.default;
     match constant.scalar {
         Scalar::Bool => (bits != 0).to_string(),
@@ -119,21 +119,21 @@ fn float(value: f64) -> String {
 }
 
 fn specs(pass: &LoadedPass, text: &mut String) {
-    if pass.constants.is_empty() {
+    if pass.interface.constants.is_empty() {
         return;
     }
     let _ = writeln!(text, "\n[spec]                        # defaults; a list is what --tune searches");
-    for constant in &pass.constants {
-        let name = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.clone() };
+    for constant in pass.interface.constants.iter() {
+        let name = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() };
         let line = format!("{} = {}", key(&name), shown(constant));
         let _ = writeln!(text, "{line:<29} # {}, constant_id {}", constant.scalar.name(), constant.id);
     }
 }
 
 fn pushes(pass: &LoadedPass, text: &mut String) {
-    let mut numbers = pass.foreign.push.iter().filter_map(|member| match member.kind {
-        MemberKind::Scalar(scalar) => Some((&member.name, scalar)),
-        MemberKind::Address => None,
+    let mut numbers = pass.interface.arguments.iter().filter_map(|member| match member.kind {
+        ArgumentKind::Scalar(scalar) => Some((&member.name, scalar)),
+        ArgumentKind::Address => None,
     });
     let Some(first) = numbers.next() else { return };
     let _ = writeln!(text, "\n[push]                        # numbers, or expressions of axes");
@@ -143,8 +143,8 @@ fn pushes(pass: &LoadedPass, text: &mut String) {
     }
 }
 
-fn buffer(place: (u32, u32), slot: &Slot, text: &mut String) {
-    let (set, binding) = place;
+fn buffer(slot: &Slot, text: &mut String) {
+    let Slot { set, binding, .. } = slot;
     let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
     let access = match (slot.is_readable(), slot.is_writable()) {
         (true, true) => "read and written",
@@ -182,7 +182,7 @@ fn buffer(place: (u32, u32), slot: &Slot, text: &mut String) {
             text,
             "# check = {}  # (…) what is usual for {element}; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"; \
                                 with a fill it is changed in place; scratch = true: not looked at",
-            element.parse().map_or_else(|_: String| "\"exact\"".into(), |element| usual(element).to_string())
+            DType::of_buffer(&element).map_or_else(|_| "\"exact\"".into(), |element| usual(element).to_string())
         );
     } else {
         let fill = format!("fill = \"{}\"", fill(&element));
@@ -219,19 +219,22 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let programs = programs(described)?;
     let pass = &programs[0].passes[0];
     let mut lacks = vec![];
-    for ((set, binding), slot) in &pass.foreign.slots {
+    for slot in pass.interface.slots.iter() {
+        let Slot { set, binding, .. } = slot;
         let name = slot.names().first().map_or_else(|| format!("{set}.{binding}"), ToString::to_string);
         let scalar = slot.blocks.iter().filter_map(|block| block.array).find_map(|array| array.scalar);
         let element = scalar.map_or_else(|| "bytes".to_string(), Scalar::name);
         let fill = if slot.is_writable() { String::new() } else { format!(":{}", fill(&element).replace(' ', "")) };
         lacks.push(format!("buffer {name} (set {set}, binding {binding}): --buffer '{name}={element}[N]{fill}'"));
     }
-    for member in &pass.foreign.push {
+    for member in pass.interface.arguments.iter() {
         match member.kind {
-            MemberKind::Scalar(scalar) => {
+            ArgumentKind::Scalar(scalar) => {
                 lacks.push(format!("push constant {0} ({1}): --push {0}=N", member.name, scalar.name()));
             }
-            MemberKind::Address => lacks.push(format!("buffer {0} (its address): --buffer '{0}=f32[N]'", member.name)),
+            ArgumentKind::Address => {
+                lacks.push(format!("buffer {0} (its address): --buffer '{0}=f32[N]'", member.name))
+            }
         }
     }
     lacks.push("the grid: --groups 'cdiv(N,local_x)'".into());

@@ -1,16 +1,14 @@
 //! The kernels of a description, compiled and with their interfaces read.
 
 use super::compile::{Compiled, Source};
-use super::description::{Description, Formula, Kernel, Listed, Named};
-use super::fault::{Described, Fault};
-use super::job::Module;
-use crate::kernel::foreign::{Constant, Foreign, Slot};
-use crate::kernel::reflection::Word;
+use super::description::{Described, Description, Fault, Formula, Kernel, Listed, Named};
+use super::resolved::Module;
+use crate::kernel::interface::{Interface, Slot, SlotKind, SpecConstant, Word};
 
-/// A kernel, or a sequence of them, that solves the problem.
+/// A kernel that solves the problem, or a sequence of them.
 #[derive(Debug)]
-pub(crate) struct Program {
-    /// The name of its contenders.
+pub(crate) struct LoadedKernel {
+    /// The name of its configurations.
     pub(crate) name: String,
     pub(crate) passes: Vec<LoadedPass>,
 }
@@ -23,10 +21,8 @@ pub(crate) struct LoadedPass {
     /// What stands before the names of its fields in messages: empty, `pass.`, `reference.`.
     pub(crate) prefix: &'static str,
     compiled: Compiled,
-    /// The interface, where all constants have their defaults.
-    pub(crate) foreign: Foreign,
-    /// The specialization constants; of WGSL the overrides.
-    pub(crate) constants: Vec<Constant>,
+    /// The interface, where all constants have their defaults; of WGSL its constants are the overrides.
+    pub(crate) interface: Interface,
     /// Blocks that see a buffer of another name.
     pub(crate) bind: Named<String>,
     pub(crate) spec: Named<Formula>,
@@ -34,9 +30,9 @@ pub(crate) struct LoadedPass {
     pub(crate) groups: Option<Listed>,
 }
 
-/// The field that a kernel is described by, for messages, and what stands before those of its fields.
+/// What messages call the fields of a kernel: the field that names it, and the prefix of the others.
 #[derive(Clone, Copy)]
-struct Place {
+struct FieldNames {
     field: &'static str,
     prefix: &'static str,
 }
@@ -45,7 +41,7 @@ struct Place {
 ///
 /// # Errors
 /// What the compiler says; a description without a kernel.
-pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
+pub(crate) fn programs(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
     let Description { kernel, pass, name, dispatch, .. } = &described.description;
     match (kernel, pass.as_slice()) {
         (Some(_), [_, ..]) => Err(Fault::new("pass", "stands beside [kernel]; keep one of them")),
@@ -57,7 +53,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
                     "is missing; name a file: `gpukern run k.comp`, or source = \"k.comp\" in a description",
                 ));
             }
-            let at = Place { field: "kernel.source", prefix: "" };
+            let at = FieldNames { field: "kernel.source", prefix: "" };
             if kernel.groups.is_some() && dispatch.as_ref().is_some_and(|dispatch| dispatch.groups.is_some()) {
                 return Err(Fault::new("kernel.groups", "stands beside dispatch.groups; keep one of them"));
             }
@@ -65,7 +61,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
                 dispatch.as_ref().and_then(|dispatch| dispatch.groups.clone()).or_else(|| kernel.groups.clone());
             let program = |source: &String| {
                 let pass = LoadedPass { groups: groups.clone(), ..load(described, kernel, source, at)? };
-                Ok(Program { name: stem(source), passes: vec![pass] })
+                Ok(LoadedKernel { name: stem(source), passes: vec![pass] })
             };
             let mut programs = kernel.source.names().iter().map(program).collect::<Result<Vec<_>, _>>()?;
             // Files of one name in two folders are told apart by their paths.
@@ -78,7 +74,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
             Ok(programs)
         }
         (None, passes) => {
-            let at = Place { field: "pass", prefix: "pass." };
+            let at = FieldNames { field: "pass", prefix: "pass." };
             if dispatch.is_some() {
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
@@ -88,7 +84,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
             };
             let passes = passes.iter().map(load).collect::<Result<Vec<_>, _>>()?;
             let name = name.clone().unwrap_or_else(|| stem(&passes[0].source));
-            Ok(vec![Program { name, passes }])
+            Ok(vec![LoadedKernel { name, passes }])
         }
     }
 }
@@ -97,7 +93,7 @@ pub(crate) fn programs(described: &Described) -> Result<Vec<Program>, Fault> {
 ///
 /// # Errors
 /// What the compiler says.
-pub(crate) fn reference(described: &Described) -> Result<Option<Program>, Fault> {
+pub(crate) fn reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let Some(reference) = &described.description.reference else { return Ok(None) };
     let source = match reference.kernel.names() {
         [] => return Ok(None),
@@ -115,8 +111,8 @@ pub(crate) fn reference(described: &Described) -> Result<Option<Program>, Fault>
         groups: reference.groups.clone(),
         ..Kernel::default()
     };
-    let pass = load(described, &kernel, source, Place { field: "reference.kernel", prefix: "reference." })?;
-    Ok(Some(Program { name: stem(source), passes: vec![pass] }))
+    let pass = load(described, &kernel, source, FieldNames { field: "reference.kernel", prefix: "reference." })?;
+    Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass] }))
 }
 
 /// The name of a file without folder and ending.
@@ -125,7 +121,7 @@ fn stem(source: &str) -> String {
     stem.unwrap_or(source).to_string()
 }
 
-fn load(described: &Described, kernel: &Kernel, source: &str, at: Place) -> Result<LoadedPass, Fault> {
+fn load(described: &Described, kernel: &Kernel, source: &str, at: FieldNames) -> Result<LoadedPass, Fault> {
     let newest = match kernel.vulkan.as_deref() {
         None | Some("1.2") => false,
         Some("1.3") => true,
@@ -162,15 +158,16 @@ fn load(described: &Described, kernel: &Kernel, source: &str, at: Place) -> Resu
     let compiled = text.compile().map_err(fault)?;
     let words = compiled.spirv(&[]).map_err(fault)?;
     let named = |reason: String| fault(format!("{source}: {reason}"));
-    let foreign = Foreign::read(&bytes(&words)).map_err(named)?;
+    let mut interface = interface(&bytes(&words)).map_err(named)?;
     let overrides = compiled.overrides();
-    let constants = if overrides.is_empty() { foreign.constants.clone() } else { overrides };
+    if !overrides.is_empty() {
+        interface.constants = overrides.into();
+    }
     Ok(LoadedPass {
         source: source.to_string(),
         prefix: at.prefix,
         compiled,
-        foreign,
-        constants,
+        interface,
         bind: kernel.bind.clone(),
         spec: kernel.spec.clone(),
         push: kernel.push.clone(),
@@ -183,11 +180,26 @@ pub(crate) fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// The interface of a user's kernel.
+///
+/// # Errors
+/// What is wrong with it, or cannot be served, and what to do.
+pub(crate) fn interface(spirv: &[u8]) -> Result<Interface, String> {
+    let interface = Interface::read(spirv)?;
+    match interface.slots.iter().find(|slot| slot.kind == SlotKind::Texel) {
+        Some(view) => Err(format!(
+            "'{}' is an image, a sampler or a texel buffer; use storage and uniform buffers",
+            view.names().first().copied().unwrap_or_default()
+        )),
+        None => Ok(interface),
+    }
+}
+
 impl LoadedPass {
     /// The constant of this name or number.
-    pub(crate) fn constant(&self, key: &str) -> Option<&Constant> {
+    pub(crate) fn constant(&self, key: &str) -> Option<&SpecConstant> {
         let id = key.parse::<u32>().ok();
-        self.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
+        self.interface.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
     }
 
     /// The module with these values of overrides, which specialization constants are not.
@@ -206,7 +218,7 @@ impl LoadedPass {
 
     /// The work-group size, where constants have these values.
     pub(crate) fn local_size(&self, values: &[(u32, i64)]) -> [i64; 3] {
-        self.foreign.interface.local_size.map(|word| match word {
+        self.interface.local_size.map(|word| match word {
             Word::Literal(value) => i64::from(value),
             Word::Constant { id, default } => {
                 values.iter().find(|(own, _)| *own == id).map_or(i64::from(default), |(_, value)| *value)
@@ -225,15 +237,10 @@ impl LoadedPass {
 
     /// What is bound, as a person would call it: `A (0.0), B (0.1)`.
     pub(crate) fn listing(&self) -> String {
-        let slot = |((set, binding), slot): (&(u32, u32), &Slot)| match slot.names().first() {
-            Some(name) => format!("{name} ({set}.{binding})"),
-            None => format!("{set}.{binding}"),
+        let slot = |slot: &Slot| match slot.names().first() {
+            Some(name) => format!("{name} ({}.{})", slot.set, slot.binding),
+            None => format!("{}.{}", slot.set, slot.binding),
         };
-        self.foreign.slots.iter().map(slot).collect::<Vec<_>>().join(", ")
+        self.interface.slots.iter().map(slot).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// Whether a person means this slot by `key`: a name of one of its blocks, or its set and binding.
-pub(crate) fn means(key: &str, (set, binding): (u32, u32), slot: &Slot) -> bool {
-    slot.names().contains(&key) || key == format!("{set}.{binding}")
 }

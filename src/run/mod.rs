@@ -1,26 +1,28 @@
-//! Kernels of the user's: what a person writes about one → what is to be run. No device is needed for it. Imports `basis`,
-//! `kernel`, `algorithms`.
+//! Users' kernels: what a person writes about one → what is to be run, as an algorithm like the built-in ones. No device
+//! is needed for it. Imports `basis`, `device`, `kernel`, `algorithms`.
 
+pub(crate) mod algorithm;
 pub(crate) mod array;
 mod axes;
 mod buffers;
+mod builtin;
 mod compile;
 pub(crate) mod description;
-pub(crate) mod element;
 mod entry;
 mod expression;
-pub(crate) mod fault;
 mod fill;
 pub(crate) mod init;
-pub(crate) mod job;
 mod loaded;
 pub(crate) mod options;
+mod oracle;
 mod pass;
+mod problem;
 mod reference;
 pub(crate) mod resolve;
-mod scope;
+pub(crate) mod resolved;
 
 pub(crate) use compile::ENDINGS;
+use description::{Described, Description};
 use std::path::Path;
 
 /// Whether `text`, whose paths are relative to `folder`, describes something to run: for programs that try many.
@@ -28,8 +30,8 @@ use std::path::Path;
 /// # Errors
 /// What is wrong with it.
 pub fn check_description(text: &str, folder: &Path) -> Result<(), String> {
-    let description = description::Description::parse(text)?;
-    let described = fault::Described { description, folder: folder.to_path_buf(), ..fault::Described::default() };
+    let description = Description::parse(text)?;
+    let described = Described { description, folder: folder.to_path_buf(), ..Described::default() };
     resolve::resolve(&[described]).map(drop).map_err(|e| e.to_string())
 }
 
@@ -40,7 +42,7 @@ pub fn check_description(text: &str, folder: &Path) -> Result<(), String> {
 pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
     let module = entry::isolate(&words, None)?;
-    crate::kernel::foreign::Foreign::read(&loaded::bytes(&module)).map(drop)
+    loaded::interface(&loaded::bytes(&module)).map(drop)
 }
 
 #[cfg(test)]

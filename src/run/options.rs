@@ -4,11 +4,11 @@
 
 use super::compile::ENDINGS;
 use super::description::{
-    Check, CheckFigures, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles, Reference, Work,
+    Check, CheckFigures, Described, Description, Dispatch, Files, Formula, Inputs, Kernel, Listed, OutputFiles,
+    ReferenceTable, Work,
 };
-use super::element::Element;
-use super::fault::Described;
 use super::fill::split;
+use crate::basis::dtype::DType;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::brief;
@@ -295,11 +295,12 @@ impl Fields {
     /// Where the right answer comes from.
     fn apply_reference(&self, description: &mut Description, relative: bool) -> Result<(), String> {
         if let Some(command) = &self.right_by {
-            description.reference = Some(Reference { command: Some(command.clone()), ..Reference::default() });
+            description.reference =
+                Some(ReferenceTable { command: Some(command.clone()), ..ReferenceTable::default() });
         }
         if let Some(right) = &self.right {
             let ending = Path::new(right).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            let mut reference = Reference::default();
+            let mut reference = ReferenceTable::default();
             match (ending, right.split_once('[')) {
                 ("npy" | "bin", _) => {
                     reference.file =
@@ -335,7 +336,7 @@ fn set_buffer(description: &mut Description, option: &str, relative: bool) -> Re
     const EXAMPLE: &str = "'A=f32[M,K]:uniform(-1,1)'";
     let (name, value) = assigned("--buffer", option, EXAMPLE)?;
     let malformed = || {
-        let known = Element::ALL.map(Element::name).join(", ");
+        let known = DType::OF_BUFFERS.map(DType::name).join(", ");
         format!("--buffer '{}' is no NAME=TYPE[SHAPE]:FILL; write {EXAMPLE}; types: {known}", brief(option))
     };
     let (element, rest) = value.split_once('[').ok_or_else(malformed)?;

@@ -1,25 +1,25 @@
-//! The passes of a job: constants, grid, push constants and bindings of each kernel at a point.
+//! The passes of a configuration: constants, grid, push constants and bindings of each kernel at a point.
 
 use super::buffers::{Table, addressed, bound, buffers, fits_blocks};
-use super::description::{Formula, Named, OTHERS};
-use super::fault::{Described, Fault};
-use super::job::{Address, Binding, Buffer, Job, Module, Pass};
-use super::loaded::{LoadedPass, Program, bytes};
-use super::scope::Values;
-use crate::kernel::binding::SizedConstant;
+use super::description::{Described, Fault, Formula, Named, OTHERS};
+use super::expression::Values;
+use super::loaded::{self, LoadedKernel, LoadedPass, bytes};
+use super::resolved::{Buffer, Module, Pass, PassList};
+use crate::kernel::binding::{Address, Binding, SpecValue};
 use crate::kernel::buffer::Role;
-use crate::kernel::foreign::{Foreign, MemberKind, Scalar};
+use crate::kernel::interface::{ArgumentKind, Scalar};
+use crate::kernel::program::BufferId;
 use half::{bf16, f16};
 
-/// A choice of specialization constants.
+/// The specialization constants of a configuration.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
+pub(crate) struct ChosenConstants {
     constants: Vec<(String, Formula)>,
     /// Those of which there were several to choose from.
     listed: Vec<String>,
 }
 
-impl Choice {
+impl ChosenConstants {
     /// The same with one more constant.
     pub(crate) fn with(&self, name: &str, value: Formula, listed: bool) -> Self {
         let mut more = self.clone();
@@ -42,17 +42,17 @@ impl Choice {
 pub(crate) fn settle(
     described: &Described,
     table: &Table,
-    program: &Program,
-    choice: &Choice,
+    program: &LoadedKernel,
+    choice: &ChosenConstants,
     axes: &Values,
     modules: &mut Vec<Module>,
-) -> Result<Result<Job, String>, Fault> {
+) -> Result<Result<PassList, String>, Fault> {
     let settings = program.passes.iter().map(|pass| Setting::new(pass, choice, axes)).collect::<Result<Vec<_>, _>>()?;
     let mut everything = axes.clone();
     for setting in &settings {
         setting.enter(&mut everything);
     }
-    // A reference is no contender.
+    // A reference does not compete.
     let judged = program.passes.iter().all(|pass| pass.prefix != "reference.");
     for (name, formula) in described.description.conditions.iter().filter(|_| judged) {
         let fault = |message: String| Fault::new(format!("where.{name}"), message);
@@ -68,14 +68,14 @@ pub(crate) fn settle(
     for setting in &settings {
         passes.push(setting.pass(described, table, axes, &all, modules)?);
     }
-    Ok(Ok(Job { passes, scratch }))
+    Ok(Ok(PassList { passes, scratch }))
 }
 
 /// A pass with the values of its constants.
 struct Setting<'a> {
     pass: &'a LoadedPass,
     /// The constants that are stated, by id and name.
-    stated: Vec<(SizedConstant, String)>,
+    stated: Vec<(SpecValue, String)>,
     /// Integer values of all constants, by id, and their names.
     integers: Vec<(u32, i64, String)>,
     /// Values for naga.
@@ -83,7 +83,7 @@ struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    fn new(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
+    fn new(pass: &'a LoadedPass, choice: &ChosenConstants, axes: &Values) -> Result<Self, Fault> {
         let mut setting = Setting { pass, stated: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();
         let chosen = choice.constants.iter().map(|(name, value)| (name.as_str(), value, false));
@@ -96,20 +96,20 @@ impl<'a> Setting<'a> {
             let number = pack(value, constant.scalar, &scope).map_err(|e| Fault::new(field, e))?;
             if let Some(integer) = number.integer {
                 scope.set(&constant.name, integer);
-                setting.integers.push((constant.id, integer, constant.name.clone()));
+                setting.integers.push((constant.id, integer, constant.name.to_string()));
             }
             let bits = number.bits();
             // Booleans are `VkBool32`.
             setting
                 .stated
-                .push((SizedConstant { id: constant.id, bits, bytes: constant.scalar.bytes() }, name.to_string()));
-            let key = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.clone() };
+                .push((SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() }, name.to_string()));
+            let key = if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() };
             setting.overrides.push((key, number.value));
         }
-        for constant in &pass.constants {
+        for constant in pass.interface.constants.iter() {
             let known = setting.stated.iter().any(|(stated, _)| stated.id == constant.id);
             if let (false, Some(integer)) = (known, default_integer(constant.scalar, constant.default)) {
-                setting.integers.push((constant.id, integer, constant.name.clone()));
+                setting.integers.push((constant.id, integer, constant.name.to_string()));
             }
         }
         Ok(setting)
@@ -142,8 +142,9 @@ impl<'a> Setting<'a> {
         let module = pass.module(overrides).map_err(fault)?;
         if baked {
             // The size of the work-group is known only now.
-            let foreign = Foreign::read(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
-            let extents = foreign.interface.local_size.map(|word| i64::from(word.value(&[])));
+            let interface =
+                loaded::interface(&bytes(&module.spirv)).map_err(|e| fault(format!("{}: {e}", pass.source)))?;
+            let extents = interface.local_size.map(|word| i64::from(word.value(&[])));
             for (name, value) in ["local_x", "local_y", "local_z"].into_iter().zip(extents) {
                 scope.set(name, value);
             }
@@ -168,25 +169,25 @@ impl<'a> Setting<'a> {
     /// The push-constant block, and where addresses go in it.
     fn push(&self, described: &Described, table: &Table, scope: &Values) -> Result<(Vec<u8>, Vec<Address>), Fault> {
         let (pass, description) = (self.pass, &described.description);
-        let mut block = vec![0; (pass.foreign.push_bytes() as usize).next_multiple_of(4)];
+        let mut block = vec![0; (pass.interface.argument_bytes() as usize).next_multiple_of(4)];
         let (mut addresses, mut missing) = (vec![], vec![]);
-        for member in &pass.foreign.push {
+        for member in pass.interface.arguments.iter() {
             let start = member.offset as usize;
             let scalar = match member.kind {
-                MemberKind::Address => {
+                ArgumentKind::Address => {
                     let buffer = table.place(addressed(description, pass, &member.name)?);
-                    addresses.push(Address { offset: member.offset, buffer });
+                    addresses.push(Address { offset: member.offset, buffer: BufferId(buffer) });
                     continue;
                 }
-                MemberKind::Scalar(scalar) => scalar,
+                ArgumentKind::Scalar(scalar) => scalar,
             };
             let by_name = |table: &'_ Named<Formula>| table.get(&member.name).cloned();
             // An axis of the same name goes without saying.
-            let axis = || description.axes.get(&member.name).map(|_| Formula::Text(member.name.clone()));
+            let axis = || description.axes.get(&member.name).map(|_| Formula::Text(member.name.to_string()));
             let others = || pass.push.get(OTHERS).or_else(|| description.push.get(OTHERS)).cloned();
             let stated = by_name(&pass.push).or_else(|| by_name(&description.push));
             let Some(value) = stated.or_else(axis).or_else(others) else {
-                missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.clone() });
+                missing.push(if member.name.is_empty() { format!("byte {start}") } else { member.name.to_string() });
                 continue;
             };
             let field = || pass.field(&format!("push.{}", member.name));
@@ -204,12 +205,13 @@ impl<'a> Setting<'a> {
 
     fn bindings(&self, described: &Described, table: &Table, all: &[&Buffer]) -> Result<Vec<Binding>, Fault> {
         let mut bindings = vec![];
-        for (&(set, binding), slot) in &self.pass.foreign.slots {
-            let buffer = table.place(bound(&described.description, self.pass, (set, binding), slot)?);
+        for slot in self.pass.interface.slots.iter() {
+            let buffer = table.place(bound(&described.description, self.pass, slot)?);
             if let Some(described) = all.get(buffer) {
                 fits_blocks(&described.name, described.bytes(), &self.pass.source, slot)?;
             }
-            bindings.push(Binding { set, binding, kind: slot.kind, buffer });
+            let (set, binding, kind) = (slot.set, slot.binding, slot.kind);
+            bindings.push(Binding { set, binding, kind, buffer: BufferId(buffer) });
         }
         Ok(bindings)
     }

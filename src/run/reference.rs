@@ -1,16 +1,13 @@
 //! Where the right answer comes from: files, programs, and algorithms of this program's.
 
-use super::array;
-use super::description::{Description, OutputFiles};
-use super::fault::{Described, Fault};
-use super::job::{Buffer, Builtin, Command, Fill, Reference};
-use super::scope::Values;
+use super::description::{Described, Description, Fault, OutputFiles};
+use super::expression::Values;
+use super::resolved::{Buffer, Builtin, Command, Fill, Reference, size_of};
 use crate::algorithms::{self, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::layout::Layout;
 use crate::basis::printable::brief;
-use crate::basis::size::Size;
 use crate::kernel::buffer::BufferSpec;
 
 /// The kinds of reference that a description states.
@@ -85,17 +82,10 @@ fn files_of(
     let file = |field: &str, place: usize, name: &str| {
         let (buffer, path) = (&buffers[place], described.path(&scope.replace(name)));
         let fault = |message: String| Fault::new(field, message);
-        match path.extension().and_then(|ending| ending.to_str()) {
-            Some("npy") => {
-                array::check(&path, buffer.element, &buffer.shape).map_err(fault)?;
-                Ok((place, Fill::Npy(path)))
-            }
-            Some("bin") => {
-                array::check_raw(&path, buffer.bytes()).map_err(fault)?;
-                Ok((place, Fill::Raw(path)))
-            }
-            _ => Err(fault(format!("'{name}' is neither a .npy nor a .bin; name it after what it is"))),
-        }
+        let neither = || fault(format!("'{name}' is neither a .npy nor a .bin; name it after what it is"));
+        let file = Fill::file(path).ok_or_else(neither)?;
+        file.check(buffer.element, &buffer.shape).map_err(fault)?;
+        Ok((place, file))
     };
     match files {
         OutputFiles::One(name) => match outputs.as_slice() {
@@ -139,11 +129,8 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
                 .ok_or_else(|| fault(format!("has the extent {value} ('{formula}'); extents are above zero")))?,
         );
     }
-    let typed: Size = match size[..] {
-        [n] => Size::Uniform(n),
-        [a, b] => Size::Two(a, b),
-        [m, n, k] => Size::Three(m, n, k),
-        _ => return Err(fault(format!("has {} extents; an algorithm has 1 to 3", size.len()))),
+    let Some(typed) = size_of(&size) else {
+        return Err(fault(format!("has {} extents; an algorithm has 1 to 3", size.len())));
     };
     let layout = reference.layout.as_deref().map(|text| {
         let found = algorithm.layouts.iter().find(|layout| layout.name() == text).copied();
@@ -152,8 +139,8 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
     });
     let layout: Option<Layout> = layout.transpose()?;
     let roles = |dtype: DType| -> Result<Vec<(String, usize)>, Fault> {
-        let case =
-            CaseSpec { layout: layout.unwrap_or(algorithm.layouts[0]), ..CaseSpec::new(algorithm, typed, dtype) };
+        let case = CaseSpec::new(algorithm, typed, dtype)
+            .with(|options| options.layout = layout.unwrap_or(algorithm.layouts[0]));
         let problem = (algorithm.problem)(&case).map_err(fault)?;
         let specs = problem.buffers();
         let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
@@ -190,7 +177,7 @@ fn role(
         return Err(Fault::new(field, error::unknown("buffer", name, "", &known)));
     };
     let buffer = &buffers[place];
-    if buffer.element.name() != spec.dtype.name() || buffer.len() != spec.len {
+    if buffer.element != spec.dtype || buffer.len() != spec.len {
         return Err(Fault::new(
             field,
             format!(

@@ -2,18 +2,18 @@
 
 use super::axes;
 use super::buffers::{Table, buffers};
-use super::description::{Description, Formula, Listed, OTHERS};
-use super::fault::{Described, Fault};
+use super::description::{Described, Description, Fault, Formula, Listed, OTHERS};
+use super::expression::Values;
 use super::init::missing;
-use super::job::{Command, Contender, Job, Module, Point, Reference, Undertaking};
-use super::loaded::{self, Program};
-use super::pass::{Choice, settle};
+use super::loaded::{self, LoadedKernel};
+use super::pass::{ChosenConstants, settle};
 use super::reference;
-use super::scope::Values;
+use super::resolved::{Command, Configuration, Module, PassList, Point, Reference, ResolvedRun};
 use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::Role;
+use crate::kernel::program::BufferId;
 
 /// Choices of specialization constants of one kernel at most.
 const MOST_CHOICES: usize = 10_000;
@@ -21,23 +21,23 @@ const MOST_CHOICES: usize = 10_000;
 /// Characters of a name at most.
 const MOST_OF_A_NAME: usize = 60;
 
-/// Points times contenders at most.
-const MOST_JOBS: usize = 100_000;
+/// Points times configurations at most.
+const MOST_RUNS: usize = 100_000;
 
 /// What is to be run of these descriptions, which are of one problem: the first says what it is.
 ///
 /// # Errors
 /// What is wrong with a field, with file and line.
-pub(crate) fn resolve(described: &[Described]) -> Result<Undertaking, Error> {
+pub(crate) fn resolve(described: &[Described]) -> Result<ResolvedRun, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
-    let mut undertaking = alone(first).map_err(|fault| first.error(&fault))?;
+    let mut run = alone(first).map_err(|fault| first.error(&fault))?;
     for other in &described[1..] {
         let mut inherited = other.clone();
         inherited.description.inherit(&first.description);
         let more = alone(&inherited).map_err(|fault| other.error(&fault))?;
-        undertaking.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
+        run.add(more).map_err(|reason| other.error(&Fault::new("", reason)))?;
     }
-    Ok(undertaking)
+    Ok(run)
 }
 
 impl Description {
@@ -56,8 +56,8 @@ impl Description {
     }
 }
 
-impl Undertaking {
-    /// Adds the contenders of another description of the same problem.
+impl ResolvedRun {
+    /// Adds the configurations of another description of the same problem.
     fn add(&mut self, other: Self) -> Result<(), String> {
         if self.axes != other.axes {
             return Err(format!(
@@ -74,7 +74,7 @@ impl Undertaking {
             if point.values != more.values {
                 return Err("its axes have other values than those of the first description; make them the same".into());
             }
-            let place = |buffer: &super::job::Buffer| {
+            let place = |buffer: &super::resolved::Buffer| {
                 point.buffers.iter().position(|own| {
                     own.name == buffer.name && own.element == buffer.element && own.shape == buffer.shape
                 })
@@ -89,56 +89,56 @@ impl Undertaking {
             });
             let places = places.collect::<Result<Vec<_>, _>>()?;
             let own = point.buffers.len();
-            for job in more.jobs.iter_mut().flatten() {
-                job.renumber(first_module, |buffer| {
+            for list in more.pass_lists.iter_mut().flatten() {
+                list.renumber(first_module, |buffer| {
                     places.get(buffer).copied().unwrap_or_else(|| own + buffer - places.len())
                 });
             }
-            point.jobs.extend(more.jobs);
+            point.pass_lists.extend(more.pass_lists);
         }
         self.modules.extend(other.modules);
-        self.contenders.extend(other.contenders);
+        self.configurations.extend(other.configurations);
         Ok(())
     }
 }
 
-impl Job {
+impl PassList {
     /// Moves modules behind others and buffers to other places.
     fn renumber(&mut self, first_module: usize, place: impl Fn(usize) -> usize) {
         for pass in &mut self.passes {
             pass.module += first_module;
-            pass.addresses.iter_mut().for_each(|address| address.buffer = place(address.buffer));
-            pass.bindings.iter_mut().for_each(|binding| binding.buffer = place(binding.buffer));
+            pass.addresses.iter_mut().for_each(|address| address.buffer = BufferId(place(address.buffer.0)));
+            pass.bindings.iter_mut().for_each(|binding| binding.buffer = BufferId(place(binding.buffer.0)));
         }
     }
 }
 
 /// What is to be run of one description.
-fn alone(described: &Described) -> Result<Undertaking, Fault> {
+fn alone(described: &Described) -> Result<ResolvedRun, Fault> {
     let description = &described.description;
     if let Some(lacks) = missing(described)? {
         return Err(Fault::new("", lacks));
     }
     let programs = loaded::programs(described)?;
     let right = loaded::reference(described)?;
-    let everything: Vec<&Program> = programs.iter().chain(&right).collect();
+    let everything: Vec<&LoadedKernel> = programs.iter().chain(&right).collect();
     known_fields(description, &everything)?;
     let table = Table::new(description, &everything)?;
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
     let mut modules = vec![];
-    let mut contenders = vec![];
+    let mut configurations = vec![];
     let mut choices = vec![];
     for program in &programs {
         for choice in combinations(description, program)? {
-            contenders.push(Contender { kernel: program.name.clone(), choice: choice.shown() });
+            configurations.push(Configuration { kernel: program.name.clone(), choice: choice.shown() });
             choices.push((program, choice));
         }
     }
     let mut points = vec![];
     let spanned = axes::points(&description.axes)?;
-    if spanned.len().saturating_mul(choices.len()) > MOST_JOBS {
+    if spanned.len().saturating_mul(choices.len()) > MOST_RUNS {
         let message = format!(
-            "span {} points for {} kernels and choices; {MOST_JOBS} are the most",
+            "span {} points for {} kernels and choices; {MOST_RUNS} are the most",
             spanned.len(),
             choices.len()
         );
@@ -154,23 +154,23 @@ fn alone(described: &Described) -> Result<Undertaking, Fault> {
     if points.is_empty() {
         return Err(Fault::new("where", "leaves no point of the axes; loosen a condition"));
     }
-    if points.iter().all(|point| point.jobs.iter().all(Result::is_err)) {
-        let reason = points[0].jobs.iter().find_map(|job| job.as_ref().err()).cloned().unwrap_or_default();
+    if points.iter().all(|point| point.pass_lists.iter().all(Result::is_err)) {
+        let reason = points[0].pass_lists.iter().find_map(|list| list.as_ref().err()).cloned().unwrap_or_default();
         return Err(Fault::new("where", format!("leaves nothing to run: {reason}")));
     }
     let name = match &description.name {
         Some(name) => named(name).map_err(|message| Fault::new("name", message))?,
         None => programs[0].name.clone(),
     };
-    Ok(Undertaking { name, axes, modules, contenders, points })
+    Ok(ResolvedRun { name, axes, modules, configurations, points })
 }
 
 /// One point of the axes.
 fn point(
     described: &Described,
     table: &Table,
-    choices: &[(&Program, Choice)],
-    right: Option<&Program>,
+    choices: &[(&LoadedKernel, ChosenConstants)],
+    right: Option<&LoadedKernel>,
     values: Vec<i64>,
     scope: &Values,
     modules: &mut Vec<Module>,
@@ -183,28 +183,28 @@ fn point(
             "has no output: every one is filled; add `check` to that which kernels write",
         ));
     }
-    let mut jobs = vec![];
+    let mut pass_lists = vec![];
     for (program, choice) in choices {
-        jobs.push(settle(described, table, program, choice, scope, modules)?);
+        pass_lists.push(settle(described, table, program, choice, scope, modules)?);
     }
     let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
     let inputs = inputs.map(|line| Command { line: scope.replace(line), folder: described.folder.clone() });
     let kernel = match right {
         None => None,
-        Some(program) => match settle(described, table, program, &Choice::default(), scope, modules)? {
-            Ok(job) => Some(job),
+        Some(program) => match settle(described, table, program, &ChosenConstants::default(), scope, modules)? {
+            Ok(list) => Some(list),
             Err(reason) => return Err(Fault::new("reference.kernel", reason)),
         },
     };
     let reference = match kernel {
-        Some(job) => {
+        Some(list) => {
             reference::only_kernel(description)?;
-            Reference::Kernel(job)
+            Reference::Kernel(list)
         }
         None => reference::reference(described, &buffers, scope)?,
     };
     let work = work(description, &buffers, scope)?;
-    Ok(Point { values, buffers, reference, inputs, work, jobs })
+    Ok(Point { values, buffers, reference, inputs, work, pass_lists })
 }
 
 /// A name for tables, ids and files.
@@ -220,7 +220,7 @@ fn named(name: &str) -> Result<String, String> {
 }
 
 /// The nominal work at a point.
-fn work(description: &Description, buffers: &[super::job::Buffer], scope: &Values) -> Result<Work, Fault> {
+fn work(description: &Description, buffers: &[super::resolved::Buffer], scope: &Values) -> Result<Work, Fault> {
     let stated = description.work.clone().unwrap_or_default();
     let evaluated = |field: &str, formula: &Option<Formula>| {
         let Some(formula) = formula else { return Ok(None) };
@@ -232,7 +232,7 @@ fn work(description: &Description, buffers: &[super::job::Buffer], scope: &Value
         }
         Ok(Some(count as u64))
     };
-    let crossing = |buffer: &super::job::Buffer| match buffer.role {
+    let crossing = |buffer: &super::resolved::Buffer| match buffer.role {
         Role::InPlace => 2 * buffer.bytes(),
         Role::Input | Role::Output => buffer.bytes(),
         Role::Scratch => 0,
@@ -256,7 +256,7 @@ fn holds_at(description: &Description, axes: &[String], scope: &Values) -> Resul
 }
 
 /// Checks that every specialization constant and push constant of the description is one of a kernel's.
-fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), Fault> {
+fn known_fields(description: &Description, programs: &[&LoadedKernel]) -> Result<(), Fault> {
     let passes = || programs.iter().flat_map(|program| &program.passes);
     let unknown = |what: &str, field: String, name: &str, mut known: Vec<String>| {
         known.retain(|name| !name.is_empty());
@@ -271,14 +271,15 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
         Err(Fault::new(field, message))
     };
     let constants = |pass: &loaded::LoadedPass| {
-        let shown = pass
-            .constants
-            .iter()
-            .map(|constant| if constant.name.is_empty() { constant.id.to_string() } else { constant.name.clone() });
+        let shown =
+            pass.interface.constants.iter().map(|constant| {
+                if constant.name.is_empty() { constant.id.to_string() } else { constant.name.to_string() }
+            });
         shown.collect::<Vec<_>>()
     };
-    let members =
-        |pass: &loaded::LoadedPass| pass.foreign.push.iter().map(|member| member.name.clone()).collect::<Vec<_>>();
+    let members = |pass: &loaded::LoadedPass| {
+        pass.interface.arguments.iter().map(|member| member.name.to_string()).collect::<Vec<_>>()
+    };
     for name in description.spec.names() {
         if passes().all(|pass| pass.constant(name).is_none()) {
             return unknown(
@@ -302,7 +303,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
         }
     }
     for name in description.push.names().into_iter().filter(|name| *name != OTHERS) {
-        if !passes().any(|pass| pass.foreign.push.iter().any(|member| member.name == name)) {
+        if !passes().any(|pass| pass.interface.arguments.iter().any(|member| member.name == name)) {
             return unknown("push constant", format!("push.{name}"), name, passes().flat_map(members).collect());
         }
     }
@@ -310,7 +311,7 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
         if let Some(name) = pass.spec.names().into_iter().find(|name| pass.constant(name).is_none()) {
             return unknown("specialization constant", pass.field(&format!("spec.{name}")), name, constants(pass));
         }
-        let has = |name: &&str| pass.foreign.push.iter().any(|member| member.name == **name);
+        let has = |name: &&str| pass.interface.arguments.iter().any(|member| member.name == **name);
         if let Some(name) = pass.push.names().into_iter().find(|name| *name != OTHERS && !has(name)) {
             return unknown("push constant", pass.field(&format!("push.{name}")), name, members(pass));
         }
@@ -319,9 +320,9 @@ fn known_fields(description: &Description, programs: &[&Program]) -> Result<(), 
 }
 
 /// Every choice of the specialization constants that have lists, of those that the program has.
-fn combinations(description: &Description, program: &Program) -> Result<Vec<Choice>, Fault> {
+fn combinations(description: &Description, program: &LoadedKernel) -> Result<Vec<ChosenConstants>, Fault> {
     let own = |name: &str| program.passes.iter().any(|pass| pass.constant(name).is_some());
-    let mut choices = vec![Choice::default()];
+    let mut choices = vec![ChosenConstants::default()];
     for (name, listed) in description.spec.iter().filter(|(name, _)| own(name)) {
         let values = listed.values();
         if values.is_empty() {
@@ -331,8 +332,9 @@ fn combinations(description: &Description, program: &Program) -> Result<Vec<Choi
         if choices.len().saturating_mul(values.len()) > MOST_CHOICES {
             return Err(Fault::new("spec", format!("spans more than {MOST_CHOICES} choices; list fewer values")));
         }
-        let with =
-            |choice: &Choice| values.iter().map(|value| choice.with(name, value.clone(), listed)).collect::<Vec<_>>();
+        let with = |choice: &ChosenConstants| {
+            values.iter().map(|value| choice.with(name, value.clone(), listed)).collect::<Vec<_>>()
+        };
         choices = choices.iter().flat_map(with).collect();
     }
     Ok(choices)

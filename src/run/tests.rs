@@ -1,13 +1,12 @@
 //! Descriptions as people write them: what becomes of right ones, and what is said of wrong ones.
 
-use super::description::Description;
-use super::fault::Described;
-use super::job::{Fill, Reference, Tolerance, Undertaking};
+use super::description::{Described, Description};
 use super::options::{Fields, describe};
 use super::resolve::resolve;
+use super::resolved::{Fill, Reference, ResolvedRun, Tolerance};
 use crate::basis::error::Error;
-use crate::kernel::binding::DescriptorKind;
 use crate::kernel::buffer::Role;
+use crate::kernel::interface::SlotKind;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
@@ -133,7 +132,7 @@ fn described(folder: &Path, text: &str) -> Result<Described, Error> {
     Ok(Described { description, folder: folder.to_path_buf(), file, options: vec![] })
 }
 
-fn resolved(folder: &Path, text: &str) -> Result<Undertaking, String> {
+fn resolved(folder: &Path, text: &str) -> Result<ResolvedRun, String> {
     let described = described(folder, text).map_err(|e| e.to_string())?;
     resolve(&[described]).map_err(|e| e.to_string())
 }
@@ -145,7 +144,7 @@ fn a_description_becomes_numbers_and_bytes() {
     assert_eq!((run.name.as_str(), run.axes.as_slice()), ("k", &["M".to_string(), "K".to_string()][..]));
     assert_eq!(run.modules.len(), 1);
     assert_eq!(run.modules[0].files.len(), 2, "{:?}", run.modules[0].files);
-    let choices: Vec<_> = run.contenders.iter().map(|contender| contender.choice.clone()).collect();
+    let choices: Vec<_> = run.configurations.iter().map(|configuration| configuration.choice.clone()).collect();
     assert_eq!(choices, [64, 128].map(|bm| vec![("BM".to_string(), bm.to_string())]));
     assert_eq!(
         run.points.iter().map(|p| p.values.clone()).collect::<Vec<_>>(),
@@ -162,7 +161,7 @@ fn a_description_becomes_numbers_and_bytes() {
     assert_eq!((d.role, d.tolerance, d.fill.clone()), (Role::Output, Tolerance::Nmse(1e-6), None));
     assert_eq!(shape.bytes(), 32);
     assert_eq!(point.reference, Reference::None);
-    assert_eq!(point.jobs[1], Err("where.legal does not hold: BM * K < 65536".into()), "128 × 512 is 65536");
+    assert_eq!(point.pass_lists[1], Err("where.legal does not hold: BM * K < 65536".into()), "128 × 512 is 65536");
 }
 
 #[test]
@@ -170,7 +169,7 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
     let folder = folder();
     let text = RIGHT.replace("< 65536", "<= 65536").replace("M = \"512..1024\"", "M = 1024");
     let run = resolved(folder.path(), &text).expect("it is right");
-    let job = run.points[1].jobs[1].as_ref().expect("it is legal");
+    let job = run.points[1].pass_lists[1].as_ref().expect("it is legal");
     let pass = &job.passes[0];
     let constants: Vec<_> = pass.constants.iter().map(|c| (c.id, c.bits, c.bytes)).collect();
     let slope = u64::from(0.25f32.to_bits());
@@ -190,8 +189,8 @@ fn constants_push_constants_grid_and_bindings_are_packed_as_the_kernel_declares_
     ]
     .concat();
     assert_eq!(pass.push, push);
-    let bindings: Vec<_> = pass.bindings.iter().map(|b| (b.set, b.binding, b.kind, b.buffer)).collect();
-    let (storage, uniform) = (DescriptorKind::Storage, DescriptorKind::Uniform);
+    let bindings: Vec<_> = pass.bindings.iter().map(|b| (b.set, b.binding, b.kind, b.buffer.0)).collect();
+    let (storage, uniform) = (SlotKind::Storage, SlotKind::Uniform);
     assert_eq!(bindings, [(0, 0, storage, 0), (0, 2, uniform, 2), (1, 3, storage, 1)]);
 }
 
@@ -202,7 +201,7 @@ fn overrides_of_wgsl_are_compiled_in_for_each_choice() {
                 [buffer.a]\ntype = 'f32'\nshape = ['N']\nfill = 'normal'\n[buffer.d]\ntype = 'f32'\nshape = 'N'\n\
                 [dispatch]\ngroups = 'cdiv(N, local_x)'\n";
     let run = resolved(folder.path(), text).expect("it is right");
-    let groups: Vec<_> = run.points[0].jobs.iter().flatten().map(|job| job.passes[0].groups[0]).collect();
+    let groups: Vec<_> = run.points[0].pass_lists.iter().flatten().map(|job| job.passes[0].groups[0]).collect();
     assert_eq!((groups, run.modules.len()), (vec![128, 64], 2));
     assert_eq!(run.points[0].buffers[1].role, Role::Output);
 }
@@ -218,12 +217,12 @@ fn addresses_passes_scratch_and_references_find_their_buffers() {
     let run = resolved(folder.path(), text).expect("it is right");
     let point = &run.points[0];
     assert_eq!(point.buffers.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["A", "D"]);
-    let job = point.jobs[0].as_ref().expect("a job");
+    let job = point.pass_lists[0].as_ref().expect("a job");
     assert_eq!(job.scratch[0].name, "T");
-    assert_eq!(job.passes[0].bindings.iter().map(|b| b.buffer).collect::<Vec<_>>(), [0, 2]);
-    assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
+    assert_eq!(job.passes[0].bindings.iter().map(|b| b.buffer.0).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(job.passes[1].addresses.iter().map(|a| (a.offset, a.buffer.0)).collect::<Vec<_>>(), [(0, 2), (8, 1)]);
     let Reference::Kernel(reference) = &point.reference else { panic!("{:?}", point.reference) };
-    assert_eq!(reference.passes[0].bindings.iter().map(|b| b.buffer).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(reference.passes[0].bindings.iter().map(|b| b.buffer.0).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
@@ -231,7 +230,7 @@ fn a_description_goes_through_json_unchanged() {
     let folder = folder();
     let run = resolved(folder.path(), RIGHT).expect("it is right");
     let text = serde_json::to_string(&run).expect("JSON");
-    assert_eq!(serde_json::from_str::<Undertaking>(&text).expect("the same"), run);
+    assert_eq!(serde_json::from_str::<ResolvedRun>(&text).expect("the same"), run);
 }
 
 #[derive(Parser)]
@@ -241,7 +240,7 @@ struct Line {
     fields: Fields,
 }
 
-fn typed(arguments: &[&str]) -> Result<Undertaking, String> {
+fn typed(arguments: &[&str]) -> Result<ResolvedRun, String> {
     let line = Line::try_parse_from(std::iter::once(&"run").chain(arguments)).map_err(|e| e.to_string())?;
     let described = describe(&line.kernel, None, &line.fields).map_err(|e| e.to_string())?;
     resolve(&described).map_err(|e| e.to_string())
@@ -280,7 +279,7 @@ fn options_say_what_a_description_says() {
     assert_eq!(run.points[1].buffers[1].tolerance, Tolerance::Ulp(2));
     let two =
         typed(&[&description, &folder.path().join("copy2.comp").display().to_string(), &copy]).expect("two kernels");
-    assert_eq!(two.contenders.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
+    assert_eq!(two.configurations.iter().map(|c| c.kernel.as_str()).collect::<Vec<_>>(), ["copy2", "copy"]);
     let lacks = typed(&[&k, "-D", "A_TYPE=float"]).expect_err("nothing is described");
     for part in
         ["buffer A (set 0, binding 0): --buffer 'A=f32[N]:uniform(-1,1)'", "push constant size.y (u32)", "--init"]
@@ -472,8 +471,8 @@ const OF_RIGHT: &[Mistake] = &[
 fn every_mistake_gets_a_sentence_with_the_field_and_a_remedy() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
-    super::array::write(&path("short.npy"), super::element::Element::F32, &[4], &[0; 16]).expect("written");
-    super::array::write(&path("bytes.npy"), super::element::Element::U8, &[128], &[0; 128]).expect("written");
+    super::array::write(&path("short.npy"), crate::basis::dtype::DType::F32, &[4], &[0; 16]).expect("written");
+    super::array::write(&path("bytes.npy"), crate::basis::dtype::DType::U8, &[128], &[0; 128]).expect("written");
     std::fs::write(path("k.bin"), [1, 2, 3]).expect("written");
     assert!(resolved(folder.path(), PLAIN).is_ok());
     let mistakes =

@@ -2,7 +2,7 @@
 //! device with its driver, an element type and a class of sizes.
 
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{Algorithm, CaseSpec, Variant};
+use crate::algorithms::{Algorithm, CaseOptions, CaseSpec, Variant};
 use crate::basis::destination::Destination;
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
@@ -12,7 +12,7 @@ use crate::basis::printable::excerpt;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
-use crate::plan::{CaseGroup, VariantChoice};
+use crate::plan::{CaseGroup, VariantChoice, axes};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -116,6 +116,19 @@ impl Kept {
     #[must_use]
     pub fn day(&self) -> &str {
         self.date.split('T').next().unwrap_or(&self.date)
+    }
+
+    /// What it holds for beside the size, on the axes that separate tiles: the fields above say it.
+    fn options(&self, usual: CaseOptions) -> CaseOptions {
+        CaseOptions { dtype: self.dtype, layout: self.layout, ..usual }
+    }
+
+    /// Whether it is of a case of `algorithm` on a device of this model.
+    fn holds(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
+        let options = self.options(CaseOptions::new(algorithm, self.dtype));
+        (&self.model, &*self.algorithm) == (model, algorithm.name)
+            && axes::same(&options, &spec.options, |separates| separates.tiles)
+            && self.sizes == class(spec.size)
     }
 
     /// The key of a result: of two with the same key, the later replaces the earlier.
@@ -235,9 +248,8 @@ impl Tuned {
         algorithm: &'a Algorithm,
         spec: &CaseSpec,
     ) -> impl Iterator<Item = &'a Kept> {
-        let (model, sizes, kind) = (Model::of(device), class(spec.size), (spec.dtype, spec.layout));
-        let holds = move |kept: &&Kept| kept.model == model && (kept.dtype, kept.layout) == kind && kept.sizes == sizes;
-        self.results.iter().filter(|kept| kept.algorithm == algorithm.name).filter(holds)
+        let (model, spec) = (Model::of(device), *spec);
+        self.results.iter().filter(move |kept| kept.holds(&model, algorithm, &spec))
     }
 
     /// The result of `variant` for a case of `algorithm` on `device`, if a tile was found for it.
@@ -249,10 +261,9 @@ impl Tuned {
         variant: &str,
         spec: &CaseSpec,
     ) -> Option<(Tile, &Kept)> {
-        let mut results = self.results.iter();
-        let (model, sizes) = (Model::of(device), class(spec.size));
-        let (dtype, layout) = (spec.dtype.name(), spec.layout.name());
-        let found = results.find(|kept| kept.key() == (&model, algorithm.name, dtype, layout, &sizes, variant))?;
+        let model = Model::of(device);
+        let mut results = self.results.iter().filter(|kept| kept.variant == variant);
+        let found = results.find(|kept| kept.holds(&model, algorithm, spec))?;
         Some((found.tile?, found))
     }
 }
@@ -553,6 +564,22 @@ mod tests {
         let mut newer = software_device();
         newer.driver.version += 1;
         assert_eq!(notes(1024, &newer)[0].2, [built_in]);
+    }
+
+    #[test]
+    fn a_result_holds_where_the_axes_that_separate_tiles_agree() {
+        let (device, spec) = (software_device(), CaseSpec::new(&MATMUL, Size::Uniform(1024), DType::F32));
+        let kept = kept(&device, "tiled", "1024", 4.5);
+        let holds = |spec: &CaseSpec| kept.holds(&Model::of(&device), &MATMUL, spec);
+        assert!(holds(&spec) && holds(&spec.with(|options| options.seed = 2)));
+        assert!(holds(&spec.with(|options| (options.goal, options.subgroup_size) = (Goal::Solution, Some(8)))));
+        assert!(!holds(&spec.with(|options| options.dtype = DType::F16)));
+        assert!(!holds(&spec.with(|options| options.layout = Layout::Nt)));
+        // Each of them is a field of the file, or a result could be kept for no value but the default.
+        let fields = toml::Table::try_from(Kept { layout: Layout::Nt, ..kept.clone() }).expect("TOML");
+        for axis in axes::AXES.iter().filter(|axis| axis.separates.tiles) {
+            assert!(fields.contains_key(axis.name), "the file does not keep {}", axis.name);
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@ use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Pipeline, Pipelines};
 use super::timestamps::TimestampPool;
-use super::views::TexelViews;
 use super::watch::{foretold, watched};
 use crate::basis::units::Nanos;
 use crate::kernel::binding::Descriptor;
@@ -38,8 +37,6 @@ pub(crate) struct Commands {
     longest: Cell<Option<Duration>>,
     /// Keeps the pipelines alive that the commands refer to.
     pipelines: Vec<Rc<Pipeline>>,
-    /// The texel views that they read through.
-    views: Vec<TexelViews>,
     /// The descriptor sets that they bind.
     bound: Vec<BoundBuffers>,
     device: Rc<Device>,
@@ -74,7 +71,6 @@ impl Recorder {
             fence: vk::Fence::null(),
             longest: Cell::new(None),
             pipelines: vec![],
-            views: vec![],
             bound: vec![],
             device: Rc::clone(device),
         };
@@ -204,11 +200,8 @@ impl Recorder {
         addresses: &[u64],
     ) -> Result<(), VulkanError> {
         let pipeline = pipelines.get(dispatch)?;
-        if !dispatch.views.is_empty() {
-            self.bind_views(&pipeline, &dispatch.views.iter().map(|id| buffers[id.0]).collect::<Vec<_>>())?;
-        }
-        if !dispatch.bindings.descriptors.is_empty() {
-            self.bind_buffers(&pipeline, &dispatch.bindings.descriptors, buffers)?;
+        if !dispatch.descriptors.is_empty() {
+            self.bind_buffers(&pipeline, &dispatch.descriptors, buffers)?;
         }
         let block = dispatch.argument_block(addresses);
         // Within 32 bits: `Program::unsupported` has compared the grid with the device's limits.
@@ -227,31 +220,6 @@ impl Recorder {
             }
         }
         self.0.pipelines.push(pipeline);
-        Ok(())
-    }
-
-    /// Lets the next dispatch of `pipeline` read `regions` through texel views, made once for all that read the same.
-    fn bind_views(&mut self, pipeline: &Pipeline, regions: &[Region<'_>]) -> Result<(), VulkanError> {
-        let Commands { handle, views, device, .. } = &mut self.0;
-        let made = views.iter().position(|views| views.are_of(regions));
-        let index = made.map_or_else(
-            || {
-                views.push(TexelViews::new(device, &pipeline.layout, regions)?);
-                Ok(views.len() - 1)
-            },
-            Ok,
-        )?;
-        // SAFETY: the set was made for this layout and is kept alive by the commands.
-        unsafe {
-            device.handle.cmd_bind_descriptor_sets(
-                *handle,
-                vk::PipelineBindPoint::COMPUTE,
-                pipeline.layout.handle,
-                0,
-                &[views[index].set],
-                &[],
-            );
-        }
         Ok(())
     }
 

@@ -1,18 +1,25 @@
-//! Descriptor sets through which kernels that are none of ours see storage and uniform buffers.
+//! Descriptor sets: buffers that kernels see as storage, as uniforms, or as texels of four f32.
 
 use super::command::Region;
 use super::device::Device;
 use super::error::{Context, VulkanError};
 use super::pipeline::{Layout, kind};
 use crate::kernel::binding::Descriptor;
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::TEXEL;
 use ash::vk;
 use std::rc::Rc;
+
+/// The texel format, in which every Vulkan device can view a buffer ("Required format support" of the specification).
+const FORMAT: vk::Format = vk::Format::R32G32B32A32_SFLOAT;
 
 /// Descriptor sets with buffers bound.
 pub(super) struct BoundBuffers {
     /// The sets from 0, those without bindings too.
     pub(super) sets: Vec<vk::DescriptorSet>,
     pool: vk::DescriptorPool,
+    /// The texel views, in the order of their descriptors.
+    views: Vec<vk::BufferView>,
     /// What is bound: the descriptor and the buffer behind it.
     of: Vec<(Descriptor, vk::Buffer)>,
     layout: Rc<Layout>,
@@ -21,54 +28,77 @@ pub(super) struct BoundBuffers {
 
 impl BoundBuffers {
     /// Sets for `layout`, whose slots are those of `descriptors`, over the data of numbered `buffers`.
+    ///
+    /// Data that is no multiple of a texel is viewed to the end of its last one, within the red zone behind it.
     pub(super) fn new(
         device: &Rc<Device>,
         layout: &Rc<Layout>,
         descriptors: &[Descriptor],
         buffers: &[Region<'_>],
     ) -> Result<Self, VulkanError> {
-        let size = |ty: vk::DescriptorType| {
-            let count = descriptors.iter().filter(|descriptor| kind(descriptor.kind) == ty).count();
-            vk::DescriptorPoolSize { ty, descriptor_count: count as u32 }
+        let size = |ty: SlotKind| {
+            let count = descriptors.iter().filter(|descriptor| descriptor.at.kind == ty).count();
+            vk::DescriptorPoolSize { ty: kind(ty), descriptor_count: count as u32 }
         };
-        let sizes = [vk::DescriptorType::STORAGE_BUFFER, vk::DescriptorType::UNIFORM_BUFFER].map(size);
+        let sizes = [SlotKind::Storage, SlotKind::Uniform, SlotKind::Texel].map(size);
         let sizes: Vec<_> = sizes.into_iter().filter(|size| size.descriptor_count > 0).collect();
         let info = vk::DescriptorPoolCreateInfo::default().max_sets(layout.sets.len() as u32).pool_sizes(&sizes);
         // SAFETY: the device is alive.
         let pool = unsafe { device.handle.create_descriptor_pool(&info, None) }.call("vkCreateDescriptorPool")?;
-        // Owned from here on, so an early return destroys the pool.
+        // Owned from here on, so an early return destroys the pool and the views made so far.
         let mut made = Self {
             sets: vec![],
             pool,
+            views: vec![],
             of: identity(descriptors, buffers).collect(),
             layout: Rc::clone(layout),
             device: Rc::clone(device),
         };
+        for (descriptor, buffer) in made.of.iter().filter(|(descriptor, _)| descriptor.at.kind == SlotKind::Texel) {
+            let region = &buffers[descriptor.at.buffer.0];
+            let info = vk::BufferViewCreateInfo::default()
+                .buffer(*buffer)
+                .format(FORMAT)
+                .offset(region.offset)
+                .range(region.bytes.next_multiple_of(TEXEL));
+            // SAFETY: the buffer allows texel views, outlives the commands that read it, and has the range.
+            let view = unsafe { device.handle.create_buffer_view(&info, None) }.call("vkCreateBufferView")?;
+            made.views.push(view);
+        }
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layout.sets);
         // SAFETY: the pool has room for the sets and is used by this thread alone.
         made.sets = unsafe { device.handle.allocate_descriptor_sets(&info) }.call("vkAllocateDescriptorSets")?;
-        let ranges: Vec<_> = made
+        made.write(buffers);
+        Ok(made)
+    }
+
+    /// Points the new sets at what is bound.
+    fn write(&self, buffers: &[Region<'_>]) {
+        let range = |(descriptor, buffer): &(Descriptor, vk::Buffer)| {
+            let region = &buffers[descriptor.at.buffer.0];
+            let range = descriptor.bytes.unwrap_or(region.bytes);
+            [vk::DescriptorBufferInfo { buffer: *buffer, offset: region.offset + descriptor.offset, range }]
+        };
+        let ranges: Vec<_> = self.of.iter().map(range).collect();
+        let mut views = self.views.chunks(1);
+        let writes: Vec<_> = self
             .of
             .iter()
-            .map(|(descriptor, buffer)| {
-                let offset = buffers[descriptor.buffer.0].offset + descriptor.offset;
-                [vk::DescriptorBufferInfo { buffer: *buffer, offset, range: descriptor.bytes }]
-            })
-            .collect();
-        let writes: Vec<_> = descriptors
-            .iter()
             .zip(&ranges)
-            .map(|(descriptor, range)| {
-                vk::WriteDescriptorSet::default()
-                    .dst_set(made.sets[descriptor.set as usize])
-                    .dst_binding(descriptor.binding)
-                    .descriptor_type(kind(descriptor.kind))
-                    .buffer_info(range)
+            .map(|((Descriptor { at, .. }, _), range)| {
+                let write = vk::WriteDescriptorSet::default()
+                    .dst_set(self.sets[at.set as usize])
+                    .dst_binding(at.binding)
+                    .descriptor_type(kind(at.kind));
+                match at.kind {
+                    SlotKind::Texel => write.texel_buffer_view(views.next().unwrap_or_default()),
+                    SlotKind::Storage | SlotKind::Uniform => write.buffer_info(range),
+                }
             })
             .collect();
-        // SAFETY: the sets are new, the layout has these bindings, and the buffers are alive and have the ranges.
-        unsafe { device.handle.update_descriptor_sets(&writes, &[]) };
-        Ok(made)
+        // SAFETY: the sets are new, the layout has these bindings, and the views and the buffers, which have the ranges, are
+        // alive.
+        unsafe { self.device.handle.update_descriptor_sets(&writes, &[]) };
     }
 
     /// Whether these are the sets of `layout` with `descriptors` over `buffers`.
@@ -79,12 +109,17 @@ impl BoundBuffers {
 
 /// What is bound, by which it is known again.
 fn identity(descriptors: &[Descriptor], buffers: &[Region<'_>]) -> impl Iterator<Item = (Descriptor, vk::Buffer)> {
-    descriptors.iter().map(|descriptor| (*descriptor, buffers[descriptor.buffer.0].buffer.handle))
+    descriptors.iter().map(|descriptor| (*descriptor, buffers[descriptor.at.buffer.0].buffer.handle))
 }
 
 impl Drop for BoundBuffers {
     fn drop(&mut self) {
         // SAFETY: submissions are waited for before what they read is dropped; the sets go with their pool.
-        unsafe { self.device.handle.destroy_descriptor_pool(self.pool, None) };
+        unsafe {
+            self.device.handle.destroy_descriptor_pool(self.pool, None);
+            for view in &self.views {
+                self.device.handle.destroy_buffer_view(*view, None);
+            }
+        }
     }
 }

@@ -13,7 +13,6 @@ mod instance;
 mod pipeline;
 mod query;
 mod timestamps;
-mod views;
 mod watch;
 
 pub(crate) use buffer::{Buffer, Use};

@@ -6,10 +6,11 @@ use super::watch::watched;
 use crate::basis::metric::Metric;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
-use crate::kernel::binding::{DescriptorKind, SizedConstant};
+use crate::kernel::binding::SpecValue;
 use crate::kernel::compiled::CompiledKernel;
+use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program};
-use crate::kernel::shaders::{Shader, SpecValues};
+use crate::kernel::shaders::Shader;
 use ash::vk;
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
@@ -43,10 +44,9 @@ const KEPT: &str = "pipelines";
 
 /// The values of the specialization constants of a dispatch, and where each lies in them.
 fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<u8>) {
-    let words = dispatch.constants.iter().map(|(id, value)| (*id, value.to_le_bytes().to_vec()));
-    let others = dispatch.bindings.constants.iter().map(|constant| (constant.id, constant.data()));
     let (mut entries, mut data) = (vec![], vec![]);
-    for (constant_id, value) in words.chain(others) {
+    for constant in &dispatch.constants {
+        let (constant_id, value) = (constant.id, constant.data());
         entries.push(vk::SpecializationMapEntry { constant_id, offset: data.len() as u32, size: value.len() });
         data.extend(value);
     }
@@ -57,8 +57,7 @@ fn specialization(dispatch: &Dispatch) -> (Vec<vk::SpecializationMapEntry>, Vec<
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     shader: String,
-    constants: SpecValues,
-    others: Vec<SizedConstant>,
+    constants: Vec<SpecValue>,
     subgroup_size: Option<u32>,
     slots: Vec<Slot>,
 }
@@ -68,7 +67,6 @@ impl Key {
         Self {
             shader: dispatch.shader.label(),
             constants: dispatch.constants.clone(),
-            others: dispatch.bindings.constants.clone(),
             subgroup_size: dispatch.subgroup_size,
             slots: slots(dispatch),
         }
@@ -83,19 +81,18 @@ pub(super) struct Slot {
     kind: vk::DescriptorType,
 }
 
-/// The places that a dispatch binds: those of its texel views, or its descriptors.
+/// The places that a dispatch binds.
 fn slots(dispatch: &Dispatch) -> Vec<Slot> {
-    let view = |binding: u32| Slot { set: 0, binding, kind: vk::DescriptorType::UNIFORM_TEXEL_BUFFER };
-    let views = (0..dispatch.shader.interface.views.len() as u32).map(view);
-    let bound = dispatch.bindings.descriptors.iter();
-    views.chain(bound.map(|bound| Slot { set: bound.set, binding: bound.binding, kind: kind(bound.kind) })).collect()
+    let bound = dispatch.descriptors.iter().map(|descriptor| descriptor.at);
+    bound.map(|at| Slot { set: at.set, binding: at.binding, kind: kind(at.kind) }).collect()
 }
 
 /// The type of a descriptor, as Vulkan has it.
-pub(super) fn kind(kind: DescriptorKind) -> vk::DescriptorType {
+pub(super) fn kind(kind: SlotKind) -> vk::DescriptorType {
     match kind {
-        DescriptorKind::Storage => vk::DescriptorType::STORAGE_BUFFER,
-        DescriptorKind::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
+        SlotKind::Storage => vk::DescriptorType::STORAGE_BUFFER,
+        SlotKind::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
+        SlotKind::Texel => vk::DescriptorType::UNIFORM_TEXEL_BUFFER,
     }
 }
 

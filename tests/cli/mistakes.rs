@@ -161,41 +161,6 @@ fn names_of_megabytes_and_hostile_ones_are_answered_in_a_few_lines() {
 }
 
 #[test]
-fn published_figures_are_times_of_what_their_table_measures() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config.toml");
-    let table = |milliseconds: &str| {
-        let text = format!(
-            "[[bench]]\nalgorithm = 'matmul'\nvariant = 'naive'\nsize = 64\n[[bench.published]]\nsource = 'a post'\n\
-             device = 'a card'\ncontains = 'kernel'\nmilliseconds = {{ {milliseconds} }}"
-        );
-        std::fs::write(&path, text).expect("written");
-    };
-    let shown = path.to_str().expect("UTF-8");
-    for (milliseconds, expected) in [
-        ("naive = { 64 = nan }", "NaN ms of naive at 64 is no time"),
-        ("naive = { 64 = inf }", "inf ms of naive at 64 is no time"),
-        ("naive = { 64 = 0.0 }", "0 ms of naive at 64 is no time"),
-        ("naive = { 64 = -1.5 }", "-1.5 ms of naive at 64 is no time"),
-        ("nave = { 64 = 1.0 }", "unknown variant 'nave'"),
-        ("local = { 64 = 1.0 }", "the table does not measure local f32 at 64"),
-        ("naive = { 65 = 1.0 }", "the table does not measure naive f32 at 65"),
-        ("naive = { many = 1.0 }", "malformed size 'many'"),
-    ] {
-        table(milliseconds);
-        refused(&["bench", "--config", shown], &[shown, "published figures of 'a post'", expected]);
-    }
-    // What the source is called stays text.
-    let hostile = std::fs::read_to_string(&path).expect("there").replace("many", "64");
-    std::fs::write(&path, hostile.replace("'a post'", "\"\\u001b[31m\\u202e\\ufeff\"")).expect("written");
-    let output = expect_exit(&mut brief_bench(&["--config", shown, "-s", "64"]), 0);
-    assert!(stdout(&output).contains("[1] \\u{1b}[31m\\u{202e}\\u{feff}, a card"), "{}", stdout(&output));
-    // Whatever is typed measures something else, and the figures stay what they are.
-    table("naive = { 64 = 1.0 }");
-    expect_exit(&mut brief_bench(&["--config", shown, "-s", "8"]), 0);
-}
-
-#[test]
 #[cfg(unix)]
 fn tables_that_say_the_same_are_one() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -99,14 +99,14 @@ impl Problem for Collectives {
         Some(self.chain)
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let mut rng = generator(self.case.seed, 0);
-        vec![random(DType::I32, self.case.input, MOST_INVOCATIONS as usize, &mut rng)]
+        Ok(vec![random(DType::I32, self.case.input, MOST_INVOCATIONS as usize, &mut rng)])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let required = self.case.subgroup_size;
-        Box::new(Expected { chain: self.chain, required, x: integers(&inputs[0]).to_vec() })
+        Ok(Box::new(Expected { chain: self.chain, required, x: integers(&inputs[0]).to_vec() }))
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
 
     /// What a right kernel of `primitive` leaves in Y and F on sub-groups of `lanes`.
     fn right(problem: &Collectives, primitive: Primitive, lanes: usize) -> Vec<HostArray> {
-        let x = problem.inputs();
+        let x = problem.inputs().expect("inputs");
         let mut y = primitive.chain(&integers(&x[0])[..2 * lanes], lanes, problem.chain);
         y.resize(MOST_INVOCATIONS as usize, -1);
         let facts = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn check(problem: &Collectives, outputs: &[HostArray]) -> Result<Check, String> {
-        problem.oracle(&problem.inputs()).check(outputs)
+        problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle").check(outputs)
     }
 
     fn change(outputs: &mut [HostArray], buffer: usize, index: usize, change: impl Fn(i32) -> i32) {

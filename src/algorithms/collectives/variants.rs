@@ -133,7 +133,7 @@ mod tests {
         (device.subgroup.min_size, device.subgroup.max_size) = (8, 32);
         for variant in VARIANTS {
             for (required, lanes) in [(None, 8), (Some(16), 16), (Some(32), 32)] {
-                let case = CaseSpec { subgroup_size: required, ..case(33) };
+                let case = case(33).with(|options| options.subgroup_size = required);
                 let program = variant.program(&case, &device).expect("it runs on the software device");
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 assert_eq!((dispatch.groups, dispatch.subgroup_size), ([1; 3], Some(lanes)), "{}", variant.name);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_sub_group_size_that_the_device_lacks_is_a_reason_to_skip() {
-        let case = CaseSpec { subgroup_size: Some(64), ..case(33) };
+        let case = case(33).with(|options| options.subgroup_size = Some(64));
         for variant in VARIANTS {
             let reason = variant.program(&case, &software_device()).expect_err("it has sub-groups of 8");
             assert_eq!(reason, "needs sub-groups of 64; the device has 8", "{}", variant.name);

@@ -103,19 +103,19 @@ impl Problem for Eigenvector {
         Work { operations: 2 * self.n, bytes: Bytes(4 * (3 * self.n + 1)) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let [s, e] = [0, 1].map(|stream| matrix::positive(self.n as usize, self.seed, stream));
         let max = s.iter().copied().fold(0.0, f32::max);
-        vec![HostArray::F32(s), HostArray::F32(vec![max]), HostArray::F32(e)]
+        Ok(vec![HostArray::F32(s), HostArray::F32(vec![max]), HostArray::F32(e)])
     }
 
     /// A division and a multiplication, relative to the exact value.
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let [s, max, e] = [0, 1, 2].map(|i| reals(&inputs[i]));
         let expected = move |i: usize| {
             let exact = f64::from(e[i]) * f64::from(s[i]) / f64::from(max[0]);
             (exact, exact)
         };
-        Box::new(Elementwise { expected: Box::new(expected), tolerance: gamma(DIVISION + 1.0), name: "e" })
+        Ok(Box::new(Elementwise { expected: Box::new(expected), tolerance: gamma(DIVISION + 1.0), name: "e" }))
     }
 }

@@ -37,8 +37,8 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let [addressed, texels, small] = shaders else { unreachable!("the registry names three kernels") };
     let n = extent(case);
     // Rounds are updates of the vector; the pass that finds the ratios in agreement makes none.
-    let passes = case.stop.max_rounds.saturating_add(1);
-    let rule = [("eps", Value::F32(case.stop.eps as f32)), ("most", Value::U32(case.stop.max_rounds))];
+    let passes = case.stop_rule().max_rounds.saturating_add(1);
+    let rule = [("eps", Value::F32(case.stop_rule().eps as f32)), ("most", Value::U32(case.stop_rule().max_rounds))];
     let fill = |index, word| Step::Fill { buffer: BufferId(index), word };
     let start = [fill(LAMBDA, ONE), fill(STOP, 0), fill(ROUNDS, 0)];
     let repeat = |body, rounds| Some(Repeat { body, stop: BufferId(STOP), bound: passes.div_ceil(rounds) });
@@ -114,5 +114,5 @@ fn alone(shader: &'static Shader, rule: &[(&str, Value)], case: &CaseSpec, devic
 }
 
 fn neighbour(case: &CaseSpec) -> u32 {
-    u32::from(case.stop.test == StopTest::Neighbour)
+    u32::from(case.stop_rule().test == StopTest::Neighbour)
 }

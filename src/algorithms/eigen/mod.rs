@@ -27,7 +27,7 @@ use super::elements::{GROUP, buffer, extent, matrix_order, over_matrix, over_vec
 use super::error_bound::{self, Elementwise, Worst};
 use crate::basis::dtype::HostArray;
 use crate::device::capability::{DeviceInfo, Feature};
-use crate::kernel::program::fold;
+use crate::kernel::program::folded_groups;
 
 /// Sweeps of the algorithms on matrices.
 const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128,256" };

@@ -96,19 +96,19 @@ impl Problem for NextMatrix {
         Work { operations: 2 * self.n * self.n, bytes: Bytes(4 * self.n * (2 * self.n + 1)) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let lengths = [self.n * self.n, self.n];
         let make = |stream: usize| matrix::positive(lengths[stream] as usize, self.seed, stream as u64);
-        vec![HostArray::F32(make(0)), HostArray::F32(make(1))]
+        Ok(vec![HostArray::F32(make(0)), HostArray::F32(make(1))])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let n = self.n as usize;
         let [m, s] = [0, 1].map(|i| reals(&inputs[i]));
         let expected = move |i: usize| {
             let exact = f64::from(m[i]) * f64::from(s[i % n]) / f64::from(s[i / n]);
             (exact, exact)
         };
-        Box::new(Elementwise { expected: Box::new(expected), tolerance: gamma(ROUNDINGS), name: "M" })
+        Ok(Box::new(Elementwise { expected: Box::new(expected), tolerance: gamma(ROUNDINGS), name: "M" }))
     }
 }

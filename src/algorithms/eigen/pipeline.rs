@@ -100,12 +100,12 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
         unreachable!("the registry names seven kernels")
     };
     let (form, note) = float_atomics(device);
-    let eps = case.stop.eps as f32;
+    let eps = case.stop_rule().eps as f32;
     let mut body = vec![];
     body.extend(row_sum::steps([sum_native, sum_cas][form], [M, S], case, device));
     body.extend(vector_max::steps(max, [S, LAMBDA], case, device));
     body.push(Step::Dispatch(eigenvector::step(vector, [S, LAMBDA, V], case, device)));
-    match case.stop.test {
+    match case.stop_rule().test {
         StopTest::Neighbour => body.extend(stop_check::steps(neighbour, [S, STOP], eps, case, device)),
         StopTest::Bracket => {
             let arguments =
@@ -124,7 +124,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
             Step::Fill { buffer: BufferId(D), word: ONE },
         ],
         // Rounds are updates of the matrix; the pass that finds the row sums in agreement makes none.
-        repeat: Some(Repeat { body, stop: BufferId(STOP), bound: case.stop.max_rounds.saturating_add(1) }),
+        repeat: Some(Repeat { body, stop: BufferId(STOP), bound: case.stop_rule().max_rounds.saturating_add(1) }),
         note: Some(note),
         ..Program::default()
     }
@@ -138,7 +138,7 @@ struct Eigen {
 impl Eigen {
     fn new(case: &CaseSpec) -> Result<Self, String> {
         let n = matrix_order(case)?;
-        let StopRule { test, eps, .. } = case.stop;
+        let StopRule { test, eps, .. } = case.stop_rule();
         if test == StopTest::Bracket && eps >= 1.0 {
             return Err(format!(
                 "eps {eps} would let every matrix stop at once; choose one below 1 for --stop bracket"
@@ -222,22 +222,22 @@ impl Problem for Eigen {
         Work { operations: 3 * self.n * self.n, bytes: Bytes(4 * (self.n * self.n + self.n + 1)) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let n = self.n as usize;
-        vec![HostArray::F32(match self.case.input {
+        Ok(vec![HostArray::F32(match self.case.input {
             Input::Hilbert => matrix::hilbert(n),
             Input::Slow => matrix::slow(n, self.case.seed),
             Input::Example => matrix::EXAMPLE.to_vec(),
             _ => matrix::positive(n * n, self.case.seed, 0),
-        })]
+        })])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        Box::new(Expected::new(reals(&inputs[0]), self.n as usize, self.case.stop))
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok(Box::new(Expected::new(reals(&inputs[0]), self.n as usize, self.case.stop_rule())))
     }
 
     fn warnings(&self) -> Vec<String> {
-        below_resolution(self.n, &self.case.stop, self.scale()).into_iter().collect()
+        below_resolution(self.n, &self.case.stop_rule(), self.scale()).into_iter().collect()
     }
 }
 
@@ -458,7 +458,11 @@ mod tests {
     #[test]
     fn input_that_cannot_be_solved_is_refused_by_name() {
         let problem = |input, n, stop| {
-            Eigen::new(&CaseSpec { input, stop, ..CaseSpec::new(&EIGEN, Size::Uniform(n), DType::F32) }).err()
+            Eigen::new(
+                &CaseSpec::new(&EIGEN, Size::Uniform(n), DType::F32)
+                    .with(|options| (options.input, options.stop) = (input, Some(stop))),
+            )
+            .err()
         };
         let error = problem(Input::Signed, 64, POST).expect("not positive");
         assert!(error.starts_with("a positive matrix is needed, but element (0,"), "{error}");
@@ -472,7 +476,8 @@ mod tests {
     fn an_eps_below_what_f32_resolves_is_warned_of_with_the_floor() {
         let warnings = |input, n, eps| {
             let stop = StopRule { eps, ..POST };
-            let case = CaseSpec { input, stop, ..CaseSpec::new(&EIGEN, Size::Uniform(n), DType::F32) };
+            let case = CaseSpec::new(&EIGEN, Size::Uniform(n), DType::F32)
+                .with(|options| (options.input, options.stop) = (input, Some(stop)));
             Eigen::new(&case).expect("a problem").warnings()
         };
         assert!(warnings(Input::Hilbert, 8192, 1e-3).is_empty());

@@ -123,17 +123,21 @@ impl Problem for RowSum {
         Work { operations: self.n * self.n, bytes: Bytes(4 * self.n * (self.n + 1)) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let mut rng = generator(self.case.seed, 0);
-        vec![random(DType::F32, self.case.input, (self.n * self.n) as usize, &mut rng)]
+        Ok(vec![random(DType::F32, self.case.input, (self.n * self.n) as usize, &mut rng)])
     }
 
     /// In whatever order a sum of n terms is taken, it is off by at most `γ_n`·Σ|a| (Higham, section 4.2).
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let sums: Vec<(f64, f64)> = reals(&inputs[0])
             .chunks(self.n as usize)
             .map(|row| row.iter().fold((0.0, 0.0), |(s, m), a| (s + f64::from(*a), m + f64::from(a.abs()))))
             .collect();
-        Box::new(Elementwise { expected: Box::new(move |row| sums[row]), tolerance: gamma(self.n as f64), name: "s" })
+        Ok(Box::new(Elementwise {
+            expected: Box::new(move |row| sums[row]),
+            tolerance: gamma(self.n as f64),
+            name: "s",
+        }))
     }
 }

@@ -167,14 +167,14 @@ impl Problem for StopCheck {
         Work { operations: 2 * self.n, bytes: Bytes(4 * (self.n + 1)) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
-        vec![HostArray::F32(self.values())]
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
+        Ok(vec![HostArray::F32(self.values())])
     }
 
     /// Exact.
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let flag = f64::from(u8::from(expected(&reals(&inputs[0]))));
-        Box::new(Elementwise { expected: Box::new(move |_| (flag, 1.0)), tolerance: 0.0, name: "stop" })
+        Ok(Box::new(Elementwise { expected: Box::new(move |_| (flag, 1.0)), tolerance: 0.0, name: "stop" }))
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
     use crate::basis::size::Size;
 
     fn values(input: Input, n: u64) -> Vec<f32> {
-        let case = CaseSpec { input, ..CaseSpec::new(&STOP_CHECK, Size::Uniform(n), DType::F32) };
+        let case = CaseSpec::new(&STOP_CHECK, Size::Uniform(n), DType::F32).with(|options| options.input = input);
         StopCheck { n, case }.values()
     }
 

@@ -1,8 +1,9 @@
 //! How the kernels that run at the speed of memory share out their work: 16-byte loads with many in flight, by address on
 //! GPUs and through texel views on software devices, whose loads fetch lane by lane.
 
-use super::{extent, fold};
+use super::{extent, folded_groups};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::elements::groups_over;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -113,7 +114,7 @@ pub(super) fn over_rows(
     // Teams take every fourth row.
     let teams = QUAD * n.div_ceil(QUAD * u64::from(rows));
     let groups = teams.div_ceil(u64::from(group / (team * subgroup)));
-    let [x, y] = fold(groups, device.limits.group_count[0]);
+    let [x, y] = folded_groups(groups, device.limits.group_count[0]);
     let steps = n.div_ceil(QUAD * u64::from(team * subgroup));
     dispatch(shader, arguments, n)
         .group_size([group, 1, 1])
@@ -180,7 +181,7 @@ pub(super) fn over_quads(
     let n = extent(case);
     let (group, unroll) = if device.kind == DeviceKind::Cpu { (64, 8) } else { (GROUP, 1) };
     let groups = n.div_ceil(QUAD * u64::from(group * unroll));
-    let [x, y] = fold(groups, device.limits.group_count[0]);
+    let [x, y] = folded_groups(groups, device.limits.group_count[0]);
     dispatch(shader, arguments, n).group_size([group, 1, 1]).groups([x, y, 1]).constant("UNROLL", unroll)
 }
 
@@ -200,10 +201,10 @@ pub(super) fn over_quads_of_rows(
     };
     // Behind its quads a row has up to six elements that are in none.
     let slots = n / QUAD + if n.is_multiple_of(QUAD) { 0 } else { 6 };
-    let [y, z] = fold(QUAD * n.div_ceil(QUAD * u64::from(rows)), device.limits.group_count[1]);
+    let sets = QUAD * n.div_ceil(QUAD * u64::from(rows));
     dispatch(shader, arguments, n)
         .group_size([group, 1, 1])
-        .groups([slots.div_ceil(u64::from(group)), y, z])
+        .groups(groups_over([slots, sets], [group, 1], device))
         .constant("ROWS", rows)
 }
 
@@ -211,8 +212,8 @@ pub(super) fn over_quads_of_rows(
 fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dispatch {
     // Below 2^32: the problem has checked it.
     let n = [("n", Value::U32(n as u32))];
-    let (own, views) = (&shader.interface.arguments, &shader.interface.views);
-    let has = |name: &str| own.iter().any(|own| own.name == name) || views.iter().any(|view| view == name);
+    let own = &shader.interface;
+    let has = |name: &str| own.arguments.iter().any(|own| own.name == name) || own.views().any(|view| view == name);
     let arguments: Vec<_> = arguments.iter().chain(&n).copied().filter(|(name, _)| has(name)).collect();
     Dispatch::new(shader, &arguments)
 }
@@ -233,7 +234,7 @@ mod tests {
 
     fn program(algorithm: &'static Algorithm, variant: &str, n: u64, device: &DeviceInfo) -> Program {
         let stop = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
-        let case = CaseSpec { stop, ..CaseSpec::new(algorithm, Size::Uniform(n), DType::F32) };
+        let case = CaseSpec::new(algorithm, Size::Uniform(n), DType::F32).with(|options| options.stop = Some(stop));
         algorithm.variant(variant).expect("it is in the table").program(&case, device).expect("a program")
     }
 

@@ -117,18 +117,22 @@ impl Problem for VectorMax {
     }
 
     /// The last element is the largest, so that a kernel that loses the last, partial work-group is found out.
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let mut values = reals(&random(DType::F32, Input::Uniform, self.n as usize, &mut generator(self.seed, 0)));
         if let Some(largest) = (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b])) {
             let last = values.len() - 1;
             values.swap(largest, last);
         }
-        vec![HostArray::F32(values)]
+        Ok(vec![HostArray::F32(values)])
     }
 
     /// Exact: a maximum rounds nothing.
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let largest = reals(&inputs[0]).into_iter().fold(0.0, f32::max);
-        Box::new(Elementwise { expected: Box::new(move |_| (f64::from(largest), 1.0)), tolerance: 0.0, name: "max" })
+        Ok(Box::new(Elementwise {
+            expected: Box::new(move |_| (f64::from(largest), 1.0)),
+            tolerance: 0.0,
+            name: "max",
+        }))
     }
 }

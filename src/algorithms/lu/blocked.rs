@@ -13,11 +13,12 @@ use super::solve::{self, Forward, Substitution, Triangle};
 use super::widths;
 use super::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::elements::groups_over;
 use crate::algorithms::matmul::Tile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Columns of an inner block.
@@ -158,9 +159,8 @@ impl<'a> Schedule<'a> {
             return;
         }
         let arguments = [("A", Value::Buffer(A)), ("W", Value::Buffer(self.w)), ("n", number(self.n))];
-        let [y, z] = fold(self.stride, self.device.limits.group_count[1]);
         let dispatch = Dispatch::new(shader, &[&arguments[..], &[("stride", number(self.stride))]].concat());
-        self.push(dispatch.group_size([64, 1, 1]).groups([self.stride.div_ceil(64), y, z]));
+        self.push(dispatch.group_size([64, 1, 1]).groups(groups_over([self.stride; 2], [64, 1], self.device)));
     }
 
     /// Solves for U beside, or L below, a diagonal block.
@@ -188,7 +188,7 @@ impl<'a> Schedule<'a> {
 
     /// Solves for rows of U: at once or, through texel views, 32 after 32.
     pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, rows: Solve) -> Vec<Dispatch> {
-        if shader.interface.views.is_empty() {
+        if !shader.interface.has_views() {
             return vec![self.solve(shader, own, rows)];
         }
         let Solve { first, width, plane, start, end, .. } = rows;
@@ -249,16 +249,16 @@ impl<'a> Schedule<'a> {
             ("depth", depth),
             ("corner", corner),
         ];
-        let buffers: Vec<_> = if shader.interface.views.is_empty() {
-            buffers.to_vec()
-        } else {
+        let buffers: Vec<_> = if shader.interface.has_views() {
             let views = [("W4", self.w), ("P4", own.p), ("Q4", own.q)];
             buffers.into_iter().filter(|(name, _)| !["P", "Q"].contains(name)).chain(views).collect()
+        } else {
+            buffers.to_vec()
         };
         let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
             .constant("PERMUTED", u32::from(own.rows.is_some()))
             .constant("TO_PANEL", u32::from(matches!(to, Target::Panel { .. })));
-        if !shader.interface.views.is_empty() {
+        if shader.interface.has_views() {
             let [quads, lanes] = self.texels(right - left);
             return dispatch
                 .constant("COLUMN_QUADS", quads)

@@ -118,13 +118,13 @@ impl Problem for Lu {
         Work { operations: (2 * elements).saturating_mul(self.n) / 3, bytes: Bytes(3 * elements * DType::F32.bytes()) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let a = matrix::for_factorisation(self.case.input, self.n as usize, self.case.seed);
-        vec![HostArray::F32(a), HostArray::I32((0..self.n as i32).collect())]
+        Ok(vec![HostArray::F32(a), HostArray::I32((0..self.n as i32).collect())])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        Box::new(oracle::Factorisation::new(self.n, self.case.seed, inputs[0].clone()))
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok(Box::new(oracle::Factorisation::new(self.n, self.case.seed, inputs[0].clone())))
     }
 }
 

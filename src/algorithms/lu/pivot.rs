@@ -3,50 +3,23 @@
 use super::blocked::{Area, INNER, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
 use super::oracle::LARGEST_MULTIPLIER;
 use super::widths::PIVOTING;
-use super::{L, ROWS, STATUS, U, order};
+use super::{L, ROWS, STATUS, U};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::elements::groups_over;
 use crate::algorithms::matmul::Tile;
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::program::{BufferId, Dispatch, Program, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// What the dispatches for one inner block leave each other.
+/// Where the dispatches for one inner block leave its pivots for each other.
 #[derive(Clone, Copy)]
-struct Chosen {
+struct PivotRows {
     /// Rows of U of its pivots.
     corner: BufferId,
     /// Their positions.
     places: BufferId,
-    /// The candidates of a tournament and their positions, of even and of odd rounds.
-    candidates: Option<[(BufferId, BufferId); 2]>,
-}
-
-/// Which row becomes a pivot.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rule {
-    /// The largest of its column.
-    Partial,
-    /// In panels of more rows than a work-group holds, whoever is left when groups of rows have had their pivots as candidates.
-    Tournament,
-}
-
-/// The program of `tournament`.
-pub(super) fn with_tournaments(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let n = order(case.size).unwrap_or_default();
-    // A pivot of a tournament is the largest of its column where it was a candidate: what it left behind is bounded by
-    // 2^32 a round.
-    let rounds = 1 + u64::from(n > MOST_AT_ONCE) + u64::from(n > INNER * MOST_AT_ONCE);
-    let most = (INNER * rounds) as f64;
-    factorisation(shaders, case, device, Rule::Tournament).promising(LARGEST_MULTIPLIER, most.exp2())
-}
-
-/// The program of `blocked-pivot`.
-pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    // A quotient may be wrong by 2.5 units in the last place.
-    let most = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
-    factorisation(shaders, case, device, Rule::Partial).promising(LARGEST_MULTIPLIER, most)
 }
 
 /// A dispatch that others wait for.
@@ -56,24 +29,28 @@ struct Stage {
     long: bool,
 }
 
+/// The program of `blocked-pivot`.
+///
 /// An inner block of columns is factorised from its columns in P; then rows of U are solved for, and the next inner block is
 /// updated on its way to P. What is left of the last outer block's work runs beside the sequential stages of this one, slice by slice.
 ///
 /// Where outer blocks have several inner ones, the columns of the next outer block are among those that follow each inner
 /// block, so that at its end only 32 columns of L are left to follow.
-fn factorisation(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, rule: Rule) -> Program {
+pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let kernels = Kernels::of(shaders);
     let width = PIVOTING.for_case(case, device);
     let mut schedule = Schedule::new(case, device, width, width);
     let panels = schedule.panels_with_rows();
-    let chosen = schedule.chosen(rule);
+    let pivots = schedule.pivot_rows();
     schedule.substituting(case, schedule.w, schedule.stride, Some(ROWS));
     schedule.pad(kernels.pad);
     begin_with_pivoting(&mut schedule, [kernels.identity, kernels.update], panels);
     let blocks = schedule.stride / width;
-    let mut plan = Plan { schedule, kernels, panels, chosen, followed: None, later: None };
+    let mut plan = Plan { schedule, kernels, panels, pivots, followed: None, later: None };
     (0..blocks).for_each(|block| plan.outer_block(block));
-    plan.schedule.program()
+    // A quotient may be wrong by 2.5 units in the last place.
+    let largest = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
+    plan.schedule.program().promising(LARGEST_MULTIPLIER, largest)
 }
 
 /// The kernels of a factorisation with pivoting.
@@ -91,8 +68,6 @@ struct Kernels {
     apply: &'static Shader,
     /// What brings strips of columns up to date at once, where there is such a kernel.
     next: Option<&'static Shader>,
-    /// A round of a tournament, and what is done below its pivots.
-    rounds: Option<[&'static Shader; 2]>,
 }
 
 impl Kernels {
@@ -101,9 +76,7 @@ impl Kernels {
         let [pad, identity, store, finish, solve, update, panel, short, apply, more @ ..] = shaders else {
             unreachable!("the table has more kernels")
         };
-        let next = more.first().copied();
-        let rounds = if let [_, round, below] = more { Some([*round, *below]) } else { None };
-        Self { pad, identity, store, finish, solve, update, panel, short, apply, next, rounds }
+        Self { pad, identity, store, finish, solve, update, panel, short, apply, next: more.first().copied() }
     }
 }
 
@@ -121,7 +94,7 @@ struct Plan<'a> {
     schedule: Schedule<'a>,
     kernels: Kernels,
     panels: [Panel; 2],
-    chosen: Chosen,
+    pivots: PivotRows,
     /// Whether the last outer block had the columns of this one follow each of its inner blocks.
     followed: Option<Followed>,
     /// Strips of columns that the next panel does not wait for. They run beside the first of its several dispatches, which exchanges no rows.
@@ -149,7 +122,7 @@ impl Plan<'_> {
         let (first, even) = (block * width, (block % 2) as usize);
         let (own, last) = (self.panels[even], self.panels[1 - even]);
         let stages =
-            |plan: &Self, at: u64, panel| plan.schedule.stages(&plan.kernels, panel, plan.chosen, [first + at, at]);
+            |plan: &Self, at: u64, panel| plan.schedule.stages(&plan.kernels, panel, plan.pivots, [first + at, at]);
         let inner: Vec<_> = (0..width).step_by(INNER as usize).map(|at| stages(self, at, own)).collect();
         let slots = |stages: &[Stage]| stages.iter().filter(|stage| stage.long).count();
         let rest = first + width;
@@ -325,34 +298,23 @@ fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Sha
         // From W as it is.
         return;
     }
-    let texels = !finish.interface.views.is_empty();
+    let texels = finish.interface.has_views();
     let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
-    let [y, z] = fold(n, schedule.device.limits.group_count[1]);
     let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
-    let groups = if texels { 1 } else { n.div_ceil(64) };
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([groups, y, z]).loops(n.div_ceil(256)));
+    // Through texels a group has all of a row.
+    let groups = groups_over([if texels { 1 } else { n }, n], [64, 1], schedule.device);
+    schedule.push(dispatch.group_size([64, 1, 1]).groups(groups).loops(n.div_ceil(256)));
 }
 
 impl Schedule<'_> {
-    fn chosen(&mut self, rule: Rule) -> Chosen {
+    fn pivot_rows(&mut self) -> PivotRows {
         let corner = self.own("rows of U of an inner block", DType::F32, INNER * INNER);
-        let places = self.own("its pivots", DType::I32, INNER);
-        let candidates = (rule == Rule::Tournament).then(|| {
-            [("even candidates", "their rows"), ("odd candidates", "their rows ")].map(|(values, names)| {
-                (self.own(values, DType::F32, INNER * MOST_CANDIDATES), self.own(names, DType::I32, MOST_CANDIDATES))
-            })
-        });
-        Chosen { corner, places, candidates }
+        PivotRows { corner, places: self.own("its pivots", DType::I32, INNER) }
     }
 
     /// The dispatches that factorise the inner block at `first`, each waiting for the one before.
-    fn stages(&self, kernels: &Kernels, own: Panel, chosen: Chosen, [first, plane]: [u64; 2]) -> Vec<Stage> {
+    fn stages(&self, kernels: &Kernels, own: Panel, pivots: PivotRows, [first, plane]: [u64; 2]) -> Vec<Stage> {
         let rows = self.stride - first;
-        if let (Some(rounds), Some(candidates)) = (kernels.rounds, chosen.candidates)
-            && rows > tournament_from(self.device)
-        {
-            return self.tournament(rounds, own, chosen, candidates, [first, plane]);
-        }
         if rows <= short_to(self.device) {
             return vec![Stage { dispatch: self.short(kernels.short, own, [first, plane]), long: true }];
         }
@@ -360,72 +322,12 @@ impl Schedule<'_> {
         let mut stages = vec![];
         for from in (0..INNER).step_by(shape.at_once as usize) {
             if from > 0 {
-                let dispatch = self.apply(kernels.apply, own, chosen, [first, plane, from, shape.at_once]);
+                let dispatch = self.apply(kernels.apply, own, pivots, [first, plane, from, shape.at_once]);
                 stages.push(Stage { dispatch, long: false });
             }
-            let dispatch = self.pivots(kernels.panel, own, chosen, &shape, [first, plane, from, from + shape.at_once]);
+            let dispatch = self.pivots(kernels.panel, own, pivots, &shape, [first, plane, from, from + shape.at_once]);
             stages.push(Stage { dispatch, long: true });
         }
-        stages
-    }
-
-    /// A tournament for the inner block at `first`, and L below its pivots.
-    fn tournament(
-        &self,
-        [round, below]: [&'static Shader; 2],
-        own: Panel,
-        chosen: Chosen,
-        candidates: [(BufferId, BufferId); 2],
-        [first, plane]: [u64; 2],
-    ) -> Vec<Stage> {
-        let (mut count, mut stages) = (self.stride - first, vec![]);
-        loop {
-            let at = stages.len();
-            let (to, names) = (candidates[at % 2], candidates[(at + 1) % 2]);
-            let from = if at == 0 { own.p } else { names.0 };
-            let [from_line, start] =
-                if at == 0 { [self.stride, plane * self.stride + first] } else { [MOST_CANDIDATES, 0] };
-            let last = at > 0 && count <= MOST_AT_ONCE;
-            let lanes = if last { count / 4 } else { count.div_ceil(4 * INNER) };
-            let lanes = lanes.next_power_of_two().clamp(u64::from(self.subgroup.max(32)), MOST_AT_ONCE / 4);
-            let groups = count.div_ceil(4 * lanes);
-            let buffers = [
-                ("from", from),
-                ("to", if last { chosen.corner } else { to.0 }),
-                ("names", names.1),
-                ("places", if last { chosen.places } else { to.1 }),
-                ("status", STATUS),
-            ];
-            let numbers = [
-                ("n", self.n),
-                ("first", first),
-                ("from_line", from_line),
-                ("start", start),
-                ("count", count),
-                ("to_line", MOST_CANDIDATES),
-            ];
-            let dispatch = Dispatch::new(round, &arguments(&buffers, &numbers))
-                .group_size([lanes as u32, 1, 1])
-                .groups([groups, 1, 1])
-                .subgroups_of(self.subgroup)
-                .constant("SUBGROUP", self.subgroup)
-                .constant("ROUND", u32::from(at > 0))
-                .constant("LAST", u32::from(last))
-                .constant("SELECT", u32::from(self.device.kind == DeviceKind::Cpu))
-                .loops(4 * INNER * INNER);
-            stages.push(Stage { dispatch, long: true });
-            if last {
-                break;
-            }
-            count = groups * INNER;
-        }
-        let buffers =
-            [("P", own.p), ("corner", chosen.corner), ("chosen", chosen.places), ("rows", own.rows.unwrap_or(ROWS))];
-        let numbers = [("stride", self.stride), ("first", first), ("plane", plane)];
-        let dispatch = Dispatch::new(below, &arguments(&buffers, &numbers));
-        let groups = 1 + (self.stride - first - INNER).div_ceil(128);
-        let dispatch = dispatch.group_size([128, 1, 1]).groups([groups, 1, 1]).loops(200);
-        stages.push(Stage { dispatch, long: false });
         stages
     }
 
@@ -443,13 +345,13 @@ impl Schedule<'_> {
         &self,
         shader: &'static Shader,
         own: Panel,
-        chosen: Chosen,
+        pivots: PivotRows,
         shape: &PanelShape,
         [first, plane, from, to]: [u64; 4],
     ) -> Dispatch {
         let rows = own.rows.unwrap_or(ROWS);
         let buffers =
-            [("P", own.p), ("rows", rows), ("status", STATUS), ("corner", chosen.corner), ("chosen", chosen.places)];
+            [("P", own.p), ("rows", rows), ("status", STATUS), ("corner", pivots.corner), ("chosen", pivots.places)];
         let numbers =
             [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("from", from), ("to", to)];
         Dispatch::new(shader, &arguments(&buffers, &numbers))
@@ -481,10 +383,10 @@ impl Schedule<'_> {
         &self,
         shader: &'static Shader,
         own: Panel,
-        chosen: Chosen,
+        pivots: PivotRows,
         [first, plane, to, depth]: [u64; 4],
     ) -> Dispatch {
-        let buffers = [("P", own.p), ("corner", chosen.corner), ("chosen", chosen.places)];
+        let buffers = [("P", own.p), ("corner", pivots.corner), ("chosen", pivots.places)];
         let numbers = [("stride", self.stride), ("first", first), ("plane", plane), ("to", to)];
         Dispatch::new(shader, &arguments(&buffers, &numbers))
             .groups([(self.stride - first).div_ceil(64), 1, 1])
@@ -514,7 +416,7 @@ impl Schedule<'_> {
 
     /// Brings the outer block at `first` from P to W and U.
     fn store(&self, shader: &'static Shader, own: Panel, first: u64) -> Dispatch {
-        let texels = !shader.interface.views.is_empty();
+        let texels = shader.interface.has_views();
         let p = if texels { "P4" } else { "P" };
         let buffers = [("W", self.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
         let numbers = [("n", self.n), ("stride", self.stride), ("first", first)];
@@ -523,16 +425,6 @@ impl Schedule<'_> {
             .groups([(self.stride - first) / INNER, self.width / INNER, 1])
             .loops(8)
     }
-}
-
-/// The most candidates of a round of a tournament but the first.
-const MOST_CANDIDATES: u64 = 2048;
-/// The most that one work-group compares.
-const MOST_AT_ONCE: u64 = 1024;
-
-/// The most rows of an inner block that is factorised without a tournament.
-fn tournament_from(device: &DeviceInfo) -> u64 {
-    if device.kind == DeviceKind::Cpu { 256 } else { 2048 }
 }
 
 /// The most rows of a panel whose 32 columns are in registers at once.
@@ -601,7 +493,6 @@ fn panel_tile(device: &DeviceInfo) -> Tile {
 mod tests {
     use super::*;
     use crate::algorithms::lu::LU;
-    use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::basis::units::Bytes;
     use crate::device::capability::tests::{gpu, software_device};
@@ -610,11 +501,9 @@ mod tests {
     #[test]
     fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
         let case = CaseSpec::new(&LU, Size::Uniform(1024), DType::F32);
-        for variant in ["blocked-pivot", "tournament"] {
-            let program = LU.variant(variant).expect("it is in the table").program(&case, &gpu()).expect("it runs");
-            // Rows, first panel, two for each block but the last, whose store and finish come after it.
-            assert_eq!(program.launches(), 2 + 32 * 2 + 1, "{variant}");
-        }
+        let program = LU.variant("blocked-pivot").expect("it is in the table").program(&case, &gpu()).expect("it runs");
+        // Rows, first panel, two for each block but the last, whose store and finish come after it.
+        assert_eq!(program.launches(), 2 + 32 * 2 + 1);
     }
 
     #[test]
@@ -639,8 +528,7 @@ mod tests {
     }
 
     fn word(dispatch: &Dispatch, name: &str) -> u64 {
-        let at = dispatch.shader.interface.arguments.iter().position(|argument| argument.name == name);
-        match at.map(|at| dispatch.values[at]) {
+        match dispatch.value(name) {
             Some(Value::U32(word)) => u64::from(word),
             other => panic!("{name} is {other:?}"),
         }
@@ -726,24 +614,6 @@ mod tests {
                 assert!(32 % at_once == 0 && at_once % u64::from(columns) == 0, "{rows}: {shape:?}");
                 assert!(held * columns <= most_values(lanes) || columns == 1, "{rows}: {shape:?}");
             }
-        }
-    }
-
-    #[test]
-    fn a_tournament_ends_in_one_group_with_candidates_enough_for_each_round() {
-        let case = CaseSpec::new(&LU, Size::Uniform(1 << 15), DType::F32);
-        let device = gpu();
-        let mut schedule = Schedule::new(&case, &device, 32, 32);
-        let panels = schedule.panels_with_rows();
-        let chosen = schedule.chosen(Rule::Tournament);
-        let tournament = LU.variant("tournament").expect("it is in the table");
-        let shaders = tournament.shaders(DType::F32, Layout::Nn).expect("they are there");
-        let kernels = Kernels::of(&shaders);
-        for (rows, groups) in [(2080, vec![17, 1]), (8192, vec![32, 1]), (1 << 15, vec![32, 1])] {
-            let stages = schedule.stages(&kernels, panels[0], chosen, [(1 << 15) - rows, 0]);
-            let counts: Vec<_> =
-                stages.iter().filter(|stage| stage.long).map(|stage| stage.dispatch.groups[0]).collect();
-            assert_eq!(counts, groups, "{rows}");
         }
     }
 }

@@ -8,12 +8,13 @@ use super::blocked::Side;
 use super::solve::{self, Link, Substitution, Triangle};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64};
 use super::{BUFFERS, LU, order};
+use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Goal};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value, fold};
+use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Refinements after which a solution has failed to converge: those of LAPACK's DSGESV.
@@ -74,7 +75,7 @@ const U_PACKED: BufferId = own(10);
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let variant = LU.variant(FACTORS).expect("it is in the table");
     let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
-    let case = CaseSpec { dtype: DType::F32, goal: Goal::Result, ..*case };
+    let case = case.with(|options| (options.dtype, options.goal) = (DType::F32, Goal::Result));
     // A, L, U, status and rows; behind them its own.
     let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
     let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN.len() + id.0.saturating_sub(BUFFERS)));
@@ -118,10 +119,9 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         steps.push(check(residual, n, case, device));
         steps
     };
-    let [y, z] = fold(n, device.limits.group_count[1]);
     let number = Value::U32(n as u32);
     let rounding = [&buffers(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)])[..], &[("n", number)]].concat();
-    let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups([n.div_ceil(64), y, z]);
+    let rounding = Dispatch::new(round, &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
     let mut steps = vec![
         // The first look at the error counts no refinement.
         Step::Fill { buffer: STEPS, word: u32::MAX },
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_refinement_is_a_round_and_its_factorisation_is_not() {
-        let case = CaseSpec { goal: Goal::Solution, ..CaseSpec::new(&LU, Size::Uniform(1000), DType::F64) };
+        let case = CaseSpec::new(&LU, Size::Uniform(1000), DType::F64).with(|options| options.goal = Goal::Solution);
         let program = LU.program(LU.variant("refined").expect("it is in the table"), &case, &gpu()).expect("it runs");
         let round = program.repeat.as_ref().expect("rounds");
         let names = |steps: &[Step]| {

@@ -100,20 +100,20 @@ impl Problem for System {
         Work { operations, bytes: Bytes((n * n + 2 * n) * self.case.dtype.bytes()) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let Self { n, case } = self;
         let b = random(case.dtype, Input::Signed, *n as usize, &mut generator(case.seed, 1));
         if self.refined() {
-            return vec![HostArray::F64(matrix::for_refinement(case.input, *n as usize, case.seed)), b];
+            return Ok(vec![HostArray::F64(matrix::for_refinement(case.input, *n as usize, case.seed)), b]);
         }
-        let mut inputs = Lu { n: *n, case: *case }.inputs();
+        let mut inputs = Lu { n: *n, case: *case }.inputs()?;
         inputs.push(b);
-        inputs
+        Ok(inputs)
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let [a, .., b] = inputs else { unreachable!("A comes first and b last") };
-        Box::new(Residual { n: self.n as usize, a: a.clone(), b: b.clone() })
+        Ok(Box::new(Residual { n: self.n as usize, a: a.clone(), b: b.clone() }))
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
     use crate::basis::size::Size;
 
     fn system(n: u64, dtype: DType) -> System {
-        let case = CaseSpec { goal: Goal::Solution, ..CaseSpec::new(&LU, Size::Uniform(n), dtype) };
+        let case = CaseSpec::new(&LU, Size::Uniform(n), dtype).with(|options| options.goal = Goal::Solution);
         System::new(&case).expect("a sensible size")
     }
 
@@ -299,9 +299,9 @@ mod tests {
         let n = 100;
         for dtype in [DType::F32, DType::F64] {
             let system = system(n, dtype);
-            let inputs = system.inputs();
+            let inputs = system.inputs().expect("inputs");
             let (a, b) = (&inputs[0], inputs.last().expect("b"));
-            let oracle = system.oracle(&inputs);
+            let oracle = system.oracle(&inputs).expect("an oracle");
             let check = |x: Vec<f64>| {
                 let outputs = if dtype == DType::F32 { outputs_32(a, &x) } else { outputs_64(x, Ended::Converged, 3) };
                 oracle.check(&outputs).expect("an answer")

@@ -5,9 +5,10 @@
 //! word, clears L and copies A to U, which the document does on the host.
 
 use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, pivot, refine, solve};
+use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::program::{Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Invocations of a work-group: the document's 64, neighbouring columns of one row, or rows of one column.
@@ -117,28 +118,6 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: &pivot::with_pivoting,
     },
     Variant {
-        name: "tournament",
-        aliases: &[],
-        summary: "the same with tournament pivoting: groups of rows put up candidates, and L is solved for",
-        source: "CALU (Grigori, Demmel and Xiang 2011); docs/lu.md",
-        measures: Measures::Problem,
-        kernels: &[
-            "lu/blocked-pad",
-            "lu/pivot-rows",
-            "lu/pivot-store",
-            "lu/pivot-finish",
-            "lu/blocked-solve",
-            "lu/blocked-update",
-            "lu/pivot-panel",
-            "lu/pivot-panel-short",
-            "lu/pivot-apply",
-            "lu/pivot-next",
-            "lu/tournament-round",
-            "lu/tournament-below",
-        ],
-        program: &pivot::with_tournaments,
-    },
-    Variant {
         name: "blocked-pivot-texel",
         aliases: &[],
         summary: "for software devices: the same with products through texel views, P by shuffle",
@@ -184,14 +163,13 @@ impl<'a> Launch<'a> {
 
     /// One invocation for each of `rows`×`columns` elements.
     fn dispatch(&self, shader: &'static Shader, i: u64, [rows, columns]: [u64; 2]) -> Step {
-        let [y, z] = fold(rows, self.device.limits.group_count[1]);
         // n is at most 2^16, and so is i.
         let [n, i] = [self.n, i].map(|extent| Value::U32(extent as u32));
         let [a, l, u, status] = [A, L, U, STATUS].map(Value::Buffer);
         Step::Dispatch(
             Dispatch::new(shader, &[("A", a), ("L", l), ("U", u), ("status", status), ("n", n), ("i", i)])
                 .group_size([GROUP, 1, 1])
-                .groups([columns.div_ceil(u64::from(GROUP)), y, z]),
+                .groups(groups_over([columns, rows], [GROUP, 1], self.device)),
         )
     }
 
@@ -242,7 +220,7 @@ mod tests {
         for variant in LU
             .variants
             .iter()
-            .filter(|variant| !["blocked", "tournament", "refined"].iter().any(|other| variant.name.starts_with(other)))
+            .filter(|variant| !["blocked", "refined"].iter().any(|other| variant.name.starts_with(other)))
         {
             assert_eq!(program(variant.name, 1).steps.len(), 4, "{}", variant.name);
         }

@@ -14,7 +14,6 @@ pub(super) static TUNABLE: &[Tunable] = &[
     Tunable { variant: "blocked-pivot", tiles: Tiles::Columns(&PIVOTING) },
     Tunable { variant: "blocked", tiles: Tiles::Columns(&PLAIN) },
     Tunable { variant: "blocked-split", tiles: Tiles::Columns(&SPLIT) },
-    Tunable { variant: "tournament", tiles: Tiles::Columns(&PIVOTING) },
     Tunable { variant: "blocked-pivot-texel", tiles: Tiles::Columns(&PIVOTING) },
 ];
 

@@ -5,7 +5,7 @@ use super::constants::{Constants, Pace};
 use super::gemv::Schedule;
 use super::model::{Slab, predicted, streamed};
 use super::parts::slabs;
-use super::tile::{BlockDivision, Choice, Tile};
+use super::tile::{BlockDivision, Tile, TileTable};
 use super::tuning::choices;
 use super::variants::texel_rows;
 use super::{Dims, MATMUL, direct};
@@ -149,7 +149,7 @@ fn pace(constants: &Constants, division: BlockDivision, tile: &Tile, case: &Case
 }
 
 /// The tiles of a table for a case, each over the numbers of parts that are worth a try.
-pub(super) fn ways(choice: &Choice, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+pub(super) fn ways(choice: &TileTable, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
     choice.tiles(case.dtype, device).flat_map(|tile| shared(tile, choice.division, case, device)).collect()
 }
 

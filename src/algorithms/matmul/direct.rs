@@ -1,11 +1,11 @@
 //! Products by matrices whose components come straight from global memory, K shared by the sub-groups of a work-group: for few rows
-//! or columns. See `matmul-direct.glsl`.
+//! or columns. See `glsl/matmul/coopmat-direct.comp`.
 
 use super::Dims;
 use super::constants::{Constants, Direct};
 use super::tile::Tile;
 use super::units::step;
-use super::variants::{block_of, row_lengths, strips};
+use super::variants::{block_per_group, row_lengths, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
@@ -133,7 +133,7 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
         accumulator: Accumulator::Wide.name(case.dtype),
         scope: MatrixScope::Subgroup,
     };
-    let dispatch = block_of(shader, tile, invocations(tile), dims, device)
+    let dispatch = block_per_group(shader, tile, invocations(tile), dims, device)
         .groups(strips(tile, dims, device))
         .subgroups_of(LANES)
         .constant("A_STEP", a)
@@ -161,7 +161,7 @@ mod tests {
     use crate::device::capability::tests::gpu;
 
     fn case(m: u64, n: u64, k: u64, layout: Layout) -> CaseSpec {
-        CaseSpec { layout, ..CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F16) }
+        CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F16).with(|options| options.layout = layout)
     }
 
     fn of_nvidia() -> DeviceInfo {

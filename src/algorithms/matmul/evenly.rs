@@ -6,9 +6,10 @@ use super::parts::{OPERANDS, SUMMING, sharing};
 use super::tile::Tile;
 use super::variants::STRIP;
 use crate::algorithms::CaseSpec;
+use crate::algorithms::elements::groups_over;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 
 /// Where a kernel leaves the sums of blocks that groups share: behind A, B and C.
@@ -133,10 +134,9 @@ fn added_up(shader: &'static Shader, tile: &Tile, dims: Dims, stretches: Stretch
         ("K", k),
         ("GROUPS", Value::U32(tile.groups)),
     ];
-    let [y, z] = fold(stretches.blocks, device.limits.group_count[1]);
     Dispatch::new(shader, &arguments)
         .group_size([group, 1, 1])
-        .groups([quads.div_ceil(u64::from(group / down)), y, z])
+        .groups(groups_over([quads, stretches.blocks], [group / down, 1], device))
         .constant("DOWN", down)
         .constant("STRIP", strip(device))
         .constant("C_ALIGNED", u32::from(dims.n.is_multiple_of(4)))
@@ -213,7 +213,7 @@ mod tests {
         // Two blocks of 100 slabs: 29 a group, of two blocks at most. Both passes see the sums, and write C.
         assert_eq!(product.loop_iterations, 29 + 2);
         for pass in [product, sum] {
-            assert!([2, 3].iter().all(|id| pass.values.contains(&Value::Buffer(BufferId(*id)))));
+            assert!([2, 3].iter().all(|id| pass.buffers().any(|buffer| buffer == BufferId(*id))));
         }
         // A block of 256 quads, each added up by two of the 256 invocations of a group.
         assert_eq!(sum.groups, [1, 2, 1]);

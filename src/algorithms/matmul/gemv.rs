@@ -8,7 +8,7 @@ use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Value, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// The most rows, or columns, of C: an invocation has a sum for each of them.
@@ -207,7 +207,7 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     ];
     let views = views.into_iter().filter(|_| texels);
     let arguments: Vec<_> = arguments.into_iter().chain(views).collect();
-    let [x, z] = fold(blocks, device.limits.group_count[0]);
+    let [x, z] = folded_groups(blocks, device.limits.group_count[0]);
     let finish = sums.div_ceil(lanes) * (parts + lanes / u64::from(subgroup) + 2);
     let dispatch = Dispatch::new(shaders[usize::from(!along)], &arguments)
         .group_size([cut.lanes, 1, 1])
@@ -244,7 +244,7 @@ mod tests {
     use crate::device::capability::tests::{gpu, software_device};
 
     fn case([m, n, k]: [u64; 3], dtype: DType, layout: Layout) -> CaseSpec {
-        CaseSpec { layout, ..CaseSpec::new(&MATMUL, Size::Three(m, n, k), dtype) }
+        CaseSpec::new(&MATMUL, Size::Three(m, n, k), dtype).with(|options| options.layout = layout)
     }
 
     #[test]
@@ -283,9 +283,7 @@ mod tests {
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 let constant = |name: &str| {
                     let found = dispatch.shader.interface.constants.iter().find(|constant| constant.name == name);
-                    let id = found.map(|constant| constant.id);
-                    let value = dispatch.constants.iter().find(|(own, _)| Some(*own) == id);
-                    value.map(|(_, value)| u64::from(*value))
+                    found.and_then(|constant| dispatch.word(constant.id)).map(u64::from)
                 };
                 let arguments = dispatch.argument_block(&[0; 5]);
                 let number = |name: &str| {
@@ -294,7 +292,7 @@ mod tests {
                     Some(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)))
                 };
                 let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| number(name).expect("an argument"));
-                let lanes = u64::from(dispatch.constants.iter().find(|(id, _)| *id == 0).expect("local_size_x").1);
+                let lanes = u64::from(dispatch.word(0).expect("local_size_x"));
                 let whole = texels || constant("X_ALIGNED") == Some(1);
                 let width = if whole { piece(dtype) } else { 1 };
                 let unroll = constant("UNROLL").expect("a constant");

@@ -5,7 +5,7 @@ use super::tile::{Tile, stored};
 use crate::algorithms::CaseSpec;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// Parts that an invocation of the second pass reads at once, as its kernel has it.
@@ -92,7 +92,7 @@ pub(super) fn number(value: u64) -> Value {
 /// The grid of `count` work-groups in one dimension, folded.
 pub(super) fn in_groups(count: u64, device: &DeviceInfo) -> [u64; 3] {
     let groups = count.max(1);
-    let [y, z] = fold(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
+    let [y, z] = folded_groups(groups.div_ceil(ROW_OF_GROUPS), device.limits.group_count[1]);
     [groups.min(ROW_OF_GROUPS), y, z]
 }
 
@@ -126,11 +126,8 @@ mod tests {
         let cut = program(Size::Three(33, 31, 1600), 5);
         let [product, sum] = cut.dispatches().collect::<Vec<_>>()[..] else { panic!("two dispatches") };
         assert_eq!((product.groups, cut.scratch[0].len), ([2, 1, 5], 5 * 1024), "33·31 elements are 1023");
-        assert!(
-            product.values.contains(&Value::Buffer(BufferId(3)))
-                && !product.values.contains(&Value::Buffer(BufferId(2)))
-        );
-        assert!(sum.values.contains(&Value::Buffer(BufferId(3))) && sum.values.contains(&Value::Buffer(BufferId(2))));
+        let sees = |pass: &Dispatch, id| pass.buffers().any(|buffer| buffer == BufferId(id));
+        assert!(sees(product, 3) && !sees(product, 2) && sees(sum, 3) && sees(sum, 2));
         assert_eq!(cut.launches(), 2);
         // 100 slabs in 5 parts, in 3, of which one has 34, and in one.
         assert_eq!(
@@ -148,7 +145,7 @@ mod tests {
             let sum = Shader::find("matmul/sum-parts", DType::F32).expect("it is in glsl/matmul");
             let dispatch = added_up(sum, BufferId(3), count, parts, &software_device());
             let groups: u64 = dispatch.groups.iter().product();
-            let down = dispatch.constants.iter().find(|(id, _)| *id == 2).map(|(_, down)| *down);
+            let down = dispatch.word(2);
             assert_eq!(down, Some(expected), "{count} in {parts}");
             let across = u64::from(256 / expected);
             assert!(groups * across * 4 >= count && (groups - 1) * across * 4 < count, "{count}: {groups}");

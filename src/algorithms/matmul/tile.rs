@@ -2,7 +2,7 @@
 
 use super::evenly::Stretches;
 use super::{Dims, auto};
-use crate::algorithms::{self, CaseSpec};
+use crate::algorithms::{self, CaseOptions, CaseSpec};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::units::Bytes;
@@ -218,7 +218,7 @@ impl BlockDivision {
 
     /// Shared memory of a work-group, for the elements and the layout of a case.
     pub(super) fn shared_bytes(self, tile: &Tile, case: &CaseSpec) -> Bytes {
-        let CaseSpec { dtype, layout, .. } = *case;
+        let CaseOptions { dtype, layout, .. } = case.options;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp
         // in its place.
@@ -421,7 +421,7 @@ pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, i
 }
 
 /// The tiles of a variant, the largest first.
-pub(crate) struct Choice {
+pub(crate) struct TileTable {
     /// How its kernel uses them.
     pub(super) division: BlockDivision,
     /// For GPUs.
@@ -437,7 +437,7 @@ pub(crate) struct Choice {
 /// not tell.
 const CORES: [u64; 2] = [132, 8];
 
-impl Choice {
+impl TileTable {
     /// The tile of a case: the one it asks for, else the built-in one.
     pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
         match case.tile {
@@ -497,7 +497,7 @@ mod tests {
 
     const LARGE: Tile = Tile::new([128, 128, 16], [64, 32], [8, 8]);
     // Of a division that the model does not know.
-    const CHOICE: Choice = Choice {
+    const CHOICE: TileTable = TileTable {
         division: BlockDivision::Quads,
         gpu: &[LARGE, Tile::flat([64, 64, 16], [8, 4]), Tile::flat([32, 32, 16], [4, 4])],
         software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],

@@ -1,7 +1,7 @@
 //! What a search for the best tile of a variant goes through.
 
 use super::auto::shared;
-use super::tile::{BlockDivision, Choice, Tile};
+use super::tile::{BlockDivision, Tile, TileTable};
 use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
 use super::variants::{TILE_2D, TILED};
 use crate::algorithms::CaseSpec;
@@ -21,7 +21,7 @@ pub(super) static TUNABLE: &[Tunable] = &[
 ];
 
 /// The variants with tiles to search for, and these.
-pub(super) fn choices() -> impl Iterator<Item = (&'static str, &'static Choice)> {
+pub(super) fn choices() -> impl Iterator<Item = (&'static str, &'static TileTable)> {
     TUNABLE.iter().filter_map(|tunable| match tunable.tiles {
         Tiles::Product(choice) => Some((tunable.variant, choice)),
         Tiles::Columns(_) => None,
@@ -39,7 +39,7 @@ const WARPS: [u32; 6] = [16, 32, 48, 64, 96, 128];
 /// A block that is longer than this times its width reads too much for what it computes.
 const MOST_OBLONG: u32 = 8;
 
-impl Choice {
+impl TileTable {
     /// Checks that the kernel can be cut up like this for a case on `device`.
     pub(in crate::algorithms) fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         self.division.legal(tile, case, device)
@@ -142,7 +142,7 @@ mod tests {
         device
     }
 
-    fn choice(tunable: &Tunable) -> &'static Choice {
+    fn choice(tunable: &Tunable) -> &'static TileTable {
         match tunable.tiles {
             Tiles::Product(choice) => choice,
             Tiles::Columns(_) => panic!("{} is no product", tunable.variant),
@@ -174,7 +174,7 @@ mod tests {
             for (tunable, dtype) in
                 TUNABLE.iter().flat_map(|tunable| dtypes_of(tunable).map(move |dtype| (tunable, dtype)))
             {
-                let case = |n| CaseSpec { dtype, ..case(n) };
+                let case = |n| case(n).with(|options| options.dtype = dtype);
                 let space = space(tunable, &case(1024), &device);
                 let matrices = device.cooperative_matrices.is_empty() && choice(tunable).division.needs_matrices();
                 assert_eq!(space.is_empty(), matrices, "{}: {}", tunable.variant, space.len());
@@ -212,8 +212,12 @@ mod tests {
         let sizes = MATMUL.verify_size.gpu.parse::<Sweep>().expect("a sweep").0;
         for tunable in TUNABLE {
             for dtype in dtypes_of(tunable) {
-                let tile =
-                    |size| choice(tunable).built_in(&CaseSpec { size, dtype, ..case(1) }, &device).over(1).shared_by(0);
+                let tile = |size| {
+                    choice(tunable)
+                        .built_in(&CaseSpec { size, ..case(1).with(|options| options.dtype = dtype) }, &device)
+                        .over(1)
+                        .shared_by(0)
+                };
                 let large = tile(Size::Uniform(8192));
                 let cut = |size: Size| {
                     let Dims { m, n, .. } = Dims::from(size);
@@ -256,7 +260,7 @@ mod tests {
             for tunable in TUNABLE {
                 let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
                 for (n, dtype) in [257, 1024, 4096].into_iter().flat_map(|n| dtypes_of(tunable).map(move |d| (n, d))) {
-                    let case = CaseSpec { dtype, ..case(n) };
+                    let case = case(n).with(|options| options.dtype = dtype);
                     let named = CaseSpec { tile: Some(tunable.built_in(&case, &device)), ..case };
                     let [own, named] = [case, named].map(|case| variant.program(&case, &device));
                     assert_eq!(format!("{own:?}"), format!("{named:?}"), "{} {dtype} {n}", tunable.variant);
@@ -274,7 +278,7 @@ mod tests {
             let tile =
                 if matrices { Tile::new([32, 64, 32], [32, 32], [16, 16]) } else { Tile::flat([32, 64, 8], [4, 8]) };
             for dtype in dtypes_of(tunable) {
-                let case = CaseSpec { tile: Some(tile.into()), dtype, ..case(1024) };
+                let case = CaseSpec { tile: Some(tile.into()), ..case(1024).with(|options| options.dtype = dtype) };
                 let program = variant.program(&case, &device).expect("it runs");
                 let groups: u64 = program.dispatches().last().expect("a dispatch").groups.iter().product();
                 assert_eq!(groups, 32 * 16, "{} {dtype}", tunable.variant);
@@ -291,7 +295,7 @@ mod tests {
         {
             let variant = MATMUL.variant(tunable.variant).expect("it is in the table");
             for dtype in dtypes_of(tunable) {
-                let case = CaseSpec { dtype, ..case(1001) };
+                let case = case(1001).with(|options| options.dtype = dtype);
                 for tile in space(tunable, &case, &device) {
                     let program =
                         variant.program(&CaseSpec { tile: Some(tile.into()), ..case }, &device).expect("it is legal");

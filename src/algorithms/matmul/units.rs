@@ -2,8 +2,8 @@
 
 use super::Dims;
 use super::parts::{self, in_groups, number};
-use super::tile::{BlockDivision, Choice, Tile, block_shape, piece, stored};
-use super::variants::{block_of, row_lengths, strips};
+use super::tile::{BlockDivision, Tile, TileTable, block_shape, piece, stored};
+use super::variants::{block_per_group, row_lengths, strips};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
@@ -17,20 +17,20 @@ use crate::kernel::shaders::Shader;
 const HALF: f64 = 1.0 / 2048.0;
 
 /// Tiles of `coopmat`, whose sums of 32 bits are 128 registers of an invocation at 64×64 a sub-group.
-pub(super) static STAGED_WIDE: Choice =
-    Choice { division: BlockDivision::Matrices(Accumulator::Wide), gpu: WIDE, software: WIDE, bytes: BYTES };
+pub(super) static STAGED_WIDE: TileTable =
+    TileTable { division: BlockDivision::Matrices(Accumulator::Wide), gpu: WIDE, software: WIDE, bytes: BYTES };
 
 /// Tiles of `coopmat-narrow`.
-pub(super) static STAGED_NARROW: Choice =
-    Choice { division: BlockDivision::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
+pub(super) static STAGED_NARROW: TileTable =
+    TileTable { division: BlockDivision::Matrices(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
 /// Tiles of `coopmat2`.
-pub(super) static WHOLE_WIDE: Choice =
-    Choice { division: BlockDivision::Block(Accumulator::Wide), gpu: WHOLE, software: WHOLE, bytes: &[] };
+pub(super) static WHOLE_WIDE: TileTable =
+    TileTable { division: BlockDivision::Block(Accumulator::Wide), gpu: WHOLE, software: WHOLE, bytes: &[] };
 
 /// Tiles of `coopmat2-narrow`.
-pub(super) static WHOLE_NARROW: Choice =
-    Choice { division: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
+pub(super) static WHOLE_NARROW: TileTable =
+    TileTable { division: BlockDivision::Block(Accumulator::Narrow), gpu: NARROW, software: NARROW, bytes: &[] };
 
 const WIDE: &[Tile] = &[
     matrices([128, 256, 48], [64, 64]),
@@ -80,7 +80,7 @@ const NARROW: &[Tile] = &[
     matrices([32, 32, 32], [16, 16]),
 ];
 
-/// A tile of matrices of 16×16, which a [`Choice`] replaces by the device's.
+/// A tile of matrices of 16×16, which a [`TileTable`] replaces by the device's.
 const fn matrices(block: [u32; 3], warp: [u32; 2]) -> Tile {
     Tile::new(block, warp, [16, 16])
 }
@@ -104,7 +104,8 @@ pub(super) fn staged(
     let invocations = choice.division.invocations(&tile, case.subgroup_size(device));
     let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
     let product = |shader| {
-        let dispatch = block_of(shader, tile, invocations, dims, device).constant("A_STEP", a).constant("B_STEP", b);
+        let dispatch =
+            block_per_group(shader, tile, invocations, dims, device).constant("A_STEP", a).constant("B_STEP", b);
         Program::single(in_matrices(dispatch, choice.division, tile, case, device))
     };
     let allowance = allowance(accumulator, case.dtype, dims, u64::from(shape.k));
@@ -152,7 +153,7 @@ pub(super) fn whole(
         && dims.k.is_multiple_of(slabs * u64::from(tile.bk));
     let [a, b] = row_lengths(case);
     let aligned = [a, b, dims.n].iter().all(|length| length.is_multiple_of(piece));
-    let dispatch = block_of(shader, tile, invocations, dims, device)
+    let dispatch = block_per_group(shader, tile, invocations, dims, device)
         .groups(strips(tile, dims, device))
         .subgroups_of(case.subgroup_size(device))
         .constant("CLAMP", u32::from(!inside))
@@ -174,7 +175,8 @@ fn slabs_at_once(dtype: DType, k: u64, bk: u64) -> u64 {
 }
 
 /// Tiles of `split`: two slabs of each operand are in shared memory.
-pub(super) static SPLIT: Choice = Choice { division: BlockDivision::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
+pub(super) static SPLIT: TileTable =
+    TileTable { division: BlockDivision::Halves, gpu: HALVES, software: HALVES, bytes: &[] };
 
 const HALVES: &[Tile] = &[
     matrices([128, 128, 16], [64, 64]),

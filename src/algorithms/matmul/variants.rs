@@ -1,11 +1,12 @@
 //! The variants of matmul. To add one, write a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
-use super::tile::{BlockDivision, Choice, Tile};
+use super::tile::{BlockDivision, Tile, TileTable};
 use super::{Dims, direct, evenly, gemv, parts, units};
+use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value, fold};
+use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
 
 /// Edge of the square work-groups of `naive` and `local-2d`: 256 invocations, which every device allows.
@@ -21,8 +22,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/naive"],
         program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
-            let grid = Grid { across: dims.n, down: dims.m, group: [EDGE, EDGE] };
-            Program::single(grid.dispatch(shaders[0], dims, device).loops(dims.k))
+            let dispatch = element_per_invocation(shaders[0], [dims.n, dims.m], [EDGE, EDGE], dims, device);
+            Program::single(dispatch.loops(dims.k))
         },
     },
     Variant {
@@ -34,8 +35,8 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/naive-column"],
         program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
-            let grid = Grid { across: dims.m, down: dims.n, group: [case.subgroup_size(device), 1] };
-            Program::single(grid.dispatch(shaders[0], dims, device).loops(dims.k))
+            let group = [case.subgroup_size(device), 1];
+            Program::single(element_per_invocation(shaders[0], [dims.m, dims.n], group, dims, device).loops(dims.k))
         },
     },
     Variant {
@@ -45,7 +46,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         source: "the matmul post, kernel v1; Data Parallel C++, figure 9-8",
         measures: Measures::Problem,
         kernels: &["matmul/local"],
-        program: &|shaders, case, device| Program::single(one_row(shaders[0], case, device)),
+        program: &|shaders, case, device| Program::single(row_per_group(shaders[0], case, device)),
     },
     Variant {
         name: "local-2d",
@@ -56,9 +57,9 @@ pub(super) static VARIANTS: &[Variant] = &[
         kernels: &["matmul/local-2d"],
         program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
-            let grid = Grid { across: dims.n, down: dims.m, group: [EDGE, EDGE] };
+            let dispatch = element_per_invocation(shaders[0], [dims.n, dims.m], [EDGE, EDGE], dims, device);
             let loops = dims.k.next_multiple_of(u64::from(EDGE)) + dims.k.div_ceil(u64::from(EDGE));
-            Program::single(grid.dispatch(shaders[0], dims, device).loops(loops))
+            Program::single(dispatch.loops(loops))
         },
     },
     Variant {
@@ -69,7 +70,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         measures: Measures::Problem,
         kernels: &["matmul/subgroup"],
         program: &|shaders, case, device| {
-            Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
+            Program::single(row_per_group(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         },
     },
     Variant {
@@ -80,7 +81,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         measures: Measures::Problem,
         kernels: &["matmul/subgroup-shuffle"],
         program: &|shaders, case, device| {
-            Program::single(one_row(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
+            Program::single(row_per_group(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
         },
     },
     Variant {
@@ -93,7 +94,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_1D.for_case(case, device);
-            Program::single(lanes_of(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
+            Program::single(tile_per_invocation(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
         },
     },
     Variant {
@@ -106,7 +107,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
-            let dispatch = lanes_of(shaders[0], tile, dims, device).constant("TN", tile.tn);
+            let dispatch = tile_per_invocation(shaders[0], tile, dims, device).constant("TN", tile.tn);
             Program::single(dispatch.loops(iterations(dims, tile)))
         },
     },
@@ -120,7 +121,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         program: &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
-            let dispatch = in_quads(lanes_of(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
+            let dispatch = in_quads(tile_per_invocation(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
             let dispatch = dispatch.constant("C_ALIGNED", in_fours(dims.n));
             Program::single(dispatch.loops(iterations(dims, tile)))
         },
@@ -209,9 +210,8 @@ pub(super) static VARIANTS: &[Variant] = &[
             let lanes = case.subgroup_size(device);
             // A GPU has its registers and no cheap spills.
             let (rows, quads) = if device.kind == DeviceKind::Cpu { (texel_rows(dims), 2) } else { (16, 1) };
-            let grid = Grid { across: dims.n, down: dims.m, group: [lanes * quads * 4, rows] };
-            let dispatch = grid
-                .dispatch_with(shaders[0], dims, device, &[("A4", BufferId(0)), ("B4", BufferId(1))])
+            let dispatch = product(shaders[0], dims, &[("A4", BufferId(0)), ("B4", BufferId(1))])
+                .groups(groups_over([dims.n, dims.m], [lanes * quads * 4, rows], device))
                 .group_size([lanes, 1, 1])
                 .subgroups_of(lanes)
                 .constant("ROWS", rows)
@@ -250,7 +250,7 @@ pub(super) fn texel_rows(dims: Dims) -> u32 {
 }
 
 /// Tiles of `tile-1d`. Its invocations compute one column each.
-static TILE_1D: Choice = Choice {
+static TILE_1D: TileTable = TileTable {
     division: BlockDivision::Columns,
     gpu: &[Tile::flat([64, 64, 8], [8, 1]), Tile::flat([32, 32, 8], [4, 1])],
     software: &[Tile::flat([32, 32, 8], [16, 1])],
@@ -258,7 +258,7 @@ static TILE_1D: Choice = Choice {
 };
 
 /// Tiles of `tile-2d` and `vectorised`.
-pub(super) static TILE_2D: Choice = Choice {
+pub(super) static TILE_2D: TileTable = TileTable {
     division: BlockDivision::Quads,
     gpu: &[
         Tile::flat([128, 128, 8], [8, 8]),
@@ -271,7 +271,7 @@ pub(super) static TILE_2D: Choice = Choice {
 };
 
 /// Tiles of `tiled`. A warp is 32 lanes on GPUs, 8 on the software device.
-pub(super) static TILED: Choice = Choice {
+pub(super) static TILED: TileTable = TileTable {
     division: BlockDivision::Warps,
     gpu: &[
         Tile::new([128, 256, 16], [64, 32], [8, 8]),
@@ -308,7 +308,7 @@ fn iterations(dims: Dims, tile: Tile) -> u64 {
 /// The dispatch of `tiled` with this tile, which a search for the best one varies.
 fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let dims = Dims::from(case.size);
-    in_quads(lanes_of(shader, tile, dims, device), case)
+    in_quads(tile_per_invocation(shader, tile, dims, device), case)
         .constant("C_ALIGNED", in_fours(dims.n))
         .constant("WM", tile.wm)
         .constant("WN", tile.wn)
@@ -318,7 +318,7 @@ fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceIn
         .loops(tile.slabs(dims.k))
 }
 
-/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `matmul-tiled.glsl`), the
+/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `tiled.comp`), the
 /// strips of one part of K after those of another.
 pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
     let [across, down] = tile.blocks(dims);
@@ -349,74 +349,61 @@ pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
     }
 }
 
-/// A dispatch in which each work-group computes a block of C, with the constants that every tiled kernel has.
-pub(super) fn block_of(
+/// Work-groups that compute a block of C each, with the constants that every tiled kernel has.
+pub(super) fn block_per_group(
     shader: &'static Shader,
     tile: Tile,
     invocations: u32,
     dims: Dims,
     device: &DeviceInfo,
 ) -> Dispatch {
-    let grid = Grid { across: dims.n, down: dims.m, group: [tile.bn, tile.bm] };
-    let dispatch = grid.dispatch_blocks(shader, dims, device).group_size([invocations, 1, 1]);
-    dispatch.constant("BM", tile.bm).constant("BN", tile.bn).constant("BK", tile.bk)
+    product(shader, dims, &[])
+        .groups(groups_over([dims.n, dims.m], [tile.bn, tile.bm], device))
+        .group_size([invocations, 1, 1])
+        .constant("BM", tile.bm)
+        .constant("BN", tile.bn)
+        .constant("BK", tile.bk)
 }
 
-/// The same for kernels in which each invocation has `tm`×`tn` elements.
-fn lanes_of(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
+/// The same with `tm`×`tn` elements of the block for each invocation.
+fn tile_per_invocation(shader: &'static Shader, tile: Tile, dims: Dims, device: &DeviceInfo) -> Dispatch {
     let invocations = (tile.bm / tile.tm.max(1)) * (tile.bn / tile.tn.max(1));
-    block_of(shader, tile, invocations, dims, device).constant("TM", tile.tm)
+    block_per_group(shader, tile, invocations, dims, device).constant("TM", tile.tm)
 }
 
 /// Work-groups of one sub-group's width, each for neighbouring elements of one row of C.
 ///
 /// The tile of A is as wide as the group. For the sub-group variants it must not be wider than the sub-group; for
 /// `local` the posts use the same width (their B), so the two differ only in how the tile is shared.
-fn one_row(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+fn row_per_group(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let dims = Dims::from(case.size);
     let width = case.subgroup_size(device);
-    let grid = Grid { across: dims.n, down: dims.m, group: [width, 1] };
-    grid.dispatch(shader, dims, device).loops(dims.k + dims.k.div_ceil(u64::from(width)))
+    let dispatch = element_per_invocation(shader, [dims.n, dims.m], [width, 1], dims, device);
+    dispatch.loops(dims.k + dims.k.div_ceil(u64::from(width)))
 }
 
-/// A grid of `across`×`down` elements, in groups that compute `group` elements each.
-struct Grid {
-    across: u64,
-    down: u64,
+/// An invocation for each of `elements` along x and y, in work-groups of `group`.
+fn element_per_invocation(
+    shader: &'static Shader,
+    elements: [u64; 2],
     group: [u32; 2],
+    dims: Dims,
+    device: &DeviceInfo,
+) -> Dispatch {
+    let [width, height] = group;
+    product(shader, dims, &[]).groups(groups_over(elements, group, device)).group_size([width, height, 1])
 }
 
-impl Grid {
-    /// Groups with an invocation for each element.
-    fn dispatch(&self, shader: &'static Shader, dims: Dims, device: &DeviceInfo) -> Dispatch {
-        let [width, height] = self.group;
-        self.dispatch_blocks(shader, dims, device).group_size([width, height, 1])
-    }
-
-    /// Groups whose invocations are not yet known.
-    fn dispatch_blocks(&self, shader: &'static Shader, dims: Dims, device: &DeviceInfo) -> Dispatch {
-        self.dispatch_with(shader, dims, device, &[])
-    }
-
-    /// The same with texel views of some operands.
-    fn dispatch_with(
-        &self,
-        shader: &'static Shader,
-        dims: Dims,
-        device: &DeviceInfo,
-        views: &[(&str, BufferId)],
-    ) -> Dispatch {
-        let [width, height] = self.group;
-        let [y, z] = fold(self.down.div_ceil(u64::from(height)), device.limits.group_count[1]);
-        let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
-        // `Dims` come from sizes below 2^31.
-        let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
-        let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
-        let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
-        let arguments = arguments.into_iter().chain(views);
-        let arguments = arguments.chain(parts::argument(shader)).chain(evenly::arguments(shader));
-        Dispatch::new(shader, &arguments.collect::<Vec<_>>()).groups([self.across.div_ceil(u64::from(width)), y, z])
-    }
+/// A dispatch without a grid on A, B and C and their extents, with texel views of some of them.
+fn product(shader: &'static Shader, dims: Dims, views: &[(&str, BufferId)]) -> Dispatch {
+    let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
+    // `Dims` come from sizes below 2^31.
+    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
+    let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+    let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
+    let arguments = arguments.into_iter().chain(views);
+    let arguments = arguments.chain(parts::argument(shader)).chain(evenly::arguments(shader));
+    Dispatch::new(shader, &arguments.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -475,8 +462,7 @@ mod tests {
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 let constant = |wanted: &str| {
                     let constant = dispatch.shader.interface.constants.iter().find(|constant| constant.name == wanted);
-                    let id = constant.expect("the kernel has it").id;
-                    dispatch.constants.iter().find(|(constant, _)| *constant == id).expect("it is set").1
+                    dispatch.word(constant.expect("the kernel has it").id).expect("it is set")
                 };
                 assert_eq!(["A_ALIGNED", "B_ALIGNED"].map(constant), expected, "{name} {size:?}");
             }

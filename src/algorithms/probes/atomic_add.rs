@@ -92,17 +92,17 @@ impl Problem for Additions {
         Work { operations: self.invocations * u64::from(ADDS), bytes: Bytes(0) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let mut words = vec![0i32; self.counters as usize];
         generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
-        vec![HostArray::I32(words)]
+        Ok(vec![HostArray::I32(words)])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let HostArray::I32(x) = &inputs[0] else { unreachable!("inputs() makes 32-bit integers") };
         // Below 2^31, as there are at most 2^23 invocations.
         let added = (self.invocations / self.counters * u64::from(ADDS) / 2) as i32;
-        Box::new(Exact { name: "C", expected: x.iter().map(|start| start.wrapping_add(added)).collect() })
+        Ok(Box::new(Exact { name: "C", expected: x.iter().map(|start| start.wrapping_add(added)).collect() }))
     }
 }
 

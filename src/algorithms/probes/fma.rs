@@ -137,7 +137,7 @@ impl Problem for Fma {
         Work { operations: self.invocations * SEQUENCES as u64 * u64::from(STEPS) * 2, bytes: Bytes(0) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let mut rng = generator(self.case.seed, 0);
         let mut draws = std::iter::repeat_with(|| rng.next_u32());
         // A multiple of 2⁻¹⁰ below 1.
@@ -146,15 +146,15 @@ impl Problem for Fma {
             [a, b].into_iter().chain(starts.take(STARTS).map(fraction)).collect()
         };
         let [slow, half_way] = [1.0 - 2f64.powi(-10), 2f64.powi(-11)];
-        vec![match self.case.dtype {
+        Ok(vec![match self.case.dtype {
             DType::F64 => HostArray::F64(floats(slow, half_way, &mut draws)),
             DType::F16 => HostArray::F16(floats(-1.0, 1.0, &mut draws).into_iter().map(f16::from_f64).collect()),
             DType::I32 => HostArray::I32(draws.take(2 + STARTS).map(|word| (word | 1) as i32).collect()),
             _ => HostArray::F32(floats(slow, half_way, &mut draws).into_iter().map(|x| x as f32).collect()),
-        }]
+        }])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let sums = match &inputs[0] {
             HostArray::I32(x) => {
                 let end = |start: i32| (0..STEPS).fold(start, |v, _| v.wrapping_mul(x[0]).wrapping_add(x[1]));
@@ -167,7 +167,7 @@ impl Problem for Fma {
                 (0..STARTS).map(|first| window(&ends, first).sum()).collect()
             }
         };
-        Box::new(Sums { sums, dtype: self.case.dtype })
+        Ok(Box::new(Sums { sums, dtype: self.case.dtype }))
     }
 }
 
@@ -233,9 +233,9 @@ mod tests {
     #[test]
     fn sequences_without_fused_operations_pass_and_a_missing_tenth_of_the_steps_does_not() {
         let problem = problem(DType::F32);
-        let inputs = problem.inputs();
+        let inputs = problem.inputs().expect("inputs");
         let HostArray::F32(x) = &inputs[0] else { panic!("f32 was asked for") };
-        let oracle = problem.oracle(&inputs);
+        let oracle = problem.oracle(&inputs).expect("an oracle");
         let check = oracle.check(&[HostArray::F32(right(x))]).expect("an answer");
         assert!(check.passes() && check.residual > 0.0, "{check:?}");
         let mut short = right(x);
@@ -250,16 +250,16 @@ mod tests {
     fn half_precision_and_integers_must_be_exact() {
         for dtype in [DType::F16, DType::I32] {
             let problem = problem(dtype);
-            let oracle = problem.oracle(&problem.inputs());
+            let oracle = problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle");
             let output = |off: f64| match dtype {
                 // f16 sequences have an even number of steps that undo each other: they end where they began.
                 DType::F16 => HostArray::F32({
-                    let inputs = problem.inputs();
+                    let inputs = problem.inputs().expect("inputs");
                     let starts: Vec<f64> = (2..66).map(|i| inputs[0].get(i)).collect();
                     (0..64).map(|i| (window(&starts, i).sum::<f64>() + off) as f32).collect()
                 }),
                 _ => HostArray::I32({
-                    let HostArray::I32(x) = &problem.inputs()[0] else { panic!("i32 was asked for") };
+                    let HostArray::I32(x) = &problem.inputs().expect("inputs")[0] else { panic!("i32 was asked for") };
                     let end = |s: i32| (0..STEPS).fold(s, |v, _| v.wrapping_mul(x[0]).wrapping_add(x[1]));
                     let ends: Vec<i32> = x[2..].iter().map(|s| end(*s)).collect();
                     (0..64).map(|i| window(&ends, i).fold(off as i32, i32::wrapping_add)).collect()

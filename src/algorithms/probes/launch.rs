@@ -120,13 +120,13 @@ impl Problem for Launches {
         Some(self.dispatches)
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let start = generator(self.seed, 0).next_u32() as i32;
-        vec![HostArray::I32(vec![start]), HostArray::I32(vec![0, 1, 1])]
+        Ok(vec![HostArray::I32(vec![start]), HostArray::I32(vec![0, 1, 1])])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let HostArray::I32(start) = &inputs[0] else { unreachable!("inputs() makes 32-bit integers") };
-        Box::new(Exact { name: "C", expected: vec![start[0].wrapping_add(self.dispatches as i32)] })
+        Ok(Box::new(Exact { name: "C", expected: vec![start[0].wrapping_add(self.dispatches as i32)] }))
     }
 }

@@ -159,16 +159,16 @@ impl Problem for Products {
         Work { operations: SUBGROUPS * CHAINS * PRODUCTS * 2 * m * n * k, bytes: Bytes(0) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let [m, n, k] = self.shape;
         let a = self.elements(0, m * k);
         let sign = if self.integers() { 1 } else { -1 };
         let b = self.elements(1, CHAINS * k * n);
         let second = a.iter().map(|v| sign * v);
-        vec![self.array(a.iter().copied().chain(second)), self.array(b.into_iter())]
+        Ok(vec![self.array(a.iter().copied().chain(second)), self.array(b.into_iter())])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let [m, n, k] = self.shape.map(|extent| extent as usize);
         let times = if self.integers() { PRODUCTS as f64 } else { 1.0 };
         let element = |index: usize| {
@@ -176,7 +176,7 @@ impl Problem for Products {
             let terms = (0..k).map(|l| inputs[0].get(row * k + l) * inputs[1].get((chain * k + l) * n + column));
             times * terms.sum::<f64>()
         };
-        Box::new(Product { expected: (0..CHAINS as usize * m * n).map(element).collect() })
+        Ok(Box::new(Product { expected: (0..CHAINS as usize * m * n).map(element).collect() }))
     }
 }
 
@@ -206,12 +206,12 @@ mod tests {
     fn the_end_value_of_integers_counts_every_product() {
         let case = CaseSpec::new(&MATRIX_UNIT, Size::Three(16, 8, 32), DType::I8);
         let problem = Products::new(&case).expect("a sensible shape");
-        let inputs = problem.inputs();
+        let inputs = problem.inputs().expect("inputs");
         let element = |row: usize, column: usize| -> i32 {
             (0..32).map(|l| (inputs[0].get(row * 32 + l) * inputs[1].get(l * 8 + column)) as i32).sum()
         };
         let mut c: Vec<i32> = vec![0; 4 * 16 * 8];
-        let oracle = problem.oracle(&inputs);
+        let oracle = problem.oracle(&inputs).expect("an oracle");
         assert!(!oracle.check(&[HostArray::I32(c.clone())]).expect("an answer").passes());
         for (index, value) in c.iter_mut().enumerate() {
             let (chain, row, column) = (index / 128, index / 8 % 16, index % 8);

@@ -165,7 +165,7 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispa
     let mask = Value::U32((traffic.buffer() / ELEMENT - 1) as u32);
     let count = Value::U32(traffic.count() as u32);
     let arguments = match pattern {
-        Pattern::Read if *shader.interface.views == ["X4"] => {
+        Pattern::Read if shader.interface.views().eq(["X4"]) => {
             vec![("X4", first), ("S", second), ("MASK", mask), ("COUNT", count)]
         }
         Pattern::Read => vec![("X", first), ("S", second), ("MASK", mask), ("COUNT", count)],
@@ -203,9 +203,9 @@ impl Problem for Traffic {
         Work { operations: 0, bytes: Bytes(4 * self.touched) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         if self.pattern == Pattern::Write {
-            return vec![];
+            return Ok(vec![]);
         }
         let mut words = vec![0i32; self.buffer() as usize];
         generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
@@ -213,18 +213,18 @@ impl Problem for Traffic {
         for word in &mut words {
             *word = *word & 0x007f_ffff | 0x3f80_0000;
         }
-        vec![HostArray::I32(words)]
+        Ok(vec![HostArray::I32(words)])
     }
 
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
-        match (self.pattern, inputs) {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
+        Ok(match (self.pattern, inputs) {
             (Pattern::Read, [HostArray::I32(x)]) => Box::new(Total { expected: self.total(x) }),
             (Pattern::Copy, [HostArray::I32(x)]) => Box::new(Exact { name: "Y", expected: x.clone() }),
             _ => Box::new(Exact {
                 name: "Y",
                 expected: (0..self.buffer() as u32).map(|word| word.wrapping_mul(0x9e37_79b1) as i32).collect(),
             }),
-        }
+        })
     }
 }
 
@@ -306,9 +306,9 @@ mod tests {
     #[test]
     fn a_read_is_right_if_its_sums_come_to_those_of_all_words_as_often_as_they_are_touched() {
         let traffic = traffic(1 << 11, 1 << 14, Pattern::Read).expect("a sensible size");
-        let inputs = traffic.inputs();
+        let inputs = traffic.inputs().expect("inputs");
         let HostArray::I32(x) = &inputs[0] else { panic!("words were asked for") };
-        let oracle = traffic.oracle(&inputs);
+        let oracle = traffic.oracle(&inputs).expect("an oracle");
         let mut sums = vec![0; traffic.invocations() as usize];
         for _ in 0..8 {
             for (i, word) in x.iter().enumerate() {

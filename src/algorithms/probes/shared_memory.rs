@@ -84,17 +84,17 @@ impl Problem for Reads {
         Work { operations: 0, bytes: Bytes(self.groups * GROUP * u64::from(LOADS) * 16) }
     }
 
-    fn inputs(&self) -> Vec<HostArray> {
+    fn inputs(&self) -> Result<Vec<HostArray>, String> {
         let mut words = vec![0i32; 4 * GROUP as usize];
         generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
-        vec![HostArray::I32(words)]
+        Ok(vec![HostArray::I32(words)])
     }
 
     /// Every invocation goes round the tile LOADS / 256 times.
-    fn oracle(&self, inputs: &[HostArray]) -> Box<dyn Oracle> {
+    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
         let HostArray::I32(x) = &inputs[0] else { unreachable!("inputs() makes 32-bit integers") };
         let round = x.iter().fold(0i32, |sum, word| sum.wrapping_add(*word));
         let sum = round.wrapping_mul((u64::from(LOADS) / GROUP) as i32);
-        Box::new(Exact { name: "Y", expected: vec![sum; (self.groups * GROUP) as usize] })
+        Ok(Box::new(Exact { name: "Y", expected: vec![sum; (self.groups * GROUP) as usize] }))
     }
 }

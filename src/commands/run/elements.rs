@@ -1,13 +1,13 @@
 //! `--print` and `--save`: elements of buffers, shown or written to files.
 
+use crate::basis::dtype::DType;
 use crate::basis::error::{self, Error};
 use crate::commands::Answer;
 use crate::commands::cli::RunArgs;
-use crate::guest::Save;
 use crate::kernel::buffer::Role;
+use crate::run::algorithm::Save;
 use crate::run::array;
-use crate::run::element::Element;
-use crate::run::job::{Buffer, Undertaking};
+use crate::run::resolved::{Buffer, ResolvedRun};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,19 +33,19 @@ struct Print {
 }
 
 impl Wanted {
-    /// What `args` name of the buffers of `undertaking`.
+    /// What `args` name of the buffers of `run`.
     ///
     /// # Errors
     /// When there is no such buffer or element, or several cases have it.
-    pub(super) fn new(args: &RunArgs, undertaking: &Undertaking) -> Result<Self, Error> {
+    pub(super) fn new(args: &RunArgs, run: &ResolvedRun) -> Result<Self, Error> {
         let mut wanted = Self { saves: vec![], prints: vec![], folder: None };
         if args.print.is_empty() && args.save.is_empty() {
             return Ok(wanted);
         }
-        let ([point], [_]) = (&undertaking.points[..], &undertaking.contenders[..]) else {
+        let ([point], [_]) = (&run.points[..], &run.configurations[..]) else {
             return Err(Error::Usage(format!(
                 "--print and --save are for one case, these are {}; give each axis one value, and name one kernel",
-                undertaking.points.len() * undertaking.contenders.len()
+                run.points.len() * run.configurations.len()
             )));
         };
         for text in &args.save {
@@ -181,12 +181,12 @@ fn table(buffer: &Buffer, ranges: &[Range<u64>], contents: &[u8]) -> String {
     }
 }
 
-fn shown(element: Element, bytes: &[u8]) -> String {
+fn shown(element: DType, bytes: &[u8]) -> String {
     match element {
-        Element::U64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
-        Element::I64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        DType::U64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        DType::I64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
         // As many digits as tell it from its neighbours.
-        Element::F32 => f32::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
+        DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
         _ => element.value(bytes).to_string(),
     }
 }
@@ -194,10 +194,10 @@ fn shown(element: Element, bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::job::Tolerance;
+    use crate::run::resolved::Tolerance;
 
     fn matrix(shape: &[u64]) -> Buffer {
-        let (element, role, tolerance) = (Element::F32, Role::Output, Tolerance::Exact);
+        let (element, role, tolerance) = (DType::F32, Role::Output, Tolerance::Exact);
         Buffer { name: "D".into(), element, shape: shape.to_vec(), role, fill: None, tolerance, checked: true }
     }
 

@@ -8,14 +8,14 @@ use super::{Answer, ab, bench};
 use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::error::Error;
 use crate::commands::cli::{BenchArgs, RunArgs};
-use crate::guest::{self, Guest, Save};
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice, command_line};
 use crate::record::Record;
-use crate::run::fault::Described;
-use crate::run::job::Undertaking;
+use crate::run::algorithm::{self, Save, UserKernels};
+use crate::run::description::Described;
 use crate::run::options::{self, Fields};
+use crate::run::resolved::ResolvedRun;
 use crate::run::{init, resolve};
 use elements::Wanted;
 use std::ffi::OsString;
@@ -34,19 +34,19 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
         return Ok(Answer::success(texts.concat()));
     }
     // Everything that can be wrong with the command is found before a device is opened.
-    let undertaking = undertaking(args)?;
-    let wanted = Wanted::new(args, &undertaking)?;
-    let guest = guest(&args.against, undertaking, wanted.saves())?;
-    let algorithm = guest::learn(guest.clone()).map_err(Error::Usage)?;
+    let run = resolved(args)?;
+    let wanted = Wanted::new(args, &run)?;
+    let kernels = user_kernels(&args.against, run, wanted.saves())?;
+    let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
     let measuring = args.measuring(arguments());
     // Of several kernels --ab judges the first choices, of one the two that it has.
-    let all = args.tune || args.ab && !guest.has_several_kernels();
-    let run = planned(&guest, algorithm, all, &measuring.selection)?;
+    let all = args.tune || args.ab && !kernels.has_several_kernels();
+    let run = planned(&kernels, own, all, &measuring.selection)?;
     if args.ab {
         return ab::contenders(args, run, setup);
     }
     let plan = Plan { runs: vec![run], guests: vec![] }.only(&args.comparing.only)?;
-    let best = |record: &Record| if args.tune { tuned::text(record, &guest) } else { String::new() };
+    let best = |record: &Record| if args.tune { tuned::text(record, &kernels) } else { String::new() };
     let mut answer = bench::carry_out(&plan, (plan.options(), None), &measuring, setup, &best)?;
     wanted.show(&mut answer);
     Ok(answer)
@@ -60,14 +60,14 @@ pub(super) fn add_tables(plan: &mut Plan, args: &BenchArgs) -> Result<(), Error>
         let description = table.description.as_ref().map(|path| folder.join(path));
         let fields = Fields { size: table.size.clone(), ..Fields::default() };
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
-        let mut guest = guest(&table.against, resolve::resolve(&described)?, vec![])?;
+        let mut kernels = user_kernels(&table.against, resolve::resolve(&described)?, vec![])?;
         // Tables of the same name are several problems.
-        let taken = |name: &str| guest::all().iter().any(|other| other.name == name);
-        let name = guest.name.clone();
+        let taken = |name: &str| algorithm::all().iter().any(|other| other.name == name);
+        let name = kernels.name.clone();
         let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
-        guest.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
-        let algorithm = guest::learn(guest.clone()).map_err(Error::Usage)?;
-        plan.runs.push(planned(&guest, algorithm, false, &args.selection)?);
+        kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
+        let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
+        plan.runs.push(planned(&kernels, own, false, &args.selection)?);
     }
     Ok(())
 }
@@ -78,37 +78,38 @@ fn described(args: &RunArgs) -> Result<Vec<Described>, Error> {
 }
 
 /// What is to be run.
-fn undertaking(args: &RunArgs) -> Result<Undertaking, Error> {
+fn resolved(args: &RunArgs) -> Result<ResolvedRun, Error> {
     resolve::resolve(&described(args)?)
 }
 
-/// The guest of an undertaking.
-fn guest(against: &[String], undertaking: Undertaking, saves: Vec<Save>) -> Result<Guest, Error> {
+/// What was resolved, with the variants to run beside it.
+fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Result<UserKernels, Error> {
     // `matmul:tiled` and `tiled` are the same: the reference says of which algorithm.
     let against = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
-    let taken = crate::algorithms::ALGORITHMS.iter().any(|own| own.name == undertaking.name);
-    let name = if taken { format!("{}-run", undertaking.name) } else { undertaking.name.clone() };
-    let guest = Guest { name, undertaking, against, saves };
-    guest.check().map_err(Error::Usage)?;
-    Ok(guest)
+    let taken = crate::algorithms::ALGORITHMS.iter().any(|own| own.name == run.name);
+    let name = if taken { format!("{}-run", run.name) } else { run.name.clone() };
+    let kernels = UserKernels { name, run, against, saves };
+    kernels.check().map_err(Error::Usage)?;
+    Ok(kernels)
 }
 
-/// The cases: every point of the axes, with the contenders that it lets pass, or the first choice of each kernel.
+/// The cases: every point of the axes, with every choice of constants that it lets pass, or the first of each kernel.
 fn planned(
-    guest: &Guest,
+    kernels: &UserKernels,
     algorithm: &'static Algorithm,
     all: bool,
     selection: &Selection,
 ) -> Result<PlannedRun, Error> {
-    let dtype = guest.dtype();
-    let groups = guest.sizes().into_iter().enumerate().map(|(point, size)| {
-        let spec = CaseSpec { seed: selection.seed.unwrap_or(1), ..CaseSpec::new(algorithm, size, dtype) };
-        let variants: Vec<&'static Variant> = guest.contenders(point, all).map(|at| &algorithm.variants[at]).collect();
+    let dtype = kernels.dtype();
+    let groups = kernels.run.sizes().into_iter().enumerate().map(|(point, size)| {
+        let spec = CaseSpec::new(algorithm, size, dtype)
+            .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
+        let variants: Vec<&'static Variant> = kernels.choices(point, all).map(|at| &algorithm.variants[at]).collect();
         CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, pick: VariantChoice::Named, on_host: false }
     });
     let groups: Vec<_> = groups.filter(|group| !group.variants.is_empty()).collect();
     if groups.is_empty() {
-        return Err(Error::Usage(guest.nothing()));
+        return Err(Error::Usage(kernels.nothing()));
     }
     PlannedRun::of(groups, selection).map_err(Error::Usage)
 }

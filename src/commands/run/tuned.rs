@@ -1,11 +1,11 @@
 //! `run --tune`: the choice of specialization constants that was fastest at each point.
 
-use crate::guest::Guest;
 use crate::record::{Case, Record};
+use crate::run::algorithm::UserKernels;
 use std::fmt::Write;
 
 /// The best choice for each device and size, as lines of a description.
-pub(super) fn text(record: &Record, guest: &Guest) -> String {
+pub(super) fn text(record: &Record, kernels: &UserKernels) -> String {
     let mut text = String::new();
     let median = |case: &Case| case.measured().map(|measured| measured.summary.median);
     let mut seen: Vec<&Case> = vec![];
@@ -21,7 +21,7 @@ pub(super) fn text(record: &Record, guest: &Guest) -> String {
         else {
             continue;
         };
-        let choice = guest.choice(&best.variant).map_or_else(
+        let choice = kernels.choice(&best.variant).map_or_else(
             || best.variant.clone(),
             |choice| choice.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", "),
         );

@@ -1,16 +1,16 @@
 //! `run --watch`: measures again whenever a file changes, and says in a line what it takes now.
 
-use super::{Answer, RunArgs, guest, planned, undertaking};
+use super::{Answer, RunArgs, planned, resolved, user_kernels};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::ratio;
 use crate::commands::{command_line, interrupt, progress};
 use crate::compare::{self, Settings};
-use crate::guest as guests;
 use crate::measure::runner::{Silent, Timing};
 use crate::measure::session::{Agenda, Job, LimitPolicy, Setup};
 use crate::plan::Plan;
 use crate::record::{Case, Outcome, Record};
-use crate::run::job::Undertaking;
+use crate::run::algorithm;
+use crate::run::resolved::ResolvedRun;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &RunArgs, setup: &Setup) -> Result<Answer, Error> {
     let mut last: Option<Record> = None;
     loop {
         let (mut known, read) = read(args, &mut files);
-        match read.and_then(|undertaking| measure(args, setup, undertaking, interrupted)) {
+        match read.and_then(|run| measure(args, setup, run, interrupted)) {
             Ok(record) => {
                 record.cases.iter().for_each(|case| say(&line(case, last.as_ref(), &record)));
                 if record.cases.iter().any(|case| case.measured().is_some()) {
@@ -68,11 +68,11 @@ fn seen(files: &BTreeSet<PathBuf>) -> Seen {
 
 /// Reads what the files are now, and the state that they were in before: a file that is saved after that is another. Those that
 /// are found to be read are added to `files`, and looked at before all is read again.
-fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Undertaking, Error>) {
+fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<ResolvedRun, Error>) {
     loop {
         let known = seen(files);
-        let read = undertaking(args);
-        let modules = read.iter().flat_map(|undertaking| &undertaking.modules);
+        let read = resolved(args);
+        let modules = read.iter().flat_map(|run| &run.modules);
         files.extend(modules.flat_map(|module| module.files.iter().cloned()));
         if files.len() == known.len() {
             return (known, read);
@@ -81,16 +81,11 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Undertak
 }
 
 /// Measures what was read.
-fn measure(
-    args: &RunArgs,
-    setup: &Setup,
-    undertaking: Undertaking,
-    interrupted: &'static AtomicBool,
-) -> Result<Record, Error> {
-    let guest = guest(&[], undertaking, vec![])?;
-    let algorithm = guests::learn(guest.clone()).map_err(Error::Usage)?;
+fn measure(args: &RunArgs, setup: &Setup, run: ResolvedRun, interrupted: &'static AtomicBool) -> Result<Record, Error> {
+    let kernels = user_kernels(&[], run, vec![])?;
+    let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
     let measuring = args.measuring(vec![]);
-    let plan = Plan { runs: vec![planned(&guest, algorithm, false, &measuring.selection)?], guests: vec![] };
+    let plan = Plan { runs: vec![planned(&kernels, own, false, &measuring.selection)?], guests: vec![] };
     let limits = if args.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = Tuned::none();
     let job = Job::new(Timing::Sample, limits, &tuned, command_line());

@@ -1,11 +1,10 @@
 //! Forecasts: how long a run takes before it is started, from smaller ones of the same variant.
 
 use super::Runner;
-use crate::algorithms::{CaseSpec, Goal, Problem};
-use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
+use crate::algorithms::{CaseOptions, CaseSpec, Problem};
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
+use crate::plan::axes;
 use crate::tuning::tuned::Chosen;
 use crate::vulkan::{self, VulkanError};
 use std::time::Duration;
@@ -29,12 +28,23 @@ const MOST_FORETOLD: f64 = 1e7;
 pub(super) struct Forecasts(Vec<Seen>);
 
 /// The kind of case whose time grows with its work alone.
-type Kind = (&'static str, &'static str, DType, Layout, Goal);
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    algorithm: &'static str,
+    variant: &'static str,
+    options: CaseOptions,
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        (self.algorithm, self.variant) == (other.algorithm, other.variant)
+            && axes::same(&self.options, &other.options, |separates| separates.times)
+    }
+}
 
 /// The kind of a case.
 pub(super) fn kind(chosen: &Chosen) -> Kind {
-    let CaseSpec { dtype, layout, goal, .. } = chosen.spec;
-    (chosen.algorithm.name, chosen.variant.name, dtype, layout, goal)
+    Kind { algorithm: chosen.algorithm.name, variant: chosen.variant.name, options: chosen.spec.options }
 }
 
 struct Seen {
@@ -158,9 +168,21 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Goal;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
 
-    const KIND: Kind = ("matmul", "naive", DType::F32, Layout::Nn, Goal::Result);
+    fn usual() -> Kind {
+        Kind { algorithm: "matmul", variant: "naive", options: CaseOptions::new(&MATMUL, DType::F32) }
+    }
+
+    fn with(change: impl FnOnce(&mut CaseOptions)) -> Kind {
+        let mut kind = usual();
+        change(&mut kind.options);
+        kind
+    }
 
     fn work(operations: u64) -> Work {
         Work { operations, bytes: Bytes(100) }
@@ -169,25 +191,25 @@ mod tests {
     #[test]
     fn a_forecast_comes_from_the_largest_smaller_run_of_the_same_kind() {
         let mut forecasts = Forecasts::default();
-        assert_eq!(forecasts.of(KIND, work(1000)), None);
-        forecasts.note(KIND, work(10), Nanos(5e3));
-        forecasts.note((KIND.0, "tiled", KIND.2, KIND.3, KIND.4), work(900), Nanos(1.0));
-        forecasts.note((KIND.0, KIND.1, KIND.2, Layout::Nt, KIND.4), work(900), Nanos(1.0));
-        forecasts.note((KIND.0, KIND.1, KIND.2, KIND.3, Goal::Solution), work(900), Nanos(1.0));
-        forecasts.note(KIND, work(2000), Nanos(1.0));
+        assert_eq!(forecasts.of(usual(), work(1000)), None);
+        forecasts.note(usual(), work(10), Nanos(5e3));
+        forecasts.note(Kind { variant: "tiled", ..usual() }, work(900), Nanos(1.0));
+        forecasts.note(with(|options| options.layout = Layout::Nt), work(900), Nanos(1.0));
+        forecasts.note(with(|options| options.goal = Goal::Solution), work(900), Nanos(1.0));
+        forecasts.note(usual(), work(2000), Nanos(1.0));
         let forecast = |telling, of, time| Some(Forecast { time: Nanos(time), of: work(of), telling });
-        assert_eq!(forecasts.of(KIND, work(1000)), forecast(false, 10, 5e5));
-        forecasts.note(KIND, work(100), Nanos(20e6));
-        assert_eq!(forecasts.of(KIND, work(1000)), forecast(true, 100, 200e6));
-        assert_eq!(forecasts.of(KIND, work(5)), None, "the smaller of two says nothing of the larger");
+        assert_eq!(forecasts.of(usual(), work(1000)), forecast(false, 10, 5e5));
+        forecasts.note(usual(), work(100), Nanos(20e6));
+        assert_eq!(forecasts.of(usual(), work(1000)), forecast(true, 100, 200e6));
+        assert_eq!(forecasts.of(usual(), work(5)), None, "the smaller of two says nothing of the larger");
     }
 
     #[test]
     fn work_without_operations_is_measured_in_bytes() {
         let mut forecasts = Forecasts::default();
         let bytes = |bytes| Work { operations: 0, bytes: Bytes(bytes) };
-        forecasts.note(KIND, bytes(10), Nanos(20e6));
-        assert_eq!(forecasts.of(KIND, bytes(30)).map(|forecast| forecast.time), Some(Nanos(60e6)));
+        forecasts.note(usual(), bytes(10), Nanos(20e6));
+        assert_eq!(forecasts.of(usual(), bytes(30)).map(|forecast| forecast.time), Some(Nanos(60e6)));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Measures the limits of a device: the probes as cases like any others, transfers and submissions directly.
 
 use super::{Observer, Runner};
-use crate::algorithms::{CaseSpec, Variant};
+use crate::algorithms::Variant;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::DeviceKind;
 use crate::device::load::HostLoad;
 use crate::measure::executor::{Executor, HostSide};
-use crate::peak::{Direction, Extent, Figure, Missing, Operation, Peak, Quantity, may_limit, plan};
+use crate::peak;
 use crate::plan::{CaseGroup, PlannedRun};
-use crate::record::{Case, Conditions, Limit, Outcome};
+use crate::record::peak::{Direction, Extent, Figure, Missing, Operation, Quantity, may_limit};
+use crate::record::{Case, Conditions, Limit, Outcome, Peak};
 use crate::stats::Summary;
 use crate::vulkan::VulkanError;
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ const KEPT_VALIDATED: &str = "limits-validated.json";
 impl dyn Executor + '_ {
     /// Measures the limits of the device and keeps those of them for later runs that nothing disturbed.
     pub(crate) fn measure_peak(&mut self, extent: Extent, observer: &mut dyn Observer) -> Peak {
-        let run = plan::run(self.info(), extent);
+        let run = peak::run(self.info(), extent);
         self.measure_limits(extent, run, observer)
     }
 
@@ -75,7 +76,7 @@ impl dyn Executor + '_ {
                 missing.extend(group.variants.iter().map(left_out));
                 continue;
             }
-            let one = PlannedRun { devices: vec![], groups: vec![group], sampling: run.sampling, published: vec![] };
+            let one = PlannedRun { devices: vec![], groups: vec![group], sampling: run.sampling };
             cases.extend(self.run(&one, observer));
         }
         (cases, missing)
@@ -85,7 +86,7 @@ impl dyn Executor + '_ {
     /// canary has been faster since, at its `best`, is measured anew.
     pub(crate) fn peak(&mut self, best: Option<Nanos>, observer: &mut dyn Observer) -> Peak {
         let kept = self.kept_peak().map(|peak| peak.sound(best));
-        let mut run = plan::run(self.info(), Extent::Quick);
+        let mut run = peak::run(self.info(), Extent::Quick);
         let Some(mut peak) = kept else { return self.measure_limits(Extent::Quick, run, observer) };
         for group in &mut run.groups {
             if group.variants.iter().all(|variant| known(&peak, group, variant)) {
@@ -101,7 +102,7 @@ impl dyn Executor + '_ {
 
     /// Measures the memory at the working sets of cases that it binds and `peak` does not know.
     pub(crate) fn refine_peak(&mut self, peak: &mut Peak, sets: &[Bytes], observer: &mut dyn Observer) {
-        let mut run = plan::at_sets(self.info(), Extent::Quick, sets);
+        let mut run = peak::at_sets(self.info(), Extent::Quick, sets);
         run.groups.retain(|group| group.variants.iter().any(|variant| !known(peak, group, variant)));
         if !run.groups.is_empty() {
             peak.join(self.measure_limits(Extent::Quick, run, observer));
@@ -113,13 +114,13 @@ impl dyn Executor + '_ {
         let by_memory = |case: &&&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
         let (by_memory, others): (Vec<&Case>, Vec<&Case>) = doubted.iter().partition(by_memory);
         let bounds = |group: &CaseGroup| {
-            let CaseSpec { size, dtype, .. } = group.spec;
+            let (size, dtype) = (group.spec.size, group.spec.dtype);
             let found = || group.variants.iter().filter_map(move |variant| variant.limit(size, dtype));
             let mut limits = others.iter().filter_map(|case| Some((case.share?.limit, case.computed_in().dtype)));
             limits.any(|(limit, dtype)| found().any(|quantity| may_limit(quantity, limit, dtype)))
         };
         let sets: Vec<_> = by_memory.iter().map(|case| case.work.bytes).collect();
-        let run = plan::again(self.info(), bounds, &sets);
+        let run = peak::again(self.info(), bounds, &sets);
         let cases = self.run(&run, observer);
         let again = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
         // Not the whole of `peak`: what was left out of it may have a limit the next time.
@@ -133,7 +134,7 @@ impl dyn Executor + '_ {
 
     fn kept_peak(&self) -> Option<Peak> {
         let kept = serde_json::from_slice::<Peak>(&self.cache().get(self.kept_as(), self.info())?).ok();
-        kept.filter(|peak| peak.schema == crate::peak::SCHEMA)
+        kept.filter(|peak| peak.schema == crate::record::peak::SCHEMA)
     }
 
     /// Keeps what these cases found. A probe that failed may have a limit the next time.
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_quick_run_on_a_slow_device_ends_and_says_what_it_left_out() {
-        let run = || plan::run(&software_device(), Extent::Quick);
+        let run = || peak::run(&software_device(), Extent::Quick);
         let all: usize = run().groups.iter().map(CaseGroup::cases).sum();
         for (most, some_left_out) in [(Duration::from_millis(45), true), (Duration::from_secs(60), false)] {
             let mut slow = Slow(software_device(), CacheFolder::none(), Duration::from_millis(20));

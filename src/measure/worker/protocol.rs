@@ -5,11 +5,11 @@ use crate::algorithms::{self, Candidate, CaseSpec};
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::capability::DeviceInfo;
-use crate::guest::Guest;
 use crate::measure::executor::{Explained, HostSide};
 use crate::measure::runner::{Entrant, Timing};
 use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
 use crate::record::Case;
+use crate::run::algorithm::UserKernels;
 use crate::tuning::search::{Found, Fruitless};
 use crate::tuning::tuned::Tuned;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ const RECORD_SEPARATOR: char = '\u{1e}';
 #[derive(Serialize, Deserialize)]
 pub(super) enum Order {
     /// Make algorithms of these kernels, before a device is opened.
-    Learn(Vec<Guest>),
+    Register(Vec<UserKernels>),
     /// Open the device of this index. With `canary`, see first whether it still runs anything.
     Open { device: usize, timing: Timing, tuned: Box<Tuned>, canary: bool },
     /// Run every case of the groups.

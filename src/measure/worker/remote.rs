@@ -8,13 +8,13 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::guest;
 use crate::measure::executor::{self, Executor, Explained, HostSide, unmeasured};
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Entrant, Observer, SIDES, Silent, Timing};
 use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Death, Outcome};
+use crate::run::algorithm;
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::Validation;
@@ -98,9 +98,9 @@ impl<'a> Remote<'a> {
         };
         let Self { timing, hung: canary, .. } = *self;
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
-        let guests = guest::all();
-        if !guests.is_empty() {
-            process.send(&Order::Learn(guests));
+        let kernels = algorithm::all();
+        if !kernels.is_empty() {
+            process.send(&Order::Register(kernels));
         }
         process.send(&Order::Open { device, timing, tuned, canary });
         match process.receive(self.interrupted)? {

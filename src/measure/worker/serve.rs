@@ -4,13 +4,13 @@ use super::protocol::{self, Done, Order, Report, SentEntrant, SentGroup, SentQue
 use crate::algorithms;
 use crate::basis::error::Error;
 use crate::basis::stderr::say;
-use crate::guest;
 use crate::measure::host;
 use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Observer, Runner, Timing, Witness};
 use crate::measure::session::{Setup, access};
 use crate::plan::{PlannedRun, Sampling};
 use crate::record::Case;
+use crate::run::algorithm;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
@@ -185,8 +185,8 @@ impl Worker<'_> {
         if let Order::Baseline { group, index, sampling } = order {
             return measure_baseline(&group, index, &sampling);
         }
-        if let Order::Learn(guests) = order {
-            return guests.into_iter().try_for_each(|guest| guest::learn(guest).map(drop));
+        if let Order::Register(all) = order {
+            return all.into_iter().try_for_each(|kernels| algorithm::register(kernels).map(drop));
         }
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
@@ -204,7 +204,7 @@ impl Worker<'_> {
                 Done::Explain(runner.explain(&group, &candidates, &sampling))
             }
             Order::HostSide => Done::HostSide(runner.host_side()),
-            Order::Learn(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
+            Order::Register(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
                 return Ok(());
             }
         };
@@ -236,7 +236,7 @@ fn measure_baseline(group: &SentGroup, index: usize, sampling: &Sampling) -> Res
 
 fn run(runner: &mut Runner, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
     let groups = groups.iter().map(SentGroup::group).collect::<Result<_, _>>()?;
-    runner.run(&PlannedRun { devices: vec![], groups, sampling, published: vec![] }, &mut Teller::default());
+    runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Teller::default());
     Ok(Done::Run)
 }
 

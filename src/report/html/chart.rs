@@ -25,12 +25,6 @@ impl Width {
     }
 }
 
-/// A chart that can be drawn at several widths.
-pub(super) trait Draw {
-    /// The chart as one `<svg>` element.
-    fn svg(&self, width: Width) -> String;
-}
-
 /// A mark.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
@@ -61,15 +55,6 @@ impl Series {
     fn colour(&self) -> String {
         self.style.map_or(AXIS, |style| SERIES[style % SERIES.len()]).hex()
     }
-}
-
-/// Whether the marks of a series are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Joined {
-    /// By a line, in order of x.
-    Line,
-    /// They stand alone.
-    No,
 }
 
 /// A limit: a straight line on logarithmic axes.
@@ -108,7 +93,8 @@ pub(super) struct Plot {
     pub(super) y: Axis,
     pub(super) x_label: fn(f64) -> String,
     pub(super) y_label: fn(f64) -> String,
-    pub(super) joined: Joined,
+    /// Whether the marks of a series are joined by a line, in order of x.
+    pub(super) joined: bool,
     pub(super) series: Vec<Series>,
     pub(super) ceilings: Vec<Ceiling>,
 }
@@ -130,14 +116,16 @@ const LETTER: f64 = 7.4;
 const LONGEST: usize = 30;
 pub(super) const FONT: &str = "system-ui, sans-serif";
 
-impl Draw for Plot {
-    fn svg(&self, width: Width) -> String {
+impl Plot {
+    /// The chart as one `<svg>` element.
+    pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
-        let (body, legend) = (if width == Width::Wide { 330 } else { 270 }, self.legend(pixels));
-        let height = HEADING + body + legend.rows * ROW;
+        let body = if width == Width::Wide { 330 } else { 270 };
+        let (rows, legend) = self.legend(pixels);
+        let height = HEADING + body + rows * ROW;
         let names = self.names(width);
         let mut drawn = String::new();
-        let marks = self.draw(&mut drawn, (pixels, height), legend.rows * ROW, &names);
+        let marks = self.draw(&mut drawn, (pixels, height), rows * ROW, &names);
         // On a phone the legend has room for the names of two.
         let source = match &self.pair {
             Some(_) if width == Width::Narrow => String::new(),
@@ -151,7 +139,7 @@ impl Draw for Plot {
         // Drawing into memory does not fail; were it to, an empty frame with its title is better than no page.
         out.push_str(content(&drawn));
         out.push_str(&marks.unwrap_or_default());
-        let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, HEADING + body, legend.text);
+        let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, HEADING + body, legend);
         out
     }
 }
@@ -244,7 +232,7 @@ impl Plot {
     /// The line through the marks of a series.
     fn line(&self, series: &Series, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
         let mut points: Vec<_> = series.points.iter().filter(|point| point.on_line).collect();
-        if self.joined == Joined::No || points.len() < 2 {
+        if !self.joined || points.len() < 2 {
             return String::new();
         }
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -255,7 +243,7 @@ impl Plot {
     }
 
     /// The series by their marks, where no names stand beside the lines.
-    fn legend(&self, width: u32) -> Legend {
+    fn legend(&self, width: u32) -> (u32, String) {
         // The heading names a series that is alone.
         let alone = self.series.len() < 2 || width != Width::Narrow.pixels();
         let items = self.series.iter().filter(|series| !alone && series.named && series.style.is_some());
@@ -355,13 +343,8 @@ enum Swatch {
     Dashed,
 }
 
-struct Legend {
-    rows: u32,
-    text: String,
-}
-
-/// Names beside their marks, as many in a row as fit.
-fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32) -> Legend {
+/// Names beside their marks, as many in a row as fit: the number of rows, and the marks.
+fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32) -> (u32, String) {
     // Marks are centred on x: their edge is below that of the heading.
     let (mut x, mut row) = (MARGIN + 5, 0);
     let mut text = String::new();
@@ -391,7 +374,7 @@ fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32)
         let _ = write!(text, "{sample}{}", label(x + 12, y + 4, 12, "start", &QUIET.hex(), &shown));
         x += needed;
     }
-    Legend { rows: if text.is_empty() { 0 } else { row + 1 }, text }
+    (if text.is_empty() { 0 } else { row + 1 }, text)
 }
 
 /// Text at a place.
@@ -499,15 +482,17 @@ impl Row {
     }
 }
 
-impl Draw for Bars {
-    fn svg(&self, width: Width) -> String {
+impl Bars {
+    /// The chart as one `<svg>` element.
+    pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let row = Row::new(width, self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0));
-        let legend = legend(self.legend.iter().map(|(style, name)| (*style, name.as_str(), Swatch::Bar)), pixels);
+        let (rows, legend) =
+            legend(self.legend.iter().map(|(style, name)| (*style, name.as_str(), Swatch::Bar)), pixels);
         let rule = self.rule.as_ref();
         let top = HEADING + if rule.is_some() { 16 } else { 0 };
         let (tops, end) = self.tops(top, row);
-        let height = end + 8 + legend.rows * ROW;
+        let height = end + 8 + rows * ROW;
         let most = self.items.iter().map(|bar| bar.value).chain(rule.map(|rule| rule.0)).fold(0.0, f64::max);
         // Room for the text at the end of the longest bar.
         let scale = f64::from(pixels - row.left - 70) / most.max(f64::MIN_POSITIVE);
@@ -540,7 +525,7 @@ impl Draw for Bars {
             out.push_str(&label(MARGIN, y + row.name, 12, "start", &INK.hex(), &name));
             let _ = write!(out, "{}</g>", label(end, y + row.bar + 10, 12, "start", &QUIET.hex(), &bar.text));
         }
-        let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, end + 6, legend.text);
+        let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, end + 6, legend);
         out
     }
 }
@@ -591,8 +576,9 @@ pub(super) struct Histogram {
 
 const MOST_BINS: usize = 40;
 
-impl Draw for Histogram {
-    fn svg(&self, width: Width) -> String {
+impl Histogram {
+    /// The chart as one `<svg>` element.
+    pub(super) fn svg(&self, width: Width) -> String {
         let (pixels, height) = (width.pixels(), 164);
         let low = self.samples.iter().copied().fold(f64::INFINITY, f64::min);
         let high = self.samples.iter().copied().fold(0.0, f64::max);

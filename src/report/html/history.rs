@@ -1,21 +1,25 @@
 //! The page of a history: a chart for each case, the places where cases changed, the runs.
 
-use super::chart::Draw;
-use super::trend::Trend;
-use super::{Page, SCRIPT, started};
+use super::super::table::Table;
+use super::axis;
+use super::chart::{FONT, Width, content, opening};
+use super::theme::{AXIS, GRID, INK, QUIET, SERIES};
+use super::{Page, started};
 use crate::basis::markup::escape;
 use crate::basis::units::counted;
 use crate::history::{Event, History, Series};
 use crate::report::history::{devices, levels, percent, remark, run, shortage, summary};
+use crate::stats;
+use plotters::prelude::*;
 use std::fmt::Write;
 
 /// The page of `history`.
 #[must_use]
 pub(crate) fn page(history: &History) -> String {
-    let mut page = Page { out: String::new(), charts: vec![] };
+    let mut page = Page::default();
     page.opening(&format!("gpukern: history of {}", counted(history.runs.len(), "run")));
     page.line("<main>");
-    let _ = writeln!(page.out, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));
+    let _ = writeln!(page.html, r#"<p id="results" tabindex="-1">{}</p>"#, escape(&summary(history)));
     if !history.events.is_empty() {
         page.line("<h2>Where cases changed</h2>");
         for event in &history.events {
@@ -23,78 +27,70 @@ pub(crate) fn page(history: &History) -> String {
         }
     }
     for device in devices(history) {
-        let _ = writeln!(page.out, "<h2>{}</h2>", escape(device));
+        page.element("h2", device);
         page.line(
             r#"<p class="quiet">A dot for each run, the level between steps as a line, a step as a vertical one.</p>"#,
         );
         if let Some(shortage) = shortage(history, device) {
-            let _ = writeln!(page.out, r#"<p class="quiet">{}.</p>"#, escape(&shortage));
+            page.paragraph("quiet", &format!("{shortage}."));
         }
         page.line(r#"<div class="charts">"#);
         for series in history.series.iter().filter(|series| series.device == device) {
-            chart(&mut page, history, series);
+            let trend = Trend::new(history, series);
+            page.figure(&|width| trend.svg(width));
         }
         page.line("</div>");
     }
     runs(&mut page, history);
     left_out(&mut page, history);
-    page.line("</main>");
-    page.line(&format!("<script>{SCRIPT}</script>"));
-    page.line("</body>\n</html>");
-    page.out
+    page.close();
+    page.html
 }
 
 fn event(page: &mut Page, history: &History, event: &Event) {
-    let [before, after] = [event.before, event.after].map(|at| escape(&run(&history.runs[at])));
-    let _ = writeln!(page.out, "<h3>Run {}, after {}: {after}</h3>", event.after + 1, event.before + 1);
-    let _ = writeln!(page.out, r#"<p class="quiet">The run before: {before}</p>"#);
+    let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
+    page.element("h3", &format!("Run {}, after {}: {after}", event.after + 1, event.before + 1));
+    page.paragraph("quiet", &format!("The run before: {before}"));
     let changed = if event.changes.is_empty() {
         "nothing that records have of all cases".into()
     } else {
         event.changes_in_words()
     };
-    let _ = writeln!(page.out, "<p>Changed: {}</p>", escape(&changed));
-    page.open_table(
-        "Cases that changed",
-        "figures remarks",
-        &["case", ">change", ">levels", ">runs", ">by chance", "what changed of it"],
-    );
+    page.element("p", &format!("Changed: {changed}"));
+    let table = Table::captioned("Cases that changed").text(["case"]);
+    let mut table = table.numbers(["change", "levels", "runs", "by chance"]).prose(["what changed of it"]);
     for moved in &event.moves {
         let series = &history.series[moved.series];
         let step = &series.steps[moved.step];
         let why: Vec<_> = moved.changes.iter().cloned().chain(remark(history, series, moved.step)).collect();
         let [old, new] = step.counts;
-        let _ = writeln!(
-            page.out,
-            r#"<tr><th scope="row">{}</th><td class="n">{}</td><td class="n">{}</td><td class="n">{old} and {new}</td><td class="n">≤ {:.0e}</td><td>{}</td></tr>"#,
-            escape(&series.id),
+        table.row([
+            series.id.clone(),
             percent(step.ratio()),
             levels(series, moved.step),
-            step.q,
-            escape(&why.join("; "))
-        );
+            format!("{old} and {new}"),
+            format!("≤ {:.0e}", step.q),
+            why.join("; "),
+        ]);
     }
-    page.close_table();
+    page.html.push_str(&table.html("figures remarks"));
     if !event.confirm.is_empty() {
+        page.line("<p>To confirm it:</p>");
         let commands = event.confirm.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
-        let _ = writeln!(page.out, "<p>To confirm it:</p>\n<pre>{commands}</pre>");
+        page.line(&format!("<pre>{commands}</pre>"));
     }
-}
-
-fn chart(page: &mut Page, history: &History, series: &Series) {
-    let trend = Trend::new(history, series);
-    page.figure(&trend as &dyn Draw);
 }
 
 fn runs(page: &mut Page, history: &History) {
     page.line("<h2>Runs</h2>");
-    let headings = ["run", "began", "file", "commit", "label", "host", "driver", "gpukern"];
-    page.open_table("The runs, in order", "figures", &headings);
+    let headings = ["began", "file", "commit", "label", "host", "driver", "gpukern"];
+    let mut table = Table::captioned("The runs, in order").text(["run"]).prose(headings);
     for (at, run) in history.runs.iter().enumerate() {
         let (record, origin) = (&run.record, &run.record.origin);
         let drivers: Vec<_> = record.devices.iter().map(|device| device.driver.info.clone()).collect();
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
-        let cells = [
+        table.row([
+            (at + 1).to_string(),
             started(&record.started),
             run.name.clone(),
             or_dash(origin.commit_text()),
@@ -102,22 +98,128 @@ fn runs(page: &mut Page, history: &History) {
             or_dash(origin.host_text()),
             drivers.join(", "),
             record.version.clone(),
-        ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
-        let _ = writeln!(page.out, r#"<tr><th scope="row">{}</th>{cells}</tr>"#, at + 1);
+        ]);
     }
-    page.close_table();
+    page.html.push_str(&table.html("figures"));
 }
 
 fn left_out(page: &mut Page, history: &History) {
-    if history.left_out.is_empty() {
-        return;
+    if !history.left_out.is_empty() {
+        page.line("<h2>Left out</h2>");
+        page.list(history.left_out.iter().cloned());
     }
-    page.line("<h2>Left out</h2>\n<ul>");
-    for reason in &history.left_out {
-        let _ = writeln!(page.out, "<li>{}</li>", escape(reason));
+}
+
+/// Times above this multiple of nine tenths of all are drawn at the upper edge.
+const FAR: f64 = 1.3;
+
+/// Times of a case over runs, with the levels between its steps.
+struct Trend {
+    title: String,
+    source: String,
+    description: String,
+    /// Runs of the whole history.
+    runs: usize,
+    /// Number of the run from 1, and time in nanoseconds.
+    points: Vec<(usize, f64)>,
+    /// First run, last run and level between two steps.
+    levels: Vec<(usize, usize, f64)>,
+    /// The run before and the run after each step, and its size.
+    steps: Vec<(usize, usize, String)>,
+}
+
+impl Trend {
+    fn new(history: &History, series: &Series) -> Self {
+        let points: Vec<_> = series.points.iter().map(|point| (point.run + 1, point.time.0)).collect();
+        let level = |ends: &[usize]| {
+            let times: Vec<f64> = points[ends[0]..ends[1]].iter().map(|point| point.1).collect();
+            (points[ends[0]].0, points[ends[1] - 1].0, stats::median(&times).unwrap_or_default())
+        };
+        let levels = series.bounds().windows(2).map(level).collect();
+        let step = |step: &crate::history::Step| (points[step.at - 1].0, points[step.at].0, percent(step.ratio()));
+        let steps: Vec<_> = series.steps.iter().map(step).collect();
+        let sizes: Vec<_> = steps.iter().map(|(_, run, size)| format!("{size} at run {run}")).collect();
+        let changed = if sizes.is_empty() { "no step".to_string() } else { sizes.join(", ") };
+        Self {
+            title: series.id.clone(),
+            source: format!("{}, {} runs, {changed}", series.level(), points.len()),
+            description: format!("Time over runs: {changed}"),
+            runs: history.runs.len(),
+            levels,
+            steps,
+            points,
+        }
     }
-    page.line("</ul>");
+
+    /// The times that the axis reaches from and to.
+    fn range(&self) -> (f64, f64) {
+        let mut times: Vec<f64> = self.points.iter().map(|point| point.1).collect();
+        times.sort_by(f64::total_cmp);
+        let (low, high) = (times[0], times[times.len() - 1].min(FAR * stats::quantile(&times, 0.9)));
+        let room = ((high - low) * 0.08).max(high * 0.01);
+        ((low - room).max(0.0), high + room)
+    }
+
+    /// Draws with plotters into `drawn`; returns the marks.
+    fn draw(&self, drawn: &mut String, size: (u32, u32), tips: bool) -> Option<String> {
+        let (low, high) = self.range();
+        let root = SVGBackend::with_string(drawn, size).into_drawing_area();
+        let mut builder = ChartBuilder::on(&root);
+        builder.margin_top(48).margin_right(14);
+        builder.set_label_area_size(LabelAreaPosition::Left, 66).set_label_area_size(LabelAreaPosition::Bottom, 24);
+        let mut chart = builder.build_cartesian_2d(0.0..(self.runs + 1) as f64, low..high).ok()?;
+        let text = TextStyle::from((FONT, 14.0)).color(&QUIET.light);
+        chart
+            .configure_mesh()
+            .axis_style(AXIS.light)
+            .bold_line_style(GRID.light)
+            .light_line_style(TRANSPARENT)
+            .label_style(text)
+            .y_labels(5)
+            .x_label_formatter(&|x| format!("{x:.0}"))
+            .y_label_formatter(&|y| axis::time(*y))
+            .draw()
+            .ok()?;
+        for (from, to, level) in &self.levels {
+            let ends = [(*from as f64 - 0.5, *level), (*to as f64 + 0.5, *level)];
+            chart.draw_series(LineSeries::new(ends, INK.light.stroke_width(2))).ok()?;
+        }
+        for (before, after, _) in &self.steps {
+            let x = (before + after) as f64 / 2.0;
+            chart.draw_series(LineSeries::new([(x, low), (x, high)], SERIES[6].light.stroke_width(1))).ok()?;
+        }
+        let colour = SERIES[0].hex();
+        let mut marks = String::new();
+        let mut dots = String::new();
+        for (run, time) in &self.points {
+            let (x, y) = chart.backend_coord(&(*run as f64, time.clamp(low, high)));
+            if tips {
+                let tip = escape(&format!("run {run}: {}", axis::time(*time)));
+                let _ = write!(marks, r#"<g class="pt"><title>{tip}</title><path d="M{x} {y}h0"/></g>"#);
+            } else {
+                let _ = write!(dots, "M{x} {y}h0");
+            }
+        }
+        if !dots.is_empty() {
+            let _ = write!(marks, r#"<path d="{dots}"/>"#);
+        }
+        root.present().ok()?;
+        drop(chart);
+        Some(format!(r#"<g stroke="{colour}" stroke-width="4" stroke-linecap="round" fill="none">{marks}</g>"#))
+    }
+}
+
+impl Trend {
+    /// The chart as one `<svg>` element.
+    fn svg(&self, width: Width) -> String {
+        let size = (width.pixels(), 220);
+        let mut drawn = String::new();
+        let marks = self.draw(&mut drawn, size, width == Width::Wide);
+        let mut out = opening([&self.title, &self.source], &self.description, size.0, size.1);
+        out.push_str(content(&drawn));
+        out.push_str(&marks.unwrap_or_default());
+        out + "</svg>"
+    }
 }
 
 #[cfg(test)]

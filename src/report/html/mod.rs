@@ -8,24 +8,25 @@ mod chart;
 mod history;
 mod model;
 mod theme;
-mod trend;
 
 pub(crate) use history::page as history;
 
 pub use model::NamedRecord;
 
+use super::bench::distinct;
+use super::grid::{self, median};
+use super::table::{Cell, Table};
 use crate::basis::markup::escape;
-use crate::basis::units::significant;
+use crate::basis::units::{Nanos, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Settings, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
-use crate::record::grid::median;
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record};
-use chart::{Draw, Width};
-use model::{ChartGroup, Source, limit, percent, series};
+use chart::Width;
+use model::{ChartGroup, Source, percent, series};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -37,18 +38,18 @@ const SCRIPT: &str = include_str!("script.js");
 /// The hash of the script, which the page's policy lets run; a test compares the two.
 const SCRIPT_HASH: &str = "sha256-+4vffYtyRLlUisEpQncpqQfcoXYe0uEe3CEygiherNw=";
 
-/// A report.
-#[derive(Debug)]
-pub struct Report {
-    /// The page, which needs nothing from elsewhere.
+/// A page.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// Its text, which needs nothing from elsewhere.
     pub html: String,
-    /// The charts as SVG: the name of a file and its content.
+    /// Its charts as SVG: the name of a file and its content.
     pub charts: Vec<(String, String)>,
 }
 
 /// The report of `runs`, side by side where there are several.
 #[must_use]
-pub fn report(runs: &[NamedRecord]) -> Report {
+pub fn report(runs: &[NamedRecord]) -> Page {
     // A verdict is between processes; tables and charts show what they have in common.
     let judged = match runs {
         [baseline, candidate] => Some(Judged::new(baseline, candidate)),
@@ -59,28 +60,37 @@ pub fn report(runs: &[NamedRecord]) -> Report {
     let shown: Vec<_> = runs.iter().map(across).collect();
     let sources = Source::all(&shown);
     let groups = ChartGroup::all(&sources);
-    let mut page = Page { out: String::new(), charts: vec![] };
+    let mut page = Page::default();
     page.head(runs, &groups);
     page.answer(judged.as_ref(), &sources, &groups);
     for (at, group) in groups.iter().enumerate() {
         page.group(at, group, &sources);
     }
     page.facts(&sources);
-    page.line("</main>");
-    page.line(&format!("<script>{SCRIPT}</script>"));
-    page.line("</body>\n</html>");
-    Report { html: page.out, charts: page.charts }
-}
-
-struct Page {
-    out: String,
-    charts: Vec<(String, String)>,
+    page.close();
+    page
 }
 
 impl Page {
     fn line(&mut self, markup: &str) {
-        self.out.push_str(markup);
-        self.out.push('\n');
+        self.html.push_str(markup);
+        self.html.push('\n');
+    }
+
+    /// An element with text from anywhere.
+    fn element(&mut self, name: &str, text: &str) {
+        let _ = writeln!(self.html, "<{name}>{}</{name}>", escape(text));
+    }
+
+    /// A paragraph of this class.
+    fn paragraph(&mut self, class: &str, text: &str) {
+        let _ = writeln!(self.html, r#"<p class="{class}">{}</p>"#, escape(text));
+    }
+
+    fn list(&mut self, items: impl IntoIterator<Item = String>) {
+        self.line("<ul>");
+        items.into_iter().for_each(|item| self.element("li", &item));
+        self.line("</ul>");
     }
 
     fn head(&mut self, runs: &[NamedRecord], groups: &[ChartGroup<'_>]) {
@@ -92,7 +102,7 @@ impl Page {
         if groups.len() > 1 {
             self.line(r#"<nav aria-label="Contents"><ul>"#);
             for (at, group) in groups.iter().enumerate() {
-                let _ = writeln!(self.out, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
+                let _ = writeln!(self.html, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
             }
             self.line("</ul></nav>");
         }
@@ -107,7 +117,7 @@ impl Page {
         );
         let dark = theme::dark_rules();
         let _ = writeln!(
-            self.out,
+            self.html,
             r##"<!DOCTYPE html>
 <html xmlns="http://www.w3.org/1999/xhtml" lang="en">
 <head>
@@ -128,6 +138,12 @@ impl Page {
         );
     }
 
+    fn close(&mut self) {
+        self.line("</main>");
+        self.line(&format!("<script>{SCRIPT}</script>"));
+        self.line("</body>\n</html>");
+    }
+
     /// Devices and method.
     fn facts(&mut self, sources: &[Source<'_>]) {
         self.line(r#"<section aria-labelledby="method"><h2 id="method">How it was measured</h2>"#);
@@ -141,14 +157,13 @@ impl Page {
                 device.driver.info,
                 method(&run.record)
             );
-            let _ = writeln!(self.out, "<p>{}</p>", escape(&text));
+            self.element("p", &text);
         }
         self.line("<details><summary>Devices and method in full</summary>");
-        let columns = sources.iter().map(|source| escape(&source.name())).collect::<Vec<_>>();
-        self.open_table("Devices and method", "facts", &["", &columns.join("\u{0}")]);
+        let names = sources.iter().map(|source| source.name.as_str());
+        let mut table = Table::captioned("Devices and method").text([""]).prose(names);
         let mut row = |name: &str, value: &dyn Fn(&Source<'_>) -> String| {
-            let cells: String = sources.iter().map(|source| format!("<td>{}</td>", escape(&value(source)))).collect();
-            let _ = writeln!(self.out, r#"<tr><th scope="row">{name}</th>{cells}</tr>"#);
+            table.row(std::iter::once(name.to_string()).chain(sources.iter().map(value)));
         };
         row("record", &|source| source.run.name.clone());
         row("device", &|source| source.device.name.clone());
@@ -170,8 +185,7 @@ impl Page {
         row("measured by", &|source| method(&source.run.record));
         row("cases", &|source| tally(source.cases()));
         row("host time", &|source| source.run.record.wall_time.to_string());
-        self.close_table();
-        self.line("</details></section>");
+        self.line(&(table.html("facts") + "</details></section>"));
     }
 
     /// What a reader came for: the verdict where there are two records, and the winner of each size.
@@ -201,25 +215,24 @@ impl Page {
     fn conditions(&mut self, sources: &[Source<'_>]) {
         for source in sources {
             let Some(sentence) = RunConditions::of(&source.run.record).sentence(source.device.index) else { continue };
-            let whose = if sources.len() > 1 { source.name() + ": " } else { String::new() };
-            let _ = writeln!(self.out, r#"<p class="quiet">{}</p>"#, escape(&format!("{whose}{sentence}")));
+            let whose = if sources.len() > 1 { format!("{}: ", source.name) } else { String::new() };
+            self.paragraph("quiet", &format!("{whose}{sentence}"));
         }
     }
 
     /// What the signs in tables mean.
     fn legend(&mut self, marks: &BTreeSet<Mark>) {
         for Mark { sign, meaning } in marks {
-            let _ = writeln!(self.out, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(sign), escape(meaning));
+            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(sign), escape(meaning));
         }
     }
 
     /// A sentence, and the cases that changed.
     fn verdict(&mut self, judged: &Judged) {
         let Some(comparison) = &judged.comparison else {
-            let _ = writeln!(self.out, "<p>{}</p>", escape(&judged.sentence));
-            return;
+            return self.element("p", &judged.sentence);
         };
-        let _ = writeln!(self.out, r#"<p class="verdict">{}</p>"#, escape(&judged.sentence));
+        self.paragraph("verdict", &judged.sentence);
         let changed = |case: &&Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
         let mut changed: Vec<_> = comparison.cases.iter().filter(changed).collect();
         let size = |case: &Compared| case.ratio.map_or(0.0, |ratio| ratio.ln().abs());
@@ -227,79 +240,69 @@ impl Page {
         if changed.is_empty() {
             return;
         }
-        self.line("<ul>");
-        for case in changed.iter().take(MOST_CHANGES) {
+        let item = |case: &&Compared| {
             let ratio = case.ratio.map_or_else(String::new, |ratio| format!(", {} times the time", significant(ratio)));
-            let text = format!("{}: {}{ratio}", case.id, super::compare::verdict(case.verdict));
-            let _ = writeln!(self.out, "<li>{}</li>", escape(&text));
-        }
-        if changed.len() > MOST_CHANGES {
-            let _ = writeln!(self.out, "<li>and {} more</li>", changed.len() - MOST_CHANGES);
-        }
-        self.line("</ul>");
+            format!("{}: {}{ratio}", case.id, super::compare::verdict(case.verdict))
+        };
+        let more = changed.len().saturating_sub(MOST_CHANGES);
+        let more = (more > 0).then(|| format!("and {more} more"));
+        self.list(changed.iter().take(MOST_CHANGES).map(item).chain(more));
     }
 
     /// The winner of each size on each of some sources, with its share and the verdict on it.
-    fn winners(&mut self, group: &ChartGroup<'_>, sources: &[Source<'_>], own: &[usize], judged: Option<&Comparison>) {
-        let all: Vec<Vec<&Case>> = own.iter().map(|at| group.winners(*at)).collect();
+    fn winners<'a>(
+        &mut self,
+        group: &ChartGroup<'a>,
+        sources: &[Source<'_>],
+        own: &[usize],
+        judged: Option<&Comparison>,
+    ) {
+        let all: Vec<Vec<&'a Case>> = own.iter().map(|at| group.winners(*at)).collect();
         if all.iter().all(Vec::is_empty) {
             return;
         }
-        let mut headings = vec!["size".to_string()];
-        match own {
-            [_] => headings.extend(["fastest".into(), ">time".into()]),
-            // A column for each source: a phone has no room for more.
-            several => headings.extend(several.iter().map(|at| escape(&sources[*at].name()))),
-        }
         let shares = own.len() == 1 && all.iter().any(|cases| has_shares(cases));
-        headings.extend(shares.then(|| ">of hardware".to_string()));
-        headings.extend(judged.map(|_| "verdict".to_string()));
         let conditions: Vec<_> = own.iter().map(|at| RunConditions::of(&sources[*at].run.record)).collect();
         let alone_marked = own.len() == 1 && all[0].iter().any(|case| !conditions[0].signs(case).is_empty());
-        headings.extend(alone_marked.then(|| "mark".to_string()));
-        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         let title = match own {
-            [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name()),
+            [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
             _ => group.title(),
         };
-        self.open_table(&title, "figures won", &headings);
-        let mut rows: Vec<String> = vec![];
-        for row in all.iter().flatten().map(|case| model::winner_row(case)) {
-            if !rows.contains(&row) {
-                rows.push(row);
-            }
-        }
-        for row in rows {
-            let _ = write!(self.out, r#"<tr><th scope="row">{}</th>"#, escape(&row));
-            let cases: Vec<_> =
-                all.iter().map(|cases| cases.iter().find(|case| model::winner_row(case) == row).copied()).collect();
+        let table = Table::captioned(title).text(["size"]);
+        let table = match own {
+            [_] => table.text(["fastest"]).numbers(["time"]),
+            // A column for each source: a phone has no room for more.
+            several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
+        };
+        let table = table.numbers(shares.then_some("of hardware")).text(judged.map(|_| "verdict"));
+        let mut table = table.text(alone_marked.then_some("mark"));
+        let rows: Vec<_> = all.iter().flatten().map(|case| grid::row(case)).collect();
+        for row in distinct(rows.iter().map(String::as_str)) {
+            let of_row = |cases: &Vec<&'a Case>| cases.iter().find(|case| grid::row(case) == row).copied();
+            let cases: Vec<Option<&Case>> = all.iter().map(of_row).collect();
             let best =
                 cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
+            let mut cells = vec![Cell::from(row)];
             for (case, conditions) in cases.iter().zip(&conditions) {
-                let cell = if own.len() == 1 {
-                    cells_alone(*case, shares)
+                if own.len() == 1 {
+                    cells.extend(cells_alone(*case, shares));
                 } else {
                     // The best of several sources, unless there is a verdict on them.
                     let best = judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
-                    cell_beside(*case, best, conditions)
-                };
-                self.out.push_str(&cell);
+                    cells.push(cell_beside(*case, best, conditions));
+                }
             }
-            if let Some(comparison) = judged {
-                let _ = write!(self.out, r#"<td class="w">{}</td>"#, escape(&verdict_on(&cases, comparison)));
-            }
-            if alone_marked {
-                let signs = cases[0].map_or_else(String::new, |case| conditions[0].signs(case));
-                let _ = write!(self.out, "<td>{}</td>", escape(&signs));
-            }
-            self.line("</tr>");
+            cells.extend(judged.map(|comparison| verdict_on(&cases, comparison).into()));
+            let signs = || cases[0].map_or_else(String::new, |case| conditions[0].signs(case));
+            cells.extend(alone_marked.then(|| signs().into()));
+            table.row(cells);
         }
-        self.close_table();
+        self.html.push_str(&table.html("figures won"));
     }
 
     fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[Source<'_>]) {
-        let _ = writeln!(self.out, r#"<section aria-labelledby="group-{at}">"#);
-        let _ = writeln!(self.out, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
+        let _ = writeln!(self.html, r#"<section aria-labelledby="group-{at}">"#);
+        let _ = writeln!(self.html, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
         let [charts, folded] = group.charts(sources);
         self.charts(charts);
         self.line("<details><summary>Every case: times, tables, samples, answers and kernels</summary>");
@@ -323,7 +326,7 @@ impl Page {
         }
         self.line(r#"<div class="charts">"#);
         for chart in charts {
-            let wide = self.figure(chart.draw.as_ref());
+            let wide = self.figure(&*chart.svg);
             let name = self.file_name(&chart.name);
             self.charts.push((name, standalone(&wide)));
         }
@@ -331,10 +334,10 @@ impl Page {
     }
 
     /// Writes a chart for every width; returns the wide one.
-    fn figure(&mut self, chart: &dyn Draw) -> String {
-        let [wide, narrow] = [Width::Wide, Width::Narrow].map(|width| chart.svg(width));
+    fn figure(&mut self, svg: &dyn Fn(Width) -> String) -> String {
+        let [wide, narrow] = [Width::Wide, Width::Narrow].map(svg);
         let _ =
-            writeln!(self.out, r#"<figure><div class="wide">{wide}</div><div class="narrow">{narrow}</div></figure>"#);
+            writeln!(self.html, r#"<figure><div class="wide">{wide}</div><div class="narrow">{narrow}</div></figure>"#);
         wide
     }
 
@@ -361,143 +364,87 @@ impl Page {
         let shares = |cases: &[&Case]| cases.iter().any(|case| common.contains(&name(case)));
         let shown: Vec<_> = sources.iter().zip(&group.cases).filter(|(_, cases)| shares(cases)).collect();
         let [(first, _), rest @ ..] = &shown[..] else { return };
-        let mut headings = vec!["size".to_string(), "variant".to_string()];
-        headings.extend(shown.iter().map(|(source, _)| format!(">{}", escape(&source.name()))));
-        headings.extend(rest.iter().map(|(source, _)| format!(">{} ÷ first", escape(&source.name()))));
-        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-        self.open_table(&format!("{}, side by side with {}", group.title(), first.name()), "figures", &headings);
+        let ratios = rest.iter().map(|(source, _)| format!("{} ÷ first", source.name));
+        let table = Table::captioned(format!("{}, side by side with {}", group.title(), first.name));
+        let names = shown.iter().map(|(source, _)| source.name.as_str());
+        let mut table = table.text(["size", "variant"]).numbers(names).numbers(ratios);
         let mut done: Vec<(&CaseSize, String)> = vec![];
         for key in common {
             if done.contains(&key) {
                 continue;
             }
             let find = |cases: &[&Case]| {
-                let case = cases.iter().find(|case| name(case) == key).copied();
-                (
-                    case.map(|case| case.outcome.status()),
-                    case.and_then(|c| c.measured().map(|m| c.shown(m.summary.median))),
-                )
+                let case = cases.iter().find(|case| name(case) == key);
+                (case.map_or("–", |case| case.outcome.status()), case.and_then(|case| median(case)))
             };
             let found: Vec<_> = shown.iter().map(|(_, cases)| find(cases)).collect();
-            let _ = write!(
-                self.out,
-                r#"<tr><th scope="row">{}</th><td class="w">{}</td>"#,
-                escape(&key.0.to_string()),
-                escape(&key.1)
-            );
-            for (status, time) in &found {
-                let text = time.map_or_else(|| status.unwrap_or("–").to_string(), |time| time.to_string());
-                let _ = write!(self.out, r#"<td class="n">{text}</td>"#);
-            }
-            for (_, time) in &found[1..] {
-                let ratio = found[0].1.and_then(|first| time.map(|time| time.0 / first.0)).filter(|r| r.is_finite());
-                let ratio = ratio.map_or_else(|| "–".into(), significant);
-                let _ = write!(self.out, r#"<td class="n">{ratio}</td>"#);
-            }
-            self.line("</tr>");
+            let text = |(status, time): &(&str, Option<Nanos>)| match time {
+                Some(time) => time.to_string(),
+                None => (*status).to_string(),
+            };
+            let ratio = |(_, time): &(&str, Option<Nanos>)| {
+                let ratio = found[0].1.zip(*time).map(|(first, time)| time.0 / first.0).filter(|r| r.is_finite());
+                ratio.map_or_else(|| "–".into(), significant)
+            };
+            let names = [key.0.to_string(), key.1.clone()].into_iter();
+            table.row(names.chain(found.iter().map(text)).chain(found[1..].iter().map(ratio)));
             done.push(key);
         }
-        self.close_table();
+        self.html.push_str(&table.html("figures"));
     }
 
     /// The values of a group's charts for one source.
     fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
         let shares = cases.iter().any(|case| case.share.is_some());
         let speedups = cases.iter().any(|case| case.speedup.is_some());
-        let mut headings = vec!["size", "variant", ">median", ">±", ">minimum", ">GFLOP/s", ">GB/s", ">samples"];
-        if shares {
-            headings.push(">of hardware");
-        }
-        if speedups {
-            headings.push(">host ÷ device");
-        }
         let conditions = RunConditions::of(&source.run.record);
         let marked = cases.iter().any(|case| !conditions.signs(case).is_empty());
-        headings.extend(marked.then_some("mark"));
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
-        if remarked {
-            headings.push("remarks");
-        }
-        let class = if remarked { "figures remarks" } else { "figures" };
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", times of one operation" } else { "" };
-        self.open_table(&format!("{title}: {}{one}", source.name()), class, &headings);
+        let table = Table::captioned(format!("{title}: {}{one}", source.name)).text(["size", "variant"]);
+        let table = table.numbers(["median", "±", "minimum", "GFLOP/s", "GB/s", "samples"]);
+        let table = table.numbers(shares.then_some("of hardware")).numbers(speedups.then_some("host ÷ device"));
+        let mut table = table.text(marked.then_some("mark")).prose(remarked.then_some("remarks"));
         for case in cases {
-            let size = escape(&case.row());
-            let _ = write!(self.out, r#"<tr><th scope="row">{size}</th><td class="w">{}</td>"#, escape(&case.variant));
-            let cells = match case.measured() {
-                Some(m) => figures(case, m),
-                None => vec!["–".to_string(); 6],
-            };
+            let figures = case.measured().map_or_else(|| vec!["–".to_string(); 6], |m| figures(case, m));
             let share = case.share.filter(|share| case.measured().is_some() && share.fraction.is_finite());
             let share = shares.then(|| share.map_or_else(|| "–".into(), |share| percent(share.fraction)));
             let speedup = speedups.then(|| case.speedup.map_or_else(|| "–".into(), significant));
-            for cell in cells.into_iter().chain(share).chain(speedup) {
-                let _ = write!(self.out, r#"<td class="n">{cell}</td>"#);
-            }
-            if marked {
-                let _ = write!(self.out, r#"<td class="w">{}</td>"#, escape(&conditions.signs(case)));
-            }
-            let remark = if remarked { format!("<td>{}</td>", escape(&remarks(case))) } else { String::new() };
-            let _ = writeln!(self.out, "{remark}</tr>");
+            let names = [case.row(), case.variant.clone()].into_iter();
+            let cells = names.chain(figures).chain(share).chain(speedup);
+            table.row(cells.chain(marked.then(|| conditions.signs(case))).chain(remarked.then(|| remarks(case))));
         }
-        self.close_table();
+        self.html.push_str(&table.html(if remarked { "figures remarks" } else { "figures" }));
     }
 
     /// The samples, answers and kernels of each case.
     fn details(&mut self, cases: &[&Case]) {
         for case in cases {
-            let _ = writeln!(self.out, "<details><summary>{}</summary>", escape(&case.id));
+            let _ = writeln!(self.html, "<details><summary>{}</summary>", escape(&case.id));
             if let Some(m) = case.measured() {
                 let drawn = model::histogram(case, m);
-                self.figure(&drawn);
+                self.figure(&|width| drawn.svg(width));
             }
-            self.line("<ul>");
-            for fact in facts(case) {
-                let _ = writeln!(self.out, "<li>{}</li>", escape(&fact));
-            }
-            self.line("</ul></details>");
+            self.list(facts(case));
+            self.line("</details>");
         }
-    }
-
-    /// `headings` are markup; a NUL in one separates several, and `>` before one puts it over numbers.
-    fn open_table(&mut self, caption: &str, class: &str, headings: &[&str]) {
-        let caption = escape(caption);
-        let _ = writeln!(self.out, r#"<section class="table" tabindex="0" aria-label="{caption}">"#);
-        let class = if class.is_empty() { String::new() } else { format!(r#" class="{class}""#) };
-        let _ = writeln!(self.out, "<table{class}><caption>{caption}</caption>\n<thead><tr>");
-        for heading in headings.iter().flat_map(|heading| heading.split('\u{0}')) {
-            let _ = match (heading, heading.strip_prefix('>')) {
-                ("", _) => write!(self.out, "<td></td>"),
-                (_, Some(number)) => write!(self.out, r#"<th scope="col" class="n">{number}</th>"#),
-                (text, None) => write!(self.out, r#"<th scope="col">{text}</th>"#),
-            };
-        }
-        self.line("</tr></thead>\n<tbody>");
-    }
-
-    fn close_table(&mut self) {
-        self.line("</tbody></table></section>");
     }
 }
 
 /// The winner of a size on the only source: its name, time and share.
-fn cells_alone(case: Option<&Case>, shares: bool) -> String {
-    let name = case.map_or_else(|| "–".into(), |case| escape(&case.variant));
+fn cells_alone(case: Option<&Case>, shares: bool) -> impl Iterator<Item = Cell> {
+    let name = case.map_or_else(|| "–".into(), |case| case.variant.clone());
     let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
     let share = shares.then(|| case.and_then(share_of).unwrap_or_else(|| "–".into()));
-    let share = share.map_or_else(String::new, |share| format!(r#"<td class="n">{share}</td>"#));
-    format!(r#"<td class="w">{name}</td><td class="n">{time}</td>{share}"#)
+    [name, time].into_iter().chain(share).map(Cell::from)
 }
 
 /// The same in one cell, beside those of other sources.
-fn cell_beside(case: Option<&Case>, best: bool, conditions: &RunConditions) -> String {
-    let Some(case) = case else { return r#"<td class="w">–</td>"#.into() };
-    let (star, name) = (if best { "★ " } else { "" }, escape(&case.variant));
-    let time = median(case).map_or_else(String::new, |time| time.to_string());
-    let share = share_of(case).map_or_else(String::new, |share| format!(", {share}"));
-    let signs = conditions.signs(case);
-    let signs = if signs.is_empty() { signs } else { format!(" {}", escape(&signs)) };
-    format!(r#"<td class="w">{star}{name}<br/>{time}{share}{signs}</td>"#)
+fn cell_beside(case: Option<&Case>, is_best: bool, conditions: &RunConditions) -> Cell {
+    let Some(case) = case else { return "–".into() };
+    let time = median(case).map(|time| time.to_string());
+    let detail = time.into_iter().chain(share_of(case)).collect::<Vec<_>>().join(", ");
+    Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(&*case.variant) }
 }
 
 fn share_of(case: &Case) -> Option<String> {
@@ -666,7 +613,7 @@ fn facts(case: &Case) -> Vec<String> {
         }
     }
     if let Some(share) = case.share {
-        let (fraction, limit) = (percent(share.fraction), limit(share.limit));
+        let (fraction, limit) = (percent(share.fraction), share.limit.name());
         facts.push(format!("{fraction} of the {limit} limit, which allows {}", case.shown(share.least)));
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
@@ -692,10 +639,10 @@ mod tests {
     use super::*;
     use crate::algorithms::probes::Pattern;
     use crate::basis::dtype::DType;
-    use crate::basis::units::{Bytes, Nanos};
+    use crate::basis::units::Bytes;
     use crate::export::tests::{HOSTILE, hostile, record};
-    use crate::peak::{Extent, Figure, Peak, Quantity};
     use crate::record::Conditions;
+    use crate::record::peak::{Extent, Figure, Peak, Quantity};
     use crate::record::{Limit, Share};
     use base64::Engine;
     use sha2::Digest;
@@ -728,7 +675,7 @@ mod tests {
         let figure = |quantity, best| Figure::new(quantity, [best; 2], &Conditions::default(), String::new());
         let bandwidth = |size: u64| Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(size) };
         record.peaks = vec![Peak {
-            schema: crate::peak::SCHEMA.into(),
+            schema: crate::record::peak::SCHEMA.into(),
             version: "0.0.0".into(),
             measured: String::new(),
             extent: Extent::Quick,
@@ -860,7 +807,7 @@ mod tests {
         measured.summary.median = Nanos(1.0);
         let html = page(&record);
         assert_eq!(html.matches("<b>d</b> disturbed: the canary kernel").count(), 2, "{html}");
-        assert!(html.find("<td>d</td>") < html.find("<figure>"), "{html}");
+        assert!(html.find(r#"<td class="w">d</td>"#) < html.find("<figure>"), "{html}");
     }
 
     #[test]

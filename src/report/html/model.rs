@@ -1,31 +1,23 @@
 //! What a report is made of: sources (a device in a run), groups of cases that belong in one chart, and the charts.
 
+use super::super::grid::{self, median};
 use super::axis::{self, Axis};
-use super::chart::{Bar, Bars, Ceiling, Histogram, Joined, Plot, Point, Series};
+use super::chart::{Bar, Bars, Ceiling, Histogram, Plot, Point, Series, Width};
 use crate::algorithms::probes::Pattern;
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
-use crate::peak::{Figure, Quantity};
-use crate::record::grid::median;
-use crate::record::{Case, CaseSize, Limit, Measured, Record};
+use crate::record::peak::{Figure, Quantity};
+use crate::record::{Case, CaseSize, Measured, Record};
 use std::fmt::Write;
 
 /// A device in a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Source<'a> {
     pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
-    told: Told,
-}
-
-/// What tells a source from the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    Device,
-    /// All are of one device.
-    Run,
-    Both,
+    /// What tells it from the others: the device, the run where all are of one device, or both.
+    pub(super) name: String,
 }
 
 /// Variants that a chart names; the others are grey.
@@ -48,21 +40,17 @@ impl<'a> Source<'a> {
     pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
         let devices = || runs.iter().flat_map(|run| run.record.devices.iter().map(move |device| (run, device)));
         let alike = |name: &str| devices().filter(|(_, device)| device.name == name).count();
-        let told = |name: &str| match alike(name) {
-            _ if runs.len() == 1 => Told::Device,
-            1 => Told::Device,
-            _ if runs.iter().all(|run| run.record.devices.len() == 1) && alike(name) == runs.len() => Told::Run,
-            _ => Told::Both,
+        let all_alike = |name: &str| runs.iter().all(|run| run.record.devices.len() == 1) && alike(name) == runs.len();
+        let source = |(run, device): (&'a NamedRecord, &'a DeviceInfo)| {
+            let shown = run.record.device_name(device.index);
+            let name = match device.name.as_str() {
+                own if runs.len() == 1 || alike(own) == 1 => shown,
+                own if all_alike(own) => run.name.clone(),
+                _ => format!("{shown} ({})", run.name),
+            };
+            Self { run, device, name }
         };
-        devices().map(|(run, device)| Self { run, device, told: told(&device.name) }).collect()
-    }
-
-    pub(super) fn name(&self) -> String {
-        match self.told {
-            Told::Device => self.run.record.device_name(self.device.index),
-            Told::Run => self.run.name.clone(),
-            Told::Both => format!("{} ({})", self.run.record.device_name(self.device.index), self.run.name),
-        }
+        devices().map(source).collect()
     }
 
     pub(super) fn cases(&self) -> impl Iterator<Item = &'a Case> + Clone {
@@ -255,31 +243,28 @@ impl<'a> ChartGroup<'a> {
         }
         let subject = panel.unwrap_or(&self.first.algorithm);
         let shown_in = [self.title(), panel.unwrap_or_default().into(), shown.file().into()].join(" ");
-        Some(Chart::new(
-            &shown_in,
-            &sources[own[0]],
-            Plot {
-                title: format!("{subject} {}, {}", self.first.dtype, shown.title(&y)),
-                source: sources[own[0]].name(),
-                pair: match own {
-                    [a, b] => Some([sources[*a].name(), sources[*b].name()]),
-                    _ => None,
-                },
-                description: format!(
-                    "{} over size for {} variants, logarithmic axes; the table below has the values",
-                    shown.title(&y),
-                    series_list.len()
-                ),
-                x_title: "size".into(),
-                x,
-                x_label: axis::size,
-                y_label: shown.label(&y),
-                y,
-                joined: Joined::Line,
-                series: series_list,
-                ceilings: vec![],
+        let plot = Plot {
+            title: format!("{subject} {}, {}", self.first.dtype, shown.title(&y)),
+            source: sources[own[0]].name.clone(),
+            pair: match own {
+                [a, b] => Some([sources[*a].name.clone(), sources[*b].name.clone()]),
+                _ => None,
             },
-        ))
+            description: format!(
+                "{} over size for {} variants, logarithmic axes; the table below has the values",
+                shown.title(&y),
+                series_list.len()
+            ),
+            x_title: "size".into(),
+            x,
+            x_label: axis::size,
+            y_label: shown.label(&y),
+            y,
+            joined: true,
+            series: series_list,
+            ceilings: vec![],
+        };
+        Some(Chart::new(&shown_in, &sources[own[0]], move |width| plot.svg(width)))
     }
 
     /// The size whose cases stand for the group in bars: the largest that most of them have.
@@ -341,24 +326,21 @@ impl<'a> ChartGroup<'a> {
         };
         let bars = by_operation(self.bars_of(own, &size, &bar, true));
         match own {
-            [a, b] => legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name()))),
+            [a, b] => legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name.clone()))),
             _ if forms => legend.extend(names.iter().cloned().enumerate()),
             _ => {}
         }
         let one = if forms { "time an operation" } else { "time" };
         (!bars.is_empty()).then(|| {
-            Chart::new(
-                &format!("{} time", self.title()),
-                &sources[own[0]],
-                Bars {
-                    title: format!("{} {}, {one}", self.first.algorithm, size),
-                    source: own.iter().map(|at| sources[*at].name()).collect::<Vec<_>>().join(", "),
-                    description: format!("{one} of {} variants; the table below has the values", bars.len()),
-                    items: bars,
-                    legend,
-                    rule: None,
-                },
-            )
+            let drawn = Bars {
+                title: format!("{} {}, {one}", self.first.algorithm, size),
+                source: own.iter().map(|at| &*sources[*at].name).collect::<Vec<_>>().join(", "),
+                description: format!("{one} of {} variants; the table below has the values", bars.len()),
+                items: bars,
+                legend,
+                rule: None,
+            };
+            Chart::new(&format!("{} time", self.title()), &sources[own[0]], move |width| drawn.svg(width))
         })
     }
 
@@ -374,7 +356,7 @@ impl<'a> ChartGroup<'a> {
         let bar = |case: &Case| {
             let (m, share) = (case.measured()?, case.share.filter(|share| share.fraction.is_finite())?);
             let text = percent(share.fraction);
-            let tip = format!("{}\n{text} of the {} limit", tip(case, m), limit(share.limit));
+            let tip = format!("{}\n{text} of the {} limit", tip(case, m), share.limit.name());
             // Limits are those of a case's own arithmetic: the largest share need not win.
             let wins = winners.iter().any(|winner| std::ptr::eq(*winner, case));
             let text = if wins { format!("{text} ★") } else { text };
@@ -387,37 +369,34 @@ impl<'a> ChartGroup<'a> {
         let best = if bars.len() < all { format!("best {} of {all}", bars.len()) } else { String::new() };
         let mut legend: Vec<(usize, String)> = vec![];
         // Of two the legend has the names.
-        let of = if let [only] = own { Some(sources[*only].name()) } else { None };
+        let of = if let [only] = own { Some(sources[*only].name.clone()) } else { None };
         if let [a, b] = own {
-            legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name())));
+            legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name.clone())));
         } else {
             let shared = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
             for share in shared.filter(|case| case.measured().is_some()).filter_map(|case| case.share) {
-                let kind = (share.limit as usize, limit(share.limit).to_string());
+                let kind = (share.limit as usize, share.limit.name().to_string());
                 if !legend.contains(&kind) {
                     legend.push(kind);
                 }
             }
         }
         (!bars.is_empty()).then(|| {
-            Chart::new(
-                &format!("{} share", self.title()),
-                &sources[own[0]],
-                Bars {
-                    title: format!("{} {} {size}, share of hardware", self.first.algorithm, self.first.dtype),
-                    source: of
-                        .into_iter()
-                        .chain([best, "★ fastest".into()])
-                        .filter(|part| !part.is_empty())
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                    description: "how near each case comes to the limit that binds it; the table below has the values"
-                        .into(),
-                    items: bars,
-                    legend,
-                    rule: Some((1.0, "the limit".into())),
-                },
-            )
+            let drawn = Bars {
+                title: format!("{} {} {size}, share of hardware", self.first.algorithm, self.first.dtype),
+                source: of
+                    .into_iter()
+                    .chain([best, "★ fastest".into()])
+                    .filter(|part| !part.is_empty())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                description: "how near each case comes to the limit that binds it; the table below has the values"
+                    .into(),
+                items: bars,
+                legend,
+                rule: Some((1.0, "the limit".into())),
+            };
+            Chart::new(&format!("{} share", self.title()), &sources[own[0]], move |width| drawn.svg(width))
         })
     }
 
@@ -426,7 +405,7 @@ impl<'a> ChartGroup<'a> {
         let timed = |case: &&'a Case| median(case).is_some_and(|time| time.0 > 0.0);
         let mut best: Vec<(String, &'a Case)> = vec![];
         for case in self.cases[at].iter().copied().filter(timed) {
-            let row = winner_row(case);
+            let row = grid::row(case);
             match best.iter_mut().find(|(known, _)| *known == row) {
                 Some((_, leader)) if median(case).map(|t| t.0) < median(leader).map(|t| t.0) => *leader = case,
                 Some(_) => {}
@@ -435,11 +414,6 @@ impl<'a> ChartGroup<'a> {
         }
         best.into_iter().map(|(_, case)| case).collect()
     }
-}
-
-/// The row that a case competes in: its size, and of chains its operation.
-pub(super) fn winner_row(case: &Case) -> String {
-    case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
 }
 
 /// Bars with those of a heading together, which goes; the heading with the shortest bar first.
@@ -459,12 +433,12 @@ fn by_operation(bars: Vec<Bar>) -> Vec<Bar> {
 pub(super) struct Chart {
     /// Words for the name of a file.
     pub(super) name: String,
-    pub(super) draw: Box<dyn super::chart::Draw>,
+    pub(super) svg: Box<dyn Fn(Width) -> String>,
 }
 
 impl Chart {
-    fn new(name: &str, source: &Source<'_>, draw: impl super::chart::Draw + 'static) -> Self {
-        Self { name: format!("{name} {}", source.name()), draw: Box::new(draw) }
+    fn new(name: &str, source: &Source<'_>, svg: impl Fn(Width) -> String + 'static) -> Self {
+        Self { name: format!("{name} {}", source.name), svg: Box::new(svg) }
     }
 }
 
@@ -566,24 +540,21 @@ impl ChartGroup<'_> {
         for ceiling in &ceilings {
             let _ = write!(description, " {};", ceiling.full_name());
         }
-        Some(Chart::new(
-            &format!("{} roofline", self.title()),
-            source,
-            Plot {
-                title: format!("{} {} roofline, {}", self.first.algorithm, self.first.dtype, Shown::Rate.title(&y)),
-                source: source.name(),
-                pair: None,
-                description,
-                x_title: "operations a byte".into(),
-                x,
-                x_label: axis::number,
-                y_label: Shown::Rate.label(&y),
-                y,
-                joined: Joined::No,
-                series: all,
-                ceilings,
-            },
-        ))
+        let plot = Plot {
+            title: format!("{} {} roofline, {}", self.first.algorithm, self.first.dtype, Shown::Rate.title(&y)),
+            source: source.name.clone(),
+            pair: None,
+            description,
+            x_title: "operations a byte".into(),
+            x,
+            x_label: axis::number,
+            y_label: Shown::Rate.label(&y),
+            y,
+            joined: false,
+            series: all,
+            ceilings,
+        };
+        Some(Chart::new(&format!("{} roofline", self.title()), source, move |width| plot.svg(width)))
     }
 }
 
@@ -723,14 +694,6 @@ fn extent(size: &CaseSize) -> Option<f64> {
 /// Whether all extents of a size are one.
 fn equal_extents(size: &CaseSize) -> bool {
     size.known().is_some_and(|size| size.extents().windows(2).all(|pair| pair[0] == pair[1]))
-}
-
-pub(super) fn limit(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Compute => "compute",
-        Limit::Memory => "memory",
-        Limit::Launch => "launch",
-    }
 }
 
 pub(super) fn percent(fraction: f64) -> String {

@@ -335,9 +335,9 @@ mod tests {
 
     fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
         let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
-        let words = dispatch.values.iter().map(|value| match value {
+        let words = dispatch.values().map(|value| match value {
             Value::Buffer(id) => id.0 as u64,
-            Value::U32(number) => u64::from(*number),
+            Value::U32(number) => u64::from(number),
             Value::F32(_) => panic!("no argument of a real"),
         });
         names.zip(words).collect()
@@ -392,9 +392,7 @@ mod tests {
         /// The diagonal block alone, or strips by groups that have all of it too.
         fn corner<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
             let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
-            let [rows, columns] = [2, 3].map(|id| {
-                u64::from(dispatch.constants.iter().find(|constant| constant.0 == id).expect("it is specialized").1)
-            });
+            let [rows, columns] = [2, 3].map(|id| u64::from(dispatch.word(id).expect("it is specialized")));
             let (operands, planes) = ([get("P_LAST"), get("Q_LAST")], [get("last"), get("depth")]);
             if rows == columns {
                 self.update(block, block, operands, planes);
@@ -432,7 +430,7 @@ mod tests {
                 "lu/blocked-corner" => self.corner(dispatch, get),
                 "lu/blocked-solve" => {
                     let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
-                    let lower = dispatch.constants.contains(&(2, 1));
+                    let lower = dispatch.word(2) == Some(1);
                     for line in get("start") / BLOCK..get("end") / BLOCK {
                         let [row, column] = if lower { [line, block] } else { [block, line] };
                         self.finished(row, column);

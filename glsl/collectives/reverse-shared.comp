@@ -1,7 +1,0 @@
-// The lanes of a sub-group reverse their order by way of shared memory.
-// Source: Data Parallel C++, permute_group_by_xor (figure 9-17); the same function through shared memory.
-#version 460
-#pragma dtypes i32
-#include "collectives-exchange.glsl"
-
-int operation(int value, uint i) { return exchange(value, lane ^ (lanes - 1)); }

@@ -1,5 +1,0 @@
-// gemv-along through texel views, for software devices.
-#version 460
-#pragma dtypes f32
-#define TEXEL
-#include "matmul-gemv-along.glsl"

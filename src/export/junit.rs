@@ -1,0 +1,370 @@
+//! `JUnit` XML as Jenkins' schema has it: a device is a suite, a case is a test. Suites have no time: the schema gives
+//! them milliseconds, which is 0 for most kernels.
+//!
+//! Of a record a rejected answer is a failure, a failed device an error, a skipped or interrupted case is skipped; the time
+//! of a test is the median. Of a comparison a slower case is a failure, and so is a broken limit or a newly wrong answer; a
+//! case that is undecided or lacks a time on one side is skipped, so that a job does not go red for want of samples. The
+//! time of a test is the candidate's median.
+
+use super::{Named, identifier, named, reason};
+use crate::basis::markup::escape;
+use crate::basis::units::{Nanos, ratio, significant};
+use crate::compare::gate::Ruling;
+use crate::compare::{Compared, Comparison, Unmatched, Verdict};
+use crate::record::marks::{Mark, RunConditions};
+use crate::record::{Outcome, Record};
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// The tests of a device.
+struct Suite<'a> {
+    name: &'a str,
+    /// When they ran; `None` where that was not one time.
+    timestamp: Option<&'a str>,
+    properties: Vec<(&'a str, String)>,
+    tests: Vec<Test>,
+}
+
+/// The test of a case.
+struct Test {
+    name: String,
+    class: String,
+    time: Option<Nanos>,
+    problem: Option<Problem>,
+    /// Lines for people; may be empty.
+    facts: String,
+}
+
+/// Why a test did not pass.
+struct Problem {
+    /// `failure`, `error` or `skipped`.
+    element: &'static str,
+    kind: String,
+    message: String,
+}
+
+/// The document of `suites`.
+fn document(suites: &[Suite<'_>]) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    // The schema has `skipped` for a suite alone.
+    let (all, _) = counts(suites.iter().flat_map(|suite| &suite.tests));
+    let _ = writeln!(out, "<testsuites name=\"gpukern\" {all}>");
+    for suite in suites {
+        let (counted, skipped) = counts(suite.tests.iter());
+        let timestamp = suite.timestamp.map_or_else(String::new, |time| format!(r#" timestamp="{}""#, escape(time)));
+        let name = escape(suite.name);
+        let _ = writeln!(out, r#"  <testsuite name="{name}" {counted} skipped="{skipped}"{timestamp}>"#);
+        out.push_str("    <properties>\n");
+        for (name, value) in &suite.properties {
+            let _ = writeln!(out, r#"      <property name="{}" value="{}"/>"#, escape(name), escape(value));
+        }
+        out.push_str("    </properties>\n");
+        for test in &suite.tests {
+            test.write(&mut out);
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    out + "</testsuites>\n"
+}
+
+impl Test {
+    fn write(&self, out: &mut String) {
+        // Without an exponent, which readers do not expect.
+        let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
+        let (name, class) = (escape(&self.name), escape(&self.class));
+        let _ = write!(out, r#"    <testcase name="{name}" classname="{class}"{time}>"#);
+        if let Some(Problem { element, kind, message }) = &self.problem {
+            let (kind, message) = (escape(kind), escape(message));
+            let _ = write!(out, "\n      <{element} type=\"{kind}\" message=\"{message}\"/>");
+        }
+        if !self.facts.is_empty() {
+            let _ = write!(out, "\n      <system-out>{}</system-out>", escape(&self.facts));
+        }
+        out.push_str("\n    </testcase>\n");
+    }
+}
+
+/// The attributes that count and add up, and the number of skipped tests.
+fn counts<'a>(tests: impl Iterator<Item = &'a Test>) -> (String, usize) {
+    let [mut all, mut failures, mut errors, mut skipped] = [0; 4];
+    for test in tests {
+        all += 1;
+        match test.problem.as_ref().map(|problem| problem.element) {
+            None => {}
+            Some("failure") => failures += 1,
+            Some("error") => errors += 1,
+            Some(_) => skipped += 1,
+        }
+    }
+    (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), skipped)
+}
+
+/// A test for each case.
+#[must_use]
+pub(crate) fn text(record: &Record) -> String {
+    let all = named(record);
+    let conditions = RunConditions::of(record);
+    let suites = record.devices.iter().map(|device| {
+        let mut properties = vec![
+            ("device", device.name.clone()),
+            ("driver", device.driver.info.clone()),
+            ("gpukern", record.version.clone()),
+            ("command", record.command.join(" ")),
+        ];
+        properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
+        let own = all.iter().filter(|named| named.case.device == device.index);
+        Suite {
+            name: &device.name,
+            timestamp: Some(&record.started),
+            properties,
+            tests: own.map(|named| test(named, &conditions)).collect(),
+        }
+    });
+    document(&suites.collect::<Vec<_>>())
+}
+
+fn test(named: &Named<'_>, conditions: &RunConditions) -> Test {
+    let case = named.case;
+    let element = match &case.outcome {
+        Outcome::Measured(_) => None,
+        Outcome::Rejected(_) => Some("failure"),
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => Some("error"),
+        Outcome::Skipped { .. } | Outcome::Interrupted => Some("skipped"),
+    };
+    let problem = |element| {
+        let (kind, message) = (identifier(&case.outcome), reason(&case.outcome).unwrap_or_default());
+        Problem { element, kind, message }
+    };
+    let mut facts = String::new();
+    if let Some(m) = case.measured() {
+        let (median, count) = (case.shown(m.summary.median), m.summary.count);
+        let _ = writeln!(facts, "median {median} of {count} samples");
+        if let Some(v) = m.verification.verified() {
+            let _ = writeln!(facts, "{}", v.figures());
+        }
+        for caution in m.cautions() {
+            let _ = writeln!(facts, "warning: {caution}");
+        }
+        for Mark { sign, meaning } in conditions.marks(case) {
+            let _ = writeln!(facts, "mark {sign}: {meaning}");
+        }
+    }
+    Test {
+        name: named.name.clone(),
+        class: class(&case.algorithm, &case.variant),
+        time: case.measured().map(|m| case.shown(m.summary.median)),
+        problem: element.map(problem),
+        facts,
+    }
+}
+
+/// A test for each case that at least one side has.
+#[must_use]
+pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
+    let mut suites: Vec<Suite<'_>> = vec![];
+    let mut add = |device, test| {
+        let at = suites.iter().position(|suite| suite.name == device).unwrap_or_else(|| {
+            suites.push(Suite { name: device, timestamp: None, properties: properties(comparison), tests: vec![] });
+            suites.len() - 1
+        });
+        suites[at].tests.push(test);
+    };
+    for (index, case) in comparison.cases.iter().enumerate() {
+        add(&case.device, compared(index, case, ruling));
+    }
+    for case in &comparison.unmatched {
+        add(&case.device, unmatched(case));
+    }
+    suites.iter_mut().for_each(tell_twins_apart);
+    document(&suites)
+}
+
+/// Two devices of one name have cases of the same id, which readers would take for one.
+fn tell_twins_apart(suite: &mut Suite<'_>) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for test in &mut suite.tests {
+        let count = seen.entry(test.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            let _ = write!(test.name, " ({count})");
+        }
+    }
+}
+
+fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
+    let differences = comparison.differences.iter();
+    let differences = differences.map(|d| (d.what, format!("{} → {}", d.baseline, d.candidate)));
+    let own = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
+    own.into_iter().chain(differences).collect()
+}
+
+fn compared(index: usize, case: &Compared, ruling: &Ruling) -> Test {
+    let broken = ruling.violations.iter().filter(|violation| violation.case == index);
+    let broken: Vec<_> = broken.map(|violation| violation.message.as_str()).collect();
+    let settled = ruling.settled.contains(&index);
+    let interval = || match (case.ratio, case.interval) {
+        (Some(value), Some([low, high])) => {
+            format!("{} times the baseline's time (95 % interval {} … {})", ratio(value), ratio(low), ratio(high))
+        }
+        _ => "no ratio".into(),
+    };
+    let problem = |element, kind: &str, first: String| {
+        let message = std::iter::once(first).chain(case.why.iter().cloned()).collect::<Vec<_>>().join("; ");
+        Some(Problem { element, kind: kind.into(), message })
+    };
+    let problem = match case.verdict {
+        _ if !broken.is_empty() => problem("failure", "limit", broken.join("; ")),
+        Verdict::Slower if !settled => problem("failure", case.verdict.name(), interval()),
+        Verdict::Undecided if !settled => problem("skipped", case.verdict.name(), interval()),
+        _ => None,
+    };
+    let time = |median: Nanos| Nanos(median.0 / case.chain.unwrap_or(1) as f64);
+    let [before, after] = [&case.baseline, &case.candidate].map(|side| time(side.median));
+    let mut facts = format!("{}: {before} → {after}, {}\n", case.verdict.name(), interval());
+    for (name, side) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
+        let _ = writeln!(facts, "{name}: {} samples of {} processes", side.samples, side.processes);
+    }
+    if settled {
+        facts.push_str("within its max-slowdown\n");
+    }
+    for reason in &case.why {
+        let _ = writeln!(facts, "{reason}");
+    }
+    Test { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), problem, facts }
+}
+
+fn unmatched(case: &Unmatched) -> Test {
+    let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
+    let problem = Problem {
+        element: if case.newly_wrong { "failure" } else { "skipped" },
+        kind: case.candidate.name().into(),
+        message: format!("{} → {}{reason}", case.baseline, case.candidate),
+    };
+    Test {
+        name: case.id.clone(),
+        class: class(&case.algorithm, &case.variant),
+        time: None,
+        problem: Some(problem),
+        facts: String::new(),
+    }
+}
+
+/// The class of a test: a variant in the package of its algorithm.
+fn class(algorithm: &str, variant: &str) -> String {
+    format!("{algorithm}.{variant}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{HOSTILE, hostile, record};
+    use super::*;
+    use crate::basis::units::Work;
+    use crate::compare::gate::Violation;
+    use crate::compare::{Difference, Sighting, State};
+    use crate::record::marks::tests::disturbed;
+
+    #[test]
+    fn cases_are_tests_and_wrong_answers_are_failures() {
+        insta::assert_snapshot!(text(&record()));
+    }
+
+    #[test]
+    fn what_is_true_of_the_run_is_a_property_and_what_is_not_is_said_of_its_test() {
+        let text = text(&disturbed());
+        let property = r#"<property name="conditions" value="the device ran 0 to 9 % below the best seen here"/>"#;
+        assert_eq!(text.matches(property).count(), 1, "{text}");
+        assert_eq!(text.matches("mark d: disturbed: the canary kernel").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn hostile_names_leave_a_record_s_document_well_formed() {
+        let text = text(&hostile());
+        let document = roxmltree::Document::parse(&text).expect("well-formed");
+        let name = document.descendants().find(|node| node.has_tag_name("testcase")).and_then(|n| n.attribute("name"));
+        assert_eq!(name, Some(HOSTILE.replace('\u{1}', "\u{fffd}").as_str()));
+    }
+
+    fn case(id: &str, verdict: Verdict) -> Compared {
+        let side = |median| Sighting { median: Nanos(median), processes: 3, samples: 60 };
+        Compared {
+            id: format!("matmul/{id}/f32/64x64x64"),
+            algorithm: "matmul".into(),
+            variant: id.into(),
+            device: "llvmpipe".into(),
+            baseline: side(1e6),
+            candidate: side(1.05e6),
+            ratio: Some(1.05),
+            interval: Some([1.04, 1.061]),
+            p: Some(1e-4),
+            verdict,
+            why: vec!["clock 1980 → 1755 MHz".into()],
+            obstacle: None,
+            chain: None,
+            work: Work::default(),
+            share: None,
+        }
+    }
+
+    fn missing(id: &str, candidate: State, newly_wrong: bool) -> Unmatched {
+        Unmatched {
+            id: format!("matmul/{id}/f32/64x64x64"),
+            algorithm: "matmul".into(),
+            variant: id.into(),
+            device: "llvmpipe".into(),
+            baseline: State::Measured,
+            candidate,
+            reason: if newly_wrong { "C[0][0] is NaN".into() } else { String::new() },
+            newly_wrong,
+            interrupted: false,
+        }
+    }
+
+    fn comparison() -> (Comparison, Ruling) {
+        let verdicts = ["slower", "settled", "limited", "undecided", "faster", "same"];
+        let of = |name: &str| match name {
+            "slower" | "settled" => Verdict::Slower,
+            "undecided" => Verdict::Undecided,
+            "faster" => Verdict::Faster,
+            _ => Verdict::Same,
+        };
+        let comparison = Comparison {
+            decide: None,
+            schema: crate::compare::SCHEMA,
+            version: "0.0.0",
+            min_effect: 0.02,
+            differences: vec![Difference {
+                what: "driver",
+                baseline: "25.0".into(),
+                candidate: "25.1".into(),
+                refused: true,
+            }],
+            cases: verdicts.map(|name| case(name, of(name))).to_vec(),
+            unmatched: vec![missing("wrong", State::Rejected, true), missing("gone", State::Absent, false)],
+        };
+        let violations =
+            vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];
+        (comparison, Ruling { violations, settled: vec![1], unheld: vec![] })
+    }
+
+    #[test]
+    fn slower_wrong_and_limited_cases_fail_and_undecided_and_missing_ones_are_skipped() {
+        let (comparison, ruling) = comparison();
+        insta::assert_snapshot!(super::comparison(&comparison, &ruling));
+    }
+
+    #[test]
+    fn hostile_names_leave_the_document_well_formed_and_twins_apart() {
+        let (mut comparison, ruling) = comparison();
+        for case in &mut comparison.cases {
+            (case.id, case.device, case.why) = (HOSTILE.into(), HOSTILE.into(), vec![HOSTILE.into()]);
+        }
+        comparison.unmatched[0].reason = HOSTILE.into();
+        comparison.differences[0].candidate = HOSTILE.into();
+        let text = super::comparison(&comparison, &ruling);
+        let document = roxmltree::Document::parse(&text).expect("well-formed");
+        let tests = document.descendants().filter(|node| node.has_tag_name("testcase"));
+        let names: Vec<_> = tests.filter_map(|test| test.attribute("name")).collect();
+        let hostile = HOSTILE.replace('\u{1}', "\u{fffd}");
+        assert_eq!(names[..2], [hostile.clone(), format!("{hostile} (2)")]);
+    }
+}

@@ -1,0 +1,254 @@
+//! The interface of a kernel: all that a host needs to run it.
+//!
+//! `build.rs` includes this file, as it does `reflection.rs`; it names nothing else of the crate.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// The interface that a kernel shows to the host. Built-in kernels take addresses and texel views; users' kernels bind
+/// buffers too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The version of SPIR-V, major and minor.
+    pub version: [u8; 2],
+    /// Invocations in a work-group along x, y, z.
+    pub local_size: [Word; 3],
+    /// The specialization constants, by id.
+    pub constants: Cow<'static, [SpecConstant]>,
+    /// The members of the push-constant block, in memory order.
+    pub arguments: Cow<'static, [Argument]>,
+    /// The places to which buffers are bound, by set and binding.
+    pub slots: Cow<'static, [Slot]>,
+    /// Whether it asks how long the arrays are that are bound.
+    pub asks_lengths: bool,
+    /// Bytes of shared memory, in reverse Polish notation over the specialization constants.
+    pub shared: Cow<'static, [SizeOp]>,
+    /// The SPIR-V capabilities that the kernel declares, by name; by number where this program has no name for one.
+    pub capabilities: Cow<'static, [Cow<'static, str>]>,
+    /// The features of Vulkan, by name, that its instructions need beyond them.
+    pub features: Cow<'static, [Cow<'static, str>]>,
+}
+
+impl Interface {
+    /// The names of the texel views (`samplerBuffer`), each a buffer seen as texels of four f32.
+    pub fn views(&self) -> impl Iterator<Item = &str> {
+        let views = self.slots.iter().filter(|slot| slot.kind == SlotKind::Texel);
+        views.map(|slot| slot.names().first().copied().unwrap_or_default())
+    }
+
+    /// Whether it reads through texel views.
+    #[must_use]
+    pub fn has_views(&self) -> bool {
+        self.views().next().is_some()
+    }
+
+    /// Bytes of the push-constant block.
+    #[must_use]
+    pub fn argument_bytes(&self) -> u32 {
+        self.arguments.iter().map(|argument| argument.offset.saturating_add(argument.kind.bytes())).max().unwrap_or(0)
+    }
+}
+
+/// A 32-bit value known when the kernel was compiled, or set when the pipeline is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// A constant of the shader.
+    Literal(u32),
+    /// A specialization constant.
+    Constant {
+        /// Its `constant_id`.
+        id: u32,
+        /// Its value when not set.
+        default: u32,
+    },
+}
+
+/// A specialization constant: `layout(constant_id = ID) const uint NAME = …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecConstant {
+    /// The name in the source; `local_size_x` and so on for nameless ones that set the work-group size; else empty.
+    pub name: Cow<'static, str>,
+    /// Its `constant_id`.
+    pub id: u32,
+    pub scalar: Scalar,
+    /// The bits of its default.
+    pub default: u64,
+}
+
+/// A member of the push-constant block: a number, or one of a vector or an array, or an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// The name in the source: `p.ne00`, `size.x`, `strides[2]`; empty where the file has been stripped of names.
+    pub name: Cow<'static, str>,
+    /// Bytes from the start of the block.
+    pub offset: u32,
+    pub kind: ArgumentKind,
+}
+
+/// The kind of value that a push-constant member holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgumentKind {
+    /// A number.
+    Scalar(Scalar),
+    /// A buffer reference.
+    Address,
+}
+
+impl ArgumentKind {
+    /// Bytes in the push-constant block.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Scalar(scalar) => scalar.bytes(),
+            Self::Address => 8,
+        }
+    }
+
+    /// What a value of a dispatch must be: an address may be declared as an integer, and signs of integers are alike.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Address | Self::Scalar(Scalar::Int { bits: 64, .. }) => "a buffer",
+            Self::Scalar(Scalar::Int { bits: 32, .. }) => "an integer",
+            Self::Scalar(Scalar::Float { bits: 32 }) => "a float",
+            Self::Scalar(_) => "a number of another width",
+        }
+    }
+}
+
+/// The type of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// A boolean, which has 4 bytes as a specialization constant.
+    Bool,
+    /// An integer of so many bits.
+    Int { bits: u32, signed: bool },
+    /// A float of so many bits.
+    Float { bits: u32 },
+    /// The upper half of an f32.
+    Bfloat16,
+}
+
+impl Scalar {
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Bool => 4,
+            Self::Int { bits, .. } | Self::Float { bits } => bits / 8,
+            Self::Bfloat16 => 2,
+        }
+    }
+
+    /// Its name: `f32`, `u8`, `bool`.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Bool => "bool".into(),
+            Self::Int { bits, signed } => format!("{}{bits}", if signed { 'i' } else { 'u' }),
+            Self::Float { bits } => format!("f{bits}"),
+            Self::Bfloat16 => "bf16".into(),
+        }
+    }
+}
+
+/// A set and binding, with all blocks that are declared for it: they see the same buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    pub set: u32,
+    pub binding: u32,
+    pub kind: SlotKind,
+    pub blocks: Cow<'static, [Block]>,
+}
+
+/// What a kernel takes a bound buffer for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SlotKind {
+    /// It reads and writes it: `buffer` in GLSL, `var<storage>` in WGSL.
+    Storage,
+    /// It reads it, uniformly as a rule: `uniform`, `var<uniform>`.
+    Uniform,
+    /// It reads it as texels of four f32: `samplerBuffer`.
+    Texel,
+}
+
+impl SlotKind {
+    /// The name in what is sent and kept.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Uniform => "uniform",
+            Self::Texel => "texel",
+        }
+    }
+}
+
+/// A block: how a kernel sees a buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// What a person may call it: the name of the block, of the variable and of its only member, those that it has.
+    pub names: Cow<'static, [Cow<'static, str>]>,
+    /// Whether the kernel may write to it.
+    pub writable: bool,
+    /// Whether the kernel may read it.
+    pub readable: bool,
+    /// Bytes before the array at its end, or of the whole where it has none.
+    pub fixed: u64,
+    /// The array without a length at its end.
+    pub array: Option<Elements>,
+}
+
+/// The elements of an array without a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// Bytes from one to the next.
+    pub stride: u64,
+    /// The type of which each element is made, where it is one number or several of one type.
+    pub scalar: Option<Scalar>,
+}
+
+impl Slot {
+    /// The names of all blocks, without repetition, the best first.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let mut seen = BTreeSet::new();
+        let names = self.blocks.iter().flat_map(|block| block.names.iter()).map(|name| &**name);
+        names.filter(|name| seen.insert(*name)).collect()
+    }
+
+    /// Whether a person means it by `key`: a name of one of its blocks, or its set and binding.
+    #[must_use]
+    pub fn is_called(&self, key: &str) -> bool {
+        self.names().contains(&key) || key == format!("{}.{}", self.set, self.binding)
+    }
+
+    /// Whether a kernel may write to it.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.kind == SlotKind::Storage && self.blocks.iter().any(|block| block.writable)
+    }
+
+    /// Whether a kernel may read it.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.blocks.iter().any(|block| block.readable)
+    }
+}
+
+/// One operation of a size in reverse Polish notation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeOp {
+    /// Push a value.
+    Push(Word),
+    /// Replace the two topmost values by their sum.
+    Add,
+    /// Replace the two topmost values by their product.
+    Mul,
+    /// Replace the two topmost values by their difference.
+    Sub,
+    /// Replace the two topmost values by their quotient.
+    Div,
+    /// Replace the two topmost values by the larger.
+    Max,
+}

@@ -1,0 +1,614 @@
+//! The axes along which cases differ beside algorithm, variant and size: element type, layout, input and the like. Each is
+//! one entry of a table. The command line, configurations, ids, headings, commands to paste and everything that is kept of
+//! cases read it.
+
+use super::choose::{self, Choosing};
+use crate::algorithms::{CaseOptions, Goal, StopRule};
+use crate::basis::layout::Layout;
+use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgAction};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// An axis.
+pub(crate) struct Axis {
+    /// Its name: an option of the command line, a field of `[[bench]]`.
+    pub name: &'static str,
+    /// The letter of the option.
+    short: Option<char>,
+    /// The place of the option in the help of a command: behind so many others of the table and `--device`.
+    place: usize,
+    /// What is typed.
+    pub value: Value,
+    /// The help of the commands that have the option.
+    help: Help,
+    /// Makes cases of one: a case for each value that was typed, or for each default where none was.
+    pub choose: fn(&Choosing<'_>, &[String], CaseOptions) -> Result<Vec<CaseOptions>, String>,
+    /// The text that asks for the value of a case; `None` where leaving out the option does.
+    pub text: fn(&CaseOptions) -> Option<String>,
+    /// What an id appends where the value is not the default.
+    id: fn(&CaseOptions) -> Option<String>,
+    /// What a heading appends to the algorithm.
+    heading: fn(&CaseOptions) -> Option<String>,
+    /// Whether two cases have the same value.
+    pub same: fn(&CaseOptions, &CaseOptions) -> bool,
+    /// Whether it says how iterative algorithms stop: others refuse it.
+    pub iterative: bool,
+    /// Whether cases that differ in it alone follow one another at each size.
+    pub within_size: bool,
+    /// What it keeps apart.
+    pub separates: Separates,
+}
+
+/// What an axis is typed as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// The bare option.
+    Flag,
+    /// One word.
+    Word(&'static str),
+    /// A list of words; `ab`, which takes one of them, calls it by the second name.
+    List(&'static str, &'static str),
+    /// A whole number up to this.
+    Whole(&'static str, u64),
+    /// A number.
+    Real(&'static str),
+}
+
+/// The help of an axis, for the commands that have it.
+struct Help {
+    bench: &'static str,
+    verify: Option<&'static str>,
+    tune: Option<&'static str>,
+    ab: Option<&'static str>,
+}
+
+/// The comparisons in which cases with different values on an axis are different.
+#[expect(clippy::struct_excessive_bools, reason = "each is a column of the table")]
+pub(crate) struct Separates {
+    /// They have different answers.
+    pub problems: bool,
+    /// They stand in different tables and charts, and a reference of the one is none of the other.
+    pub tables: bool,
+    /// Their best tiles are searched for and kept separately.
+    pub tiles: bool,
+    /// The time of one says nothing about the time of the other.
+    pub times: bool,
+}
+
+pub(crate) static GOAL: Axis = Axis {
+    name: "solve",
+    short: None,
+    place: 3,
+    value: Value::Flag,
+    help: Help {
+        bench: "lu: go on to the solution of A·x = b, which is right where HPL's scaled residual is below 16; with f64, by f32 \
+            factors and iterative refinement",
+        verify: Some("lu: only the solutions of A·x = b [default: these and the factors]"),
+        tune: None,
+        ab: Some("lu: go on to the solution of A·x = b"),
+    },
+    choose: |choosing, _, base| each(Ok(choosing.goals.clone()), |goal| CaseOptions { goal, ..base }),
+    text: |options| (options.goal == Goal::Solution).then(|| "true".into()),
+    id: |_| Some("solve".into()),
+    heading: |options| (options.goal == Goal::Solution).then(|| "--solve".into()),
+    same: |a, b| a.goal == b.goal,
+    iterative: false,
+    within_size: false,
+    // A tile is one of the product or the factorisation, which both goals have.
+    separates: Separates { problems: true, tables: true, tiles: false, times: true },
+};
+
+pub(crate) static DTYPE: Axis = Axis {
+    name: "dtype",
+    short: Some('t'),
+    place: 0,
+    value: Value::List("TYPE,..", "TYPE"),
+    help: Help {
+        bench: "Element types: f32, f64, f16, bf16, i32, i8 [default: the first of these that a chosen variant has]",
+        verify: Some("Element types [default: all]"),
+        tune: Some("Element types [default: f32]"),
+        ab: Some(
+            "The element type: f32, f64, f16, bf16, i32 or i8 [default: the first of these that a chosen variant has]",
+        ),
+    },
+    choose: |choosing, texts, base| each(choose::dtypes(choosing, texts), |dtype| CaseOptions { dtype, ..base }),
+    text: |options| Some(options.dtype.to_string()),
+    // It stands before the size.
+    id: |_| None,
+    heading: |options| Some(options.dtype.to_string()),
+    same: |a, b| a.dtype == b.dtype,
+    iterative: false,
+    within_size: false,
+    separates: Separates { problems: true, tables: true, tiles: true, times: true },
+};
+
+pub(crate) static LAYOUT: Axis = Axis {
+    name: "layout",
+    short: None,
+    place: 1,
+    value: Value::List("LAYOUT,..", "LAYOUT"),
+    help: Help {
+        bench: "matmul: layouts of the operands: nn (A stored M×K, B K×N), nt (B stored N×K), tn (A stored K×M) [default: nn]",
+        verify: Some("matmul: layouts of the operands, nn, nt, tn [default: all]"),
+        tune: Some("Layouts of the operands: nn, nt, tn [default: nn]"),
+        ab: Some("matmul: the layout of the operands, nn, nt or tn [default: nn]"),
+    },
+    choose: |choosing, texts, base| each(choose::layouts(choosing, texts), |layout| CaseOptions { layout, ..base }),
+    text: |options| options.layout.unusual().as_ref().map(Layout::to_string),
+    id: |options| Some(options.layout.to_string()),
+    heading: |options| options.layout.unusual().as_ref().map(Layout::to_string),
+    same: |a, b| a.layout == b.layout,
+    iterative: false,
+    within_size: false,
+    separates: Separates { problems: true, tables: true, tiles: true, times: true },
+};
+
+pub(crate) static INPUT: Axis = Axis {
+    name: "input",
+    short: None,
+    place: 2,
+    value: Value::Word("KIND"),
+    help: Help {
+        bench: "Kind of input data, such as uniform ([0,1)), signed ([-1,1)) or hilbert; `gpukern list` names those of each \
+            algorithm, its default first",
+        verify: Some("Kind of input data [default: every kind]"),
+        tune: None,
+        ab: Some("Kind of input data; `gpukern list` names those of each algorithm"),
+    },
+    choose: |choosing, texts, base| each(choose::inputs(choosing, texts), |input| CaseOptions { input, ..base }),
+    text: |options| Some(options.input.to_string()),
+    id: |options| Some(options.input.to_string()),
+    // Headings of the built-in algorithms end in it; those of a user's kernels leave it out.
+    heading: |_| None,
+    same: |a, b| a.input == b.input,
+    iterative: false,
+    within_size: false,
+    separates: Separates { problems: true, tables: true, tiles: false, times: false },
+};
+
+pub(crate) static SUBGROUP_SIZE: Axis = Axis {
+    name: "subgroup-size",
+    short: None,
+    place: 6,
+    value: Value::List("N,..", "N"),
+    help: Help {
+        bench: "Sub-group sizes to require of the device [default: the device's own]",
+        verify: Some("Sub-group sizes to require of the device [default: the device's own]"),
+        tune: None,
+        ab: Some("Sub-group size to require of the device [default: the device's own]"),
+    },
+    choose: |_, texts, base| each(choose::subgroup_sizes(texts), |subgroup_size| CaseOptions { subgroup_size, ..base }),
+    text: |options| options.subgroup_size.as_ref().map(u32::to_string),
+    id: |options| options.subgroup_size.map(|size| format!("subgroup-{size}")),
+    // Rows of tables have it beside the size.
+    heading: |_| None,
+    same: |a, b| a.subgroup_size == b.subgroup_size,
+    iterative: false,
+    within_size: true,
+    separates: Separates { problems: false, tables: false, tiles: false, times: false },
+};
+
+pub(crate) static SEED: Axis = Axis {
+    name: "seed",
+    short: None,
+    place: 5,
+    value: Value::Whole("SEED", u64::MAX),
+    help: Help {
+        bench: "Seed of the input data [default: 1]",
+        verify: Some("Seed of the input data [default: 1]"),
+        tune: Some("Seed of the input data and of the order in which tiles are tried [default: 1]"),
+        ab: Some("Seed of the input data [default: 1]"),
+    },
+    choose: |_, texts, base| each(choose::number(texts, base.seed), |seed| CaseOptions { seed, ..base }),
+    text: |options| Some(options.seed.to_string()),
+    // Comparisons refuse another seed by name.
+    id: |_| None,
+    heading: |_| None,
+    same: |a, b| a.seed == b.seed,
+    iterative: false,
+    within_size: false,
+    separates: Separates { problems: true, tables: false, tiles: false, times: false },
+};
+
+pub(crate) static STOP: Axis = Axis {
+    name: "stop",
+    place: 7,
+    value: Value::Word("TEST"),
+    help: Help::of_bench(
+        "eigen: stop when neighbouring row sums differ by less than eps (`neighbour`), or when (max - min) / max of them does \
+         (`bracket`) [default: bracket]",
+    ),
+    choose: |_, texts, base| {
+        let test = texts.first().map(|text| text.parse()).transpose()?;
+        stopping(base, |rule| StopRule { test: test.unwrap_or(rule.test), ..rule })
+    },
+    text: |options| options.stop.map(|rule| rule.test.name().into()),
+    id: |options| {
+        options.stop.map(|StopRule { test, eps, max_rounds }| format!("{}-{eps:e}-{max_rounds}", test.name()))
+    },
+    ..PART_OF_STOP_RULE
+};
+
+pub(crate) static EPS: Axis = Axis {
+    name: "eps",
+    place: 8,
+    value: Value::Real("EPS"),
+    help: Help::of_bench("eigen: the eps of --stop [default: 1e-4]"),
+    choose: |_, texts, base| {
+        let eps = choose::eps(texts, base.stop_rule().eps)?;
+        stopping(base, |rule| StopRule { eps, ..rule })
+    },
+    text: |options| options.stop.map(|rule| rule.eps.to_string()),
+    ..PART_OF_STOP_RULE
+};
+
+pub(crate) static MAX_ROUNDS: Axis = Axis {
+    name: "max-rounds",
+    place: 9,
+    value: Value::Whole("N", u32::MAX as u64),
+    help: Help::of_bench("eigen: rounds after which a case has failed to converge [default: 1000]"),
+    choose: |_, texts, base| {
+        let max_rounds = choose::max_rounds(texts, base.stop_rule().max_rounds)?;
+        stopping(base, |rule| StopRule { max_rounds, ..rule })
+    },
+    text: |options| options.stop.map(|rule| rule.max_rounds.to_string()),
+    ..PART_OF_STOP_RULE
+};
+
+/// What the options of a stop rule have in common: they count as one, whose id the first appends.
+const PART_OF_STOP_RULE: Axis = Axis {
+    name: "",
+    short: None,
+    place: 0,
+    value: Value::Flag,
+    help: Help::of_bench(""),
+    choose: |_, _, base| Ok(vec![base]),
+    text: |_| None,
+    id: |_| None,
+    heading: |_| None,
+    same: |a, b| a.stop == b.stop,
+    iterative: true,
+    within_size: false,
+    separates: Separates { problems: true, tables: false, tiles: false, times: false },
+};
+
+/// Every axis, in the order in which cases vary, the slowest first, and ids have them.
+pub(crate) static AXES: [&Axis; 9] = [&GOAL, &DTYPE, &LAYOUT, &INPUT, &SUBGROUP_SIZE, &SEED, &STOP, &EPS, &MAX_ROUNDS];
+
+impl Help {
+    const fn of_bench(bench: &'static str) -> Self {
+        Self { bench, verify: None, tune: None, ab: None }
+    }
+
+    /// The help of a command, if it has the option.
+    fn of(&self, command: &str) -> Option<&'static str> {
+        match command {
+            "verify" => self.verify,
+            "tune" => self.tune,
+            "ab" => self.ab,
+            _ => Some(self.bench),
+        }
+    }
+}
+
+fn each<T>(values: Result<Vec<T>, String>, case: impl Fn(T) -> CaseOptions) -> Result<Vec<CaseOptions>, String> {
+    Ok(values?.into_iter().map(case).collect())
+}
+
+/// The case with another stop rule, where it has one.
+fn stopping(base: CaseOptions, rule: impl Fn(StopRule) -> StopRule) -> Result<Vec<CaseOptions>, String> {
+    Ok(vec![CaseOptions { stop: base.stop.map(rule), ..base }])
+}
+
+/// Whether two cases are the same on all axes that make them different in one of the comparisons.
+pub(crate) fn same(a: &CaseOptions, b: &CaseOptions, separates: fn(&Separates) -> bool) -> bool {
+    AXES.iter().filter(|axis| separates(&axis.separates)).all(|axis| (axis.same)(a, b))
+}
+
+/// The axis of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Axis> {
+    AXES.into_iter().find(|axis| axis.name == name)
+}
+
+/// What the id of a case appends to its size: the values that are not those of `usual`.
+pub(crate) fn id(options: &CaseOptions, usual: &CaseOptions) -> String {
+    let unusual = AXES.iter().filter(|axis| !(axis.same)(options, usual));
+    unusual.filter_map(|axis| (axis.id)(options)).map(|part| format!("/{part}")).collect()
+}
+
+/// The heading of cases of an algorithm, by the axes that `only` lets pass.
+pub(crate) fn heading(algorithm: &str, options: &CaseOptions, only: fn(&Axis) -> bool) -> String {
+    let parts = AXES.iter().filter(|axis| only(axis)).filter_map(|axis| (axis.heading)(options));
+    parts.fold(algorithm.to_string(), |heading, part| format!("{heading} {part}"))
+}
+
+impl Axis {
+    /// Whether a command has it.
+    #[cfg(test)]
+    pub(crate) fn is_option_of(&self, command: &str) -> bool {
+        self.help.of(command).is_some()
+    }
+
+    /// Its option of a command whose other options begin with `before` of them; `None` where the command has none.
+    fn option(&self, command: &str, before: usize) -> Option<Arg> {
+        let help = self.help.of(command)?;
+        let arg = Arg::new(self.name).long(self.name).help(help).display_order(before + self.place);
+        let arg = self.short.into_iter().fold(arg, |arg, letter| arg.short(letter));
+        Some(match self.value {
+            Value::Flag => arg.action(ArgAction::SetTrue),
+            Value::List(_, one) if command == "ab" => arg.value_name(one),
+            Value::List(name, _) => arg.value_name(name).action(ArgAction::Append).value_delimiter(','),
+            Value::Word(name) => arg.value_name(name),
+            Value::Whole(name, most) => {
+                let parser = RangedU64ValueParser::<u64>::new().range(0..=most);
+                arg.value_name(name).value_parser(ValueParser::new(parser.map(|number| number.to_string())))
+            }
+            Value::Real(name) => {
+                let parser = |text: &str| text.parse::<f64>().map(|number| number.to_string());
+                arg.value_name(name).allow_negative_numbers(true).value_parser(parser)
+            }
+        })
+    }
+}
+
+/// The values of axes as they were typed, by the names of the axes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AxisValues(BTreeMap<&'static str, Vec<String>>);
+
+impl AxisValues {
+    /// The values that ask for a case.
+    #[must_use]
+    pub(crate) fn of_case(options: &CaseOptions) -> Self {
+        let text = |axis: &&'static Axis| Some((axis.name, vec![(axis.text)(options)?]));
+        Self(AXES.iter().filter_map(text).collect())
+    }
+
+    /// The same without those that go without saying for `usual`. The element type stays: its default depends on variants.
+    #[must_use]
+    pub(crate) fn unusual(options: &CaseOptions, usual: &CaseOptions) -> Self {
+        let said = |axis: &Axis| axis.name == DTYPE.name || !(axis.same)(options, usual);
+        let mut values = Self::of_case(options);
+        values.0.retain(|name, _| find(name).is_some_and(said));
+        values
+    }
+
+    /// What was typed for an axis.
+    #[must_use]
+    pub(crate) fn of(&self, axis: &Axis) -> &[String] {
+        self.0.get(axis.name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether anything was typed for an axis.
+    #[must_use]
+    pub(crate) fn has(&self, axis: &Axis) -> bool {
+        !self.of(axis).is_empty()
+    }
+
+    /// The seed that was typed.
+    #[must_use]
+    pub(crate) fn seed(&self) -> Option<u64> {
+        self.of(&SEED).first()?.parse().ok()
+    }
+
+    pub(super) fn set(&mut self, axis: &Axis, texts: Vec<String>) {
+        if let (Some(axis), false) = (find(axis.name), texts.is_empty()) {
+            self.0.insert(axis.name, texts);
+        }
+    }
+
+    /// These values and another of the axis of this name.
+    ///
+    /// # Panics
+    /// When there is no such axis.
+    #[must_use]
+    pub fn with(mut self, name: &str, text: impl ToString) -> Self {
+        let axis = find(name).expect("the name of an axis");
+        self.0.entry(axis.name).or_default().push(text.to_string());
+        self
+    }
+
+    /// These values, and those of `other` for axes that these leave out.
+    #[must_use]
+    pub(super) fn or(mut self, other: Self) -> Self {
+        for (name, texts) in other.0 {
+            self.0.entry(name).or_insert(texts);
+        }
+        self
+    }
+
+    /// These values without those of some axes.
+    #[must_use]
+    pub(super) fn without(mut self, left_out: fn(&Axis) -> bool) -> Self {
+        self.0.retain(|name, _| !find(name).is_some_and(left_out));
+        self
+    }
+
+    /// Command-line arguments that say the same.
+    #[must_use]
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let argument = |axis: &&Axis| match (axis.value, self.of(axis)) {
+            (_, []) => None,
+            (Value::Flag, _) => Some(format!("--{}", axis.name)),
+            // In one word, so that a value that begins with a dash stays a value.
+            (_, texts) => Some(format!("--{}={}", axis.name, texts.join(","))),
+        };
+        AXES.iter().copied().filter_map(|axis| argument(&axis)).collect()
+    }
+}
+
+/// A field for each axis, of the type that configurations have.
+impl Serialize for AxisValues {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        enum Field<'a> {
+            Flag(bool),
+            One(&'a str),
+            Whole(u64),
+            Real(f64),
+            List(&'a [String]),
+        }
+        serializer.collect_map(self.0.iter().map(|(name, texts)| {
+            let text = texts.first().map_or("", String::as_str);
+            let field = match find(name).map(|axis| axis.value) {
+                Some(Value::Flag) => Field::Flag(true),
+                Some(Value::Word(_)) => Field::One(text),
+                Some(Value::Whole(..)) => text.parse().map_or(Field::One(text), Field::Whole),
+                Some(Value::Real(_)) => text.parse().map_or(Field::One(text), Field::Real),
+                Some(Value::List(..)) | None => Field::List(texts),
+            };
+            (name, field)
+        }))
+    }
+}
+
+/// The options of the command into which they are flattened.
+impl clap::Args for AxisValues {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let name = command.get_name().to_string();
+        let before = command.get_arguments().filter(|arg| !arg.is_positional()).count();
+        command.args(AXES.iter().filter_map(|axis| axis.option(&name, before)))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for AxisValues {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let mut values = Self::default();
+        for axis in AXES {
+            // A command without the option has no such argument.
+            let texts = match axis.value {
+                Value::Flag => match matches.try_get_one::<bool>(axis.name) {
+                    Ok(Some(true)) => vec!["true".into()],
+                    _ => vec![],
+                },
+                _ => match matches.try_get_many::<String>(axis.name) {
+                    Ok(Some(texts)) => texts.cloned().collect(),
+                    _ => vec![],
+                },
+            };
+            values.set(axis, texts);
+        }
+        Ok(values)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::input::Input;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::{ALGORITHMS, StopTest};
+    use crate::basis::dtype::DType;
+    use std::collections::BTreeSet;
+
+    fn usual() -> CaseOptions {
+        CaseOptions { stop: Some(StopRule::default()), ..CaseOptions::new(&MATMUL, DType::F32) }
+    }
+
+    /// No field has its default.
+    fn unusual() -> CaseOptions {
+        CaseOptions {
+            dtype: DType::F64,
+            layout: Layout::Nt,
+            goal: Goal::Solution,
+            input: Input::Hilbert,
+            seed: 7,
+            subgroup_size: Some(16),
+            stop: Some(StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 9 }),
+        }
+    }
+
+    /// The usual case with the unusual value of one axis.
+    fn unusual_on(axis: &Axis) -> CaseOptions {
+        let (mut case, own) = (serde_json::to_value(usual()).expect("JSON"), serde_json::to_value(unusual()));
+        let field = field(axis);
+        case[field] = own.expect("JSON")[field].clone();
+        serde_json::from_value(case).expect("options")
+    }
+
+    /// The field of an axis: that of the same name, where it has one.
+    fn field(axis: &Axis) -> &'static str {
+        match axis.name {
+            "solve" => "goal",
+            "subgroup-size" => "subgroup_size",
+            "eps" | "max-rounds" => "stop",
+            own => own,
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_options_has_an_axis_and_every_axis_a_field() {
+        let options = serde_json::to_value(unusual()).expect("JSON");
+        let fields: BTreeSet<&str> = options.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(fields, AXES.iter().map(|axis| field(axis)).collect());
+        for axis in AXES {
+            assert!(!(axis.same)(&usual(), &unusual_on(axis)), "{} compares another field", axis.name);
+            let others = AXES.iter().filter(|other| field(other) != field(axis));
+            for other in others {
+                assert!(
+                    (other.same)(&usual(), &unusual_on(axis)),
+                    "{} compares the field of {}",
+                    other.name,
+                    axis.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_of_every_axis_asks_for_its_value() {
+        let algorithm = ALGORITHMS.iter().find(|own| own.iterative).expect("one iterates");
+        for axis in AXES {
+            let wanted = unusual_on(axis);
+            let text = (axis.text)(&wanted).expect("an unusual value is typed");
+            let (purpose, variants) = (super::super::Purpose::Bench, algorithm.variants.iter().collect::<Vec<_>>());
+            // Goals, types, layouts and inputs are those that an algorithm has: these are of all.
+            let known = ["solve", "dtype", "layout", "input"].contains(&axis.name);
+            let choosing = Choosing { algorithm, purpose, variants: &variants, goals: vec![Goal::Result] };
+            if !known {
+                let base = CaseOptions { stop: usual().stop, ..usual() };
+                let chosen = (axis.choose)(&choosing, &[text], base).expect("a value");
+                assert!(
+                    chosen.len() == 1 && (axis.text)(&chosen[0]) == (axis.text)(&wanted),
+                    "{}: {chosen:?}",
+                    axis.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_tells_cases_apart_that_have_other_answers_but_for_their_seeds() {
+        for axis in AXES.iter().filter(|axis| ![SEED.name, DTYPE.name].contains(&axis.name)) {
+            assert_ne!(id(&unusual_on(axis), &usual()), "", "{} is in no id", axis.name);
+        }
+        let expected = "/solve/nt/hilbert/subgroup-16/neighbour-1e-3-9";
+        assert_eq!(id(&unusual(), &usual()), expected);
+    }
+
+    #[test]
+    fn a_heading_tells_apart_what_stands_in_different_tables() {
+        for axis in AXES.iter().filter(|axis| axis.separates.tables && axis.name != INPUT.name) {
+            let of = |options: &CaseOptions| heading("lu", options, |_| true);
+            assert_ne!(of(&unusual_on(axis)), of(&usual()), "{}", axis.name);
+        }
+    }
+
+    #[test]
+    fn values_survive_a_configuration() {
+        let values = AxisValues::of_case(&unusual());
+        let table = toml::to_string(&values).expect("TOML");
+        let read: super::super::options::Selection = toml::from_str(&table).expect(&table);
+        assert_eq!(read.axes, values, "{table}");
+    }
+}

@@ -1,0 +1,133 @@
+//! The cases of an algorithm: the product of what was asked for on each axis.
+
+use super::axes::AXES;
+use super::choose::{self, Choosing, is_everything, unique};
+use super::options::Selection;
+use super::{CaseGroup, DeviceClass, HOST, Purpose, VariantChoice, axes};
+use crate::algorithms::input::Input;
+use crate::algorithms::{Algorithm, CaseOptions, CaseSpec, Goal, Measures, Variant};
+use crate::basis::dtype::DType;
+use crate::basis::size::Size;
+
+/// Nominal work up to which `verify` takes every kind of input, not only the default.
+const MOST_EXTRA_WORK: u64 = 100_000_000;
+
+/// The choices asked for of one algorithm, whose product are its cases.
+pub(super) struct Cases {
+    pub(super) algorithm: &'static Algorithm,
+    variants: Vec<&'static Variant>,
+    pick: VariantChoice,
+    /// Whether no variant was named: then those that lack an element type are left out of it.
+    any_variant: bool,
+    /// Whether no layout was named: then those other than the usual are for variants that have them.
+    any_layout: bool,
+    /// Whether no kind of input was named: then those other than the default are for cheap problems that make sense.
+    any_input: bool,
+    inputs: Vec<Input>,
+    /// What is asked for beside the size: lists of what follows one another at each size.
+    options: Vec<Vec<CaseOptions>>,
+    sizes: Vec<(Size, DeviceClass)>,
+    on_host: bool,
+}
+
+impl Cases {
+    /// The cases of `algorithm`.
+    pub(super) fn new(algorithm: &'static Algorithm, selection: &Selection, purpose: Purpose) -> Result<Self, String> {
+        let goals = choose::goals(algorithm, selection.axes.has(&axes::GOAL), purpose)?;
+        let (variants, pick) = choose::variants(algorithm, &selection.variant)?;
+        if let (Some(variant), [Goal::Result], false) = (
+            variants.iter().find(|variant| matches!(variant.measures, Measures::Solution)),
+            &goals[..],
+            is_everything(&selection.variant),
+        ) {
+            return Err(format!(
+                "variant '{}' of {} solves systems of equations; add --solve",
+                variant.name, algorithm.name
+            ));
+        }
+        // The choice may fall on any variant, so it has every type that one of them has.
+        let all: Vec<_> = algorithm.variants.iter().collect();
+        let candidates = if pick == VariantChoice::Auto { &all } else { &variants };
+        let choosing = Choosing { algorithm, purpose, variants: candidates, goals };
+        let vary = |bases: Vec<CaseOptions>, within_size: bool| {
+            AXES.iter().filter(|axis| axis.within_size == within_size).try_fold(bases, |bases, axis| {
+                let values = selection.axes.of(axis);
+                let varied = bases.into_iter().map(|base| (axis.choose)(&choosing, values, base));
+                Ok::<_, String>(varied.collect::<Result<Vec<_>, _>>()?.concat())
+            })
+        };
+        let outer = vary(vec![CaseOptions::new(algorithm, DType::ALL[0])], false)?;
+        let inputs = unique(outer.iter().map(|options| Ok(options.input)), |a, b| a == b)?;
+        Ok(Self {
+            algorithm,
+            options: outer.into_iter().map(|base| vary(vec![base], true)).collect::<Result<_, _>>()?,
+            inputs,
+            sizes: choose::sizes(algorithm, &selection.size, purpose)?,
+            any_variant: is_everything(&selection.variant),
+            any_layout: !selection.axes.has(&axes::LAYOUT),
+            any_input: purpose == Purpose::Verify && !selection.axes.has(&axes::INPUT),
+            on_host: selection.device.iter().any(|device| device == HOST),
+            variants,
+            pick,
+        })
+    }
+
+    /// The problems, each with the devices that it is for.
+    fn problems(&self) -> impl Iterator<Item = (CaseSpec, DeviceClass)> {
+        let sized = self.options.iter().flat_map(|options| self.sizes.iter().map(move |size| (options, *size)));
+        sized.flat_map(|(options, (size, on))| {
+            options.iter().map(move |options| (CaseSpec { size, options: *options, tile: None }, on))
+        })
+    }
+
+    /// The variants side by side on each problem.
+    pub(super) fn groups(&self) -> Result<Vec<CaseGroup>, String> {
+        let mut groups = vec![];
+        for (spec, on) in self.problems() {
+            let variants = self.variants_for(&spec);
+            // What no variant has was not asked for: some have the type for another goal.
+            let auto = self.pick == VariantChoice::Auto && self.asks(&spec, None);
+            if auto || !variants.is_empty() {
+                self.check_size(&spec)?;
+                let Self { algorithm, pick, on_host, .. } = *self;
+                groups.push(CaseGroup { algorithm, spec, variants, on, pick, on_host });
+            }
+        }
+        Ok(groups)
+    }
+
+    /// The variants for a problem. Who asks for all means those that have its goal, type and layout; who names one learns
+    /// that it has not.
+    fn variants_for(&self, spec: &CaseSpec) -> Vec<&'static Variant> {
+        let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
+        let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
+        let unusual = self.any_layout && spec.layout.unusual().is_some();
+        let has = |variant: &&Variant| {
+            self.asks(spec, Some(variant))
+                && (!self.any_variant || reaches(variant))
+                && (!(self.any_variant || unusual) || compiled(variant))
+        };
+        self.variants.iter().copied().filter(has).collect()
+    }
+
+    /// Whether the input of a problem is asked of a variant. Where no kind was named, that is the usual one, and others
+    /// where they cost little; of systems of equations only what the variant promises to solve.
+    fn asks(&self, spec: &CaseSpec, variant: Option<&Variant>) -> bool {
+        let asked = match (&self.algorithm.solution, variant) {
+            _ if !self.any_input => return true,
+            (Some(solution), Some(variant)) if spec.goal == Goal::Solution => {
+                (solution.inputs)(variant.name, spec.dtype)
+            }
+            _ => &self.inputs[..],
+        };
+        let problem = || (self.algorithm.problem)(spec);
+        let is_cheap = || problem().is_ok_and(|problem| problem.work().operations <= MOST_EXTRA_WORK);
+        asked.first() == Some(&spec.input) || asked.contains(&spec.input) && is_cheap()
+    }
+
+    /// That the problem has this size.
+    fn check_size(&self, spec: &CaseSpec) -> Result<(), String> {
+        let refuse = |reason| format!("{} cannot have size {}: {reason}", self.algorithm.name, spec.size);
+        (self.algorithm.problem)(spec).map(|_| ()).map_err(refuse)
+    }
+}

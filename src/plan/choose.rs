@@ -1,0 +1,233 @@
+//! What the texts of a selection stand for: algorithms, variants, sizes, the values of axes and the way of sampling. Where
+//! nothing was typed, the default is that of the purpose.
+
+use super::options::{self, Selection};
+use super::{AUTO, DeviceClass, Purpose, Sampling, VariantChoice};
+use crate::algorithms::input::Input;
+use crate::algorithms::{self, Algorithm, Goal, Sweeps, Variant};
+use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
+use crate::basis::printable::brief;
+use crate::basis::size::{Size, Sweep};
+use crate::plan::method::{CacheState, Clock};
+use std::str::FromStr;
+
+/// Whose values are chosen along axes.
+pub(crate) struct Choosing<'a> {
+    pub algorithm: &'static Algorithm,
+    pub purpose: Purpose,
+    /// The variants that one of the values has to suit.
+    pub variants: &'a [&'static Variant],
+    /// What is asked of the algorithm.
+    pub goals: Vec<Goal>,
+}
+
+pub(super) fn sampling(selection: &Selection) -> Result<Sampling, String> {
+    let default = Sampling::default();
+    let clock = selection.clock.as_deref().map_or(Ok(default.clock), options::clock)?;
+    let cache = selection.cache.as_deref().map_or(Ok(default.cache), options::cache)?;
+    if (clock, cache) == (Clock::Host, CacheState::Cold) {
+        return Err(
+            "--clock host times whole submissions, and with --cache cold these empty the caches; leave out one".into(),
+        );
+    }
+    Ok(Sampling {
+        precision: selection.precision.as_deref().map_or(Ok(default.precision), options::precision)?,
+        max_time: selection.max_time.as_deref().map_or(Ok(default.max_time), options::duration)?,
+        clock,
+        cache,
+        patience: None,
+        pause: selection.pause.as_deref().map(options::duration).transpose()?,
+    })
+}
+
+pub(super) fn algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<&'static Algorithm>, String> {
+    if selection.algorithm.is_empty() {
+        return match purpose {
+            Purpose::Verify => Ok(algorithms::ALGORITHMS.to_vec()),
+            Purpose::Bench => {
+                let names: Vec<_> = algorithms::ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+                Err(format!("no algorithm given; name one of: {}", names.join(", ")))
+            }
+        };
+    }
+    unique(selection.algorithm.iter().map(|name| algorithms::find(name)), |a, b| std::ptr::eq(*a, *b))
+}
+
+/// Whether these names stand for all variants.
+pub(super) fn is_everything(names: &[String]) -> bool {
+    names.is_empty() || names == ["all"]
+}
+
+pub(super) fn variants(
+    algorithm: &'static Algorithm,
+    names: &[String],
+) -> Result<(Vec<&'static Variant>, VariantChoice), String> {
+    if is_everything(names) {
+        return Ok((algorithm.variants.iter().collect(), VariantChoice::Named));
+    }
+    if names.iter().any(|name| name == "all") {
+        return Err(format!("variants '{}' mix 'all' with names; write either", names.join(",")));
+    }
+    let pick = if names.iter().any(|name| name == AUTO) { VariantChoice::Auto } else { VariantChoice::Named };
+    if pick == VariantChoice::Auto && algorithm.candidates.is_none() {
+        let known: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
+        return Err(format!(
+            "variant 'auto' has no rule for {}; name one of: {}, all",
+            algorithm.name,
+            known.join(", ")
+        ));
+    }
+    let named = names.iter().filter(|name| *name != AUTO).map(|name| algorithm.variant(name));
+    Ok((unique(named, |a, b| std::ptr::eq(*a, *b))?, pick))
+}
+
+pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DType>, String> {
+    let Choosing { algorithm, purpose, variants, goals } = choosing;
+    let reached =
+        |dtype: &DType| goals.iter().any(|goal| variants.iter().any(|variant| variant.reaches(*goal, *dtype)));
+    let supported: Vec<_> = DType::ALL.into_iter().filter(reached).collect();
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => supported[..1].to_vec(),
+            Purpose::Verify => supported,
+        });
+    }
+    let dtypes = unique(names.iter().map(|name| name.parse::<DType>()), |a, b| a == b)?;
+    match dtypes.iter().find(|dtype| !supported.contains(dtype)) {
+        Some(dtype) => {
+            let known: Vec<_> = supported.iter().map(|dtype| dtype.name()).collect();
+            Err(format!("no chosen variant of {} has dtype {dtype}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(dtypes),
+    }
+}
+
+pub(super) fn goals(algorithm: &Algorithm, solve: bool, purpose: Purpose) -> Result<Vec<Goal>, String> {
+    match (solve, purpose) {
+        (true, _) if algorithm.solution.is_none() => Err(format!(
+            "{} has no systems of equations to solve; leave out --solve, which is for: {}",
+            algorithm.name,
+            solvers().join(", ")
+        )),
+        (true, _) => Ok(vec![Goal::Solution]),
+        (false, Purpose::Verify) => Ok(algorithm.goals().to_vec()),
+        (false, Purpose::Bench) => Ok(vec![Goal::Result]),
+    }
+}
+
+/// The names of the algorithms that go on to a solution.
+fn solvers() -> Vec<&'static str> {
+    algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| own.name).collect()
+}
+
+pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Layout>, String> {
+    let Choosing { algorithm, purpose, .. } = choosing;
+    if names.is_empty() {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.layouts[..1].to_vec(),
+            Purpose::Verify => algorithm.layouts.to_vec(),
+        });
+    }
+    let layouts = unique(names.iter().map(|name| name.parse::<Layout>()), |a, b| a == b)?;
+    match layouts.iter().find(|layout| !algorithm.layouts.contains(layout)) {
+        Some(layout) => {
+            let known: Vec<_> = algorithm.layouts.iter().map(|layout| layout.name()).collect();
+            Err(format!("{} has no layout {layout}; available: {}", algorithm.name, known.join(", ")))
+        }
+        None => Ok(layouts),
+    }
+}
+
+pub(super) fn inputs(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Input>, String> {
+    let Choosing { algorithm, purpose, .. } = choosing;
+    let Some(name) = names.first() else {
+        return Ok(match purpose {
+            Purpose::Bench => algorithm.inputs[..1].to_vec(),
+            // The others end in the failure that they are there to show.
+            Purpose::Verify => algorithm.inputs.iter().copied().filter(|input| input.has_answer()).collect(),
+        });
+    };
+    let input: Input = name.parse()?;
+    if !algorithm.inputs.contains(&input) {
+        let known: Vec<_> = algorithm.inputs.iter().map(|input| input.name()).collect();
+        return Err(format!("{} has no input '{input}'; available: {}", algorithm.name, known.join(", ")));
+    }
+    Ok(vec![input])
+}
+
+pub(super) fn subgroup_sizes(texts: &[String]) -> Result<Vec<Option<u32>>, String> {
+    if texts.is_empty() {
+        return Ok(vec![None]);
+    }
+    let size = |text: &String| match text.parse::<u32>() {
+        Ok(size) if size.is_power_of_two() && size <= 128 => Ok(Some(size)),
+        _ => Err(format!("sub-group size '{text}' is no power of two up to 128; `gpukern devices` tells the range")),
+    };
+    unique(texts.iter().map(size), |a, b| a == b)
+}
+
+/// The number that was typed, or `default`.
+pub(super) fn number<T: FromStr>(texts: &[String], default: T) -> Result<Vec<T>, String> {
+    match texts.first() {
+        None => Ok(vec![default]),
+        Some(text) => {
+            Ok(vec![text.parse().map_err(|_| format!("malformed number '{}'; write one such as 7", brief(text)))?])
+        }
+    }
+}
+
+pub(super) fn eps(texts: &[String], default: f64) -> Result<f64, String> {
+    let eps = number(texts, default)?[0];
+    if !(eps.is_finite() && eps > 0.0) {
+        return Err(format!("eps {eps} is not a positive number; write --eps 1e-4"));
+    }
+    if eps >= 1.0 {
+        return Err(format!(
+            "eps {eps:e} asks for no precision: it may be met before the first round; write --eps 1e-4"
+        ));
+    }
+    Ok(eps)
+}
+
+pub(super) fn max_rounds(texts: &[String], default: u32) -> Result<u32, String> {
+    match number(texts, default)?[0] {
+        0 => Err("max-rounds 0 leaves no round to run; the smallest is 1".into()),
+        rounds => Ok(rounds),
+    }
+}
+
+pub(super) fn sizes(
+    algorithm: &Algorithm,
+    texts: &[String],
+    purpose: Purpose,
+) -> Result<Vec<(Size, DeviceClass)>, String> {
+    let sizes = |text: &str, on| -> Result<Vec<_>, String> {
+        Ok(text.parse::<Sweep>()?.0.into_iter().map(|size| (size, on)).collect())
+    };
+    let Sweeps { gpu, cpu } = match purpose {
+        _ if !texts.is_empty() => return sizes(&texts.join(","), DeviceClass::Any),
+        Purpose::Verify => algorithm.verify_size,
+        Purpose::Bench => algorithm.default_size,
+    };
+    if gpu == cpu {
+        sizes(gpu, DeviceClass::Any)
+    } else {
+        Ok([sizes(gpu, DeviceClass::Gpu)?, sizes(cpu, DeviceClass::Cpu)?].concat())
+    }
+}
+
+/// The items, each once.
+pub(super) fn unique<T>(
+    items: impl Iterator<Item = Result<T, String>>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<Vec<T>, String> {
+    let mut kept: Vec<T> = vec![];
+    for item in items {
+        let item = item?;
+        if !kept.iter().any(|other| same(other, &item)) {
+            kept.push(item);
+        }
+    }
+    Ok(kept)
+}

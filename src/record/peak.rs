@@ -1,0 +1,499 @@
+//! The limits of a device as they were measured: the document that `gpukern peak` prints and keeps, and records have
+//! a part of; and the share of a limit that a case reaches.
+
+pub(crate) use crate::algorithms::probes::{Direction, Operation, Quantity};
+
+use super::{Case, Conditions, Limit, Outcome, SLOW, Share};
+use crate::algorithms::probes::{Bounds, Pattern, Unit};
+use crate::basis::dtype::DType;
+use crate::basis::units::{Bytes, Nanos};
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::Computes;
+use crate::stats::{self, Summary};
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
+pub(crate) const SCHEMA: &str = "gpukern-peak/1";
+
+/// The measured limits of one device with one driver.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Peak {
+    /// `gpukern-peak/1`.
+    pub schema: String,
+    /// Version of gpukern.
+    pub version: String,
+    /// When it was measured (RFC 3339, UTC).
+    pub measured: String,
+    /// How much was measured.
+    pub extent: Extent,
+    /// The device's name.
+    pub device: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// The driver's description of its version.
+    pub driver: String,
+    /// What was found.
+    pub figures: Vec<Figure>,
+    /// What the device cannot do, or what failed, and why.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// The levels of memory that the read bandwidths show, from the fastest.
+    #[serde(default)]
+    pub levels: Vec<Level>,
+}
+
+/// How much of a device was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Extent {
+    /// What shares need, in about two seconds.
+    Quick,
+    /// Everything.
+    Full,
+}
+
+/// One measured limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Figure {
+    /// What was measured.
+    pub quantity: Quantity,
+    /// The best that was seen, in the unit of the quantity: the fastest sample of the fastest variant.
+    pub best: f64,
+    /// The median of that variant's samples.
+    pub median: f64,
+    /// Between which the limit lies: a best that is off from its median by a ratio may be beaten by as much, and by as
+    /// much as the canary was slower than at its best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// The canary's time meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<Nanos>,
+    /// Whether the device was slower than at its best, or others took a part of it: such a figure is not kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
+    /// The id of that case.
+    pub case: String,
+}
+
+/// A level of the memory hierarchy as a staircase of bandwidths shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Level {
+    /// The largest working set that has it; `null` for the last one, memory itself.
+    pub up_to: Option<Bytes>,
+    /// Median of the read bandwidths of its working sets, in bytes a second.
+    pub bandwidth: f64,
+}
+
+/// A limit that has no figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Missing {
+    /// The case that would have measured it.
+    pub case: String,
+    /// Why it has none.
+    pub reason: String,
+}
+
+impl Peak {
+    /// The peak of `device` from the probes that were measured on it. Figures are the best of several variants.
+    #[must_use]
+    pub fn new(device: &DeviceInfo, extent: Extent, measured: String, cases: &[Case]) -> Self {
+        let mut peak = Self {
+            schema: SCHEMA.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            measured,
+            extent,
+            device: device.name.clone(),
+            uuid: device.uuid.clone(),
+            driver: device.driver.info.clone(),
+            figures: vec![],
+            missing: vec![],
+            levels: vec![],
+        };
+        for case in cases {
+            peak.add_case(case);
+        }
+        peak.levels = levels(&peak.bandwidths(Pattern::Read));
+        peak
+    }
+
+    /// Adds what a probe measured.
+    pub fn add_case(&mut self, case: &Case) {
+        let missing = |reason: String| Missing { case: case.id.clone(), reason };
+        let quantity = || case.registered()?.limit(case.size.known()?, case.dtype);
+        match (&case.outcome, quantity()) {
+            (Outcome::Measured(measured), Some(quantity)) => {
+                let figure = |time: Nanos| match quantity.unit() {
+                    Unit::Nanoseconds => case.shown(time).0,
+                    Unit::BytesPerSecond => case.work.bandwidth(time).0,
+                    Unit::OperationsPerSecond | Unit::AdditionsPerSecond => case.work.rate(time).0,
+                };
+                let Summary { min, median, .. } = measured.summary;
+                self.add(Figure::new(quantity, [min, median].map(figure), &measured.conditions, case.id.clone()));
+            }
+            (Outcome::Skipped { reason }, _) => self.missing.push(missing(reason.clone())),
+            (Outcome::Rejected(verification), _) => {
+                self.missing.push(missing(format!("its answer is wrong: {}", verification.worst)));
+            }
+            (outcome, _) => self.missing.extend(outcome.failure().map(missing)),
+        }
+    }
+
+    /// Adds a figure, or replaces one of the same quantity that is less good: what was reached can be reached, however
+    /// disturbed the device was.
+    pub fn add(&mut self, figure: Figure) {
+        let better = |known: &Figure| {
+            if figure.is_time() { figure.best < known.best } else { figure.best > known.best }
+        };
+        match self.figures.iter_mut().find(|known| known.quantity == figure.quantity) {
+            Some(known) if better(known) => *known = figure,
+            Some(_) => {}
+            None => self.figures.push(figure),
+        }
+    }
+
+    /// Adds what `other` found of the same device.
+    pub(crate) fn join(&mut self, other: Self) {
+        for figure in other.figures {
+            self.add(figure);
+        }
+        let known = |missing: &Missing| self.missing.iter().any(|own| own.case == missing.case);
+        let new: Vec<_> = other.missing.into_iter().filter(|missing| !known(missing)).collect();
+        self.missing.extend(new);
+        self.levels = levels(&self.bandwidths(Pattern::Read));
+    }
+
+    /// The part that is worth keeping: figures of a device that was as fast as at its best, of which it is now known to
+    /// be `best`.
+    #[must_use]
+    pub(crate) fn sound(&self, best: Option<Nanos>) -> Self {
+        let slow = |canary: Nanos| best.is_some_and(|best| canary.0 > SLOW * best.0);
+        let mut sound = self.clone();
+        sound.figures.retain(|figure| !figure.disturbed && !figure.canary.is_some_and(slow));
+        sound.levels = levels(&sound.bandwidths(Pattern::Read));
+        sound
+    }
+
+    /// Whether a figure of this quantity is there, or is known to be missing.
+    #[must_use]
+    pub(crate) fn knows(&self, quantity: Quantity, case: &str) -> bool {
+        self.figures.iter().any(|figure| figure.quantity == quantity) || self.missing.iter().any(|m| m.case == case)
+    }
+
+    /// Whether some of its figures are those of a disturbed device.
+    #[must_use]
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.figures.iter().any(|figure| figure.disturbed)
+    }
+
+    /// The best of the figures that `wanted` finds, all of them rates.
+    fn best(&self, wanted: impl Fn(Quantity) -> bool) -> Option<&Figure> {
+        let found = self.figures.iter().filter(|figure| wanted(figure.quantity));
+        found.max_by(|a, b| a.best.total_cmp(&b.best))
+    }
+
+    /// The best bandwidth of each working set, from the smallest.
+    #[must_use]
+    pub fn bandwidths(&self, wanted: Pattern) -> Vec<(Bytes, f64)> {
+        let mut found: Vec<_> = self
+            .figures
+            .iter()
+            .filter_map(|figure| match figure.quantity {
+                Quantity::Bandwidth { pattern, working_set } if pattern == wanted => Some((working_set, figure.best)),
+                _ => None,
+            })
+            .collect();
+        found.sort_by_key(|(set, _)| *set);
+        found
+    }
+
+    /// The most operations a second that kernels on elements of this type can do: in the type itself, in a wider one
+    /// that it is computed in, or on the matrix units.
+    #[must_use]
+    pub(crate) fn arithmetic(&self, dtype: DType) -> Option<&Figure> {
+        let wider = match dtype {
+            DType::F16 | DType::Bf16 => DType::F32,
+            DType::I8 | DType::U8 => DType::I32,
+            own => own,
+        };
+        self.best(|quantity| match quantity {
+            Quantity::Arithmetic { dtype: own } => own == dtype || own == wider,
+            Quantity::Matrix { dtype: own, .. } => own == dtype,
+            _ => false,
+        })
+    }
+
+    /// The most bytes a second for work that moves `bytes` at least, of which it writes `written`: the best of the working
+    /// sets from the largest that is no larger. Of larger ones too, for a cache that holds less can only be faster. Work
+    /// that hardly writes is held against reads: a copy reads half of its set, which a cache may hold where all of it
+    /// would not fit.
+    #[must_use]
+    pub(crate) fn bandwidth(&self, bytes: Bytes, written: Bytes) -> Option<&Figure> {
+        let reads = HARDLY * written.0 < bytes.0;
+        let like = move |quantity: Quantity| match quantity {
+            Quantity::Bandwidth { pattern, working_set } if !reads || pattern == Pattern::Read => Some(working_set),
+            _ => None,
+        };
+        let sets = || self.figures.iter().filter_map(|figure| like(figure.quantity));
+        let set = sets().filter(|set| *set <= bytes).max().or_else(|| sets().min())?;
+        self.best(|quantity| like(quantity).is_some_and(|own| own >= set))
+    }
+
+    /// The least time of a launch that waits for the one before.
+    #[must_use]
+    pub(crate) fn launch(&self) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.quantity == Quantity::Latency { of: Operation::DependentDispatch })
+    }
+
+    /// The share of what the hardware allows that a case reaches which took `median`: the limit is whichever of
+    /// arithmetic, memory and one launch asks for most time, the same for all variants of a problem that compute in one
+    /// type. `None` for a case without work, or where no limit was measured.
+    #[must_use]
+    pub fn share(&self, case: &Case, median: Nanos) -> Option<Share> {
+        let work = case.work;
+        let Computes { dtype, operations } = case.computed_in();
+        let operations = (work.operations * operations) as f64;
+        let compute = self.arithmetic(dtype).map(|rate| (Limit::Compute, rate, operations * 1e9));
+        let memory =
+            self.bandwidth(work.bytes, case.written).map(|rate| (Limit::Memory, rate, work.bytes.0 as f64 * 1e9));
+        let launch = self.launch().map(|time| (Limit::Launch, time, 1.0));
+        let shares = [compute, memory, launch].into_iter().flatten();
+        let shares = shares.filter_map(|(limit, figure, of)| figure.share(limit, of, median));
+        shares.max_by(|a, b| a.least.0.total_cmp(&b.least.0))
+    }
+
+    /// The share of what its own launches allow that a case reaches which took `median`; `None` where the hardware asks
+    /// for more time than they do.
+    #[must_use]
+    pub fn structure(&self, case: &Case, median: Nanos) -> Option<Share> {
+        let own = self.launch()?.share(Limit::Launch, case.launches as f64, median)?;
+        let hardware = self.share(case, median);
+        (case.launches > 1 && hardware.is_none_or(|share| own.least.0 > share.least.0)).then_some(own)
+    }
+}
+
+/// What work writes is nothing beside what it reads where that is so many times as much.
+const HARDLY: u64 = 8;
+
+/// Share of the host's processors that others may take while a limit is measured that is kept.
+const MOST_OTHERS: f64 = 0.1;
+
+/// The largest share of them that a doubt counts with: beyond it nothing is known.
+const MOST_TAKEN: f64 = 0.95;
+
+impl Figure {
+    /// A figure from its best and its median, and what was seen meanwhile.
+    pub(crate) fn new(quantity: Quantity, [best, median]: [f64; 2], conditions: &Conditions, case: String) -> Self {
+        let slowness = conditions.slowness().map_or(1.0, |slowness| slowness.max(1.0));
+        // The canary runs in one work-group, which finds a free processor where a kernel for all of them does not.
+        let left = 1.0 - conditions.others.unwrap_or(0.0).clamp(0.0, MOST_TAKEN);
+        let (scatter, held) = (best / median, slowness / left);
+        let interval = match quantity.unit() {
+            Unit::Nanoseconds => [best * scatter / held, median],
+            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => {
+                [median, best * scatter * held]
+            }
+        };
+        let interval = interval.iter().all(|end| end.is_finite()).then_some(interval);
+        let disturbed = slowness > SLOW || conditions.others.is_some_and(|others| others > MOST_OTHERS);
+        Self { quantity, best, median, interval, canary: conditions.canary(), disturbed, case }
+    }
+
+    /// Whether less is better.
+    fn is_time(&self) -> bool {
+        self.quantity.unit() == Unit::Nanoseconds
+    }
+
+    /// The share of this limit that a case reaches which took `median` for `amount`: launches, or what the rate counts times
+    /// the nanoseconds of a second.
+    fn share(&self, limit: Limit, amount: f64, median: Nanos) -> Option<Share> {
+        let least = |figure: f64| if self.is_time() { amount * figure } else { amount / figure };
+        let share = |figure: f64| least(figure) / median.0;
+        let interval = self.interval.map(|ends| ends.map(share)).map(|[a, b]| [a.min(b), a.max(b)]);
+        let interval = interval.filter(|ends| ends.iter().all(|end| end.is_finite()));
+        let found = Share { limit, least: Nanos(least(self.best)), fraction: share(self.best), interval };
+        (found.least.0 > 0.0).then_some(found)
+    }
+}
+
+/// Whether the limit on a case that computes in `dtype` may be a figure of this quantity.
+#[must_use]
+pub(crate) fn may_limit(quantity: Quantity, limit: Limit, dtype: DType) -> bool {
+    match quantity.facts().bounds {
+        Bounds::Arithmetic => limit == Limit::Compute,
+        Bounds::ArithmeticOf(own) => limit == Limit::Compute && own == dtype,
+        Bounds::Memory => limit == Limit::Memory,
+        Bounds::Launches => limit == Limit::Launch,
+        Bounds::Nothing => false,
+    }
+}
+
+/// Below this share of the median of a level's working sets begins the next.
+const STEP: f64 = 0.7;
+
+/// The levels of memory that a staircase of bandwidths shows. A single working set between two levels belongs to both
+/// and so to neither.
+fn levels(staircase: &[(Bytes, f64)]) -> Vec<Level> {
+    let mut steps: Vec<Vec<(Bytes, f64)>> = vec![];
+    for point in staircase {
+        let level = |step: &Vec<(Bytes, f64)>| stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>());
+        match steps.last_mut() {
+            Some(step) if level(step).is_some_and(|median| point.1 >= STEP * median) => step.push(*point),
+            _ => steps.push(vec![*point]),
+        }
+    }
+    let last = steps.len().saturating_sub(1);
+    let kept = steps.iter().enumerate().filter(|(i, step)| step.len() > 1 || *i == 0 || *i == last);
+    let level = |(i, step): (usize, &Vec<(Bytes, f64)>)| Level {
+        up_to: (i < last).then_some(step[step.len() - 1].0),
+        bandwidth: stats::median(&step.iter().map(|(_, rate)| *rate).collect::<Vec<_>>()).unwrap_or_default(),
+    };
+    kept.map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::capability::tests::software_device;
+
+    fn figure(quantity: Quantity, best: f64) -> Figure {
+        Figure::new(quantity, [best; 2], &Conditions::default(), String::new())
+    }
+
+    fn best(figure: Option<&Figure>) -> Option<f64> {
+        figure.map(|figure| figure.best)
+    }
+
+    /// 100 GFLOP/s, 40 GB/s to 16 KiB and 10 GB/s to 1 MiB, 1 µs a launch.
+    fn peak() -> Peak {
+        let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
+        peak.add(figure(Quantity::Arithmetic { dtype: DType::F32 }, 100e9));
+        peak.add(figure(Quantity::bandwidth(Pattern::Read, 1 << 12), 40e9));
+        peak.add(figure(Quantity::bandwidth(Pattern::Read, 1 << 18), 10e9));
+        peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 1e3));
+        peak
+    }
+
+    fn case(operations: u64, bytes: u64, launches: u64) -> Case {
+        let case = crate::report::bench::tests::record().cases.remove(0);
+        Case { work: crate::basis::units::Work { operations, bytes: Bytes(bytes) }, launches, ..case }
+    }
+
+    fn share(operations: u64, bytes: u64, launches: u64, micros: f64) -> (Limit, f64) {
+        let share = peak().share(&case(operations, bytes, launches), Nanos(micros * 1e3));
+        let share = share.expect("limits were measured");
+        (share.limit, share.fraction)
+    }
+
+    #[test]
+    fn a_case_that_computes_in_another_type_is_held_against_its_rate() {
+        let mut peak = peak();
+        peak.add(figure(Quantity::Matrix { dtype: DType::F16, narrow: false, m: 16, n: 16, k: 16 }, 800e9));
+        let computes = Some(Computes { dtype: DType::F16, operations: 4 });
+        let share = peak.share(&Case { computes, ..case(1_000_000, 0, 0) }, Nanos(20e3)).expect("limits were measured");
+        assert_eq!((share.limit, share.fraction), (Limit::Compute, 0.25));
+    }
+
+    #[test]
+    fn the_limit_that_asks_for_most_time_binds() {
+        assert_eq!(share(1_000_000, 1000, 1, 20.0), (Limit::Compute, 0.5));
+        assert_eq!(share(1000, 2 << 20, 1, 2.0 * 209.7152), (Limit::Memory, 0.5));
+        assert_eq!(share(1000, 1000, 1, 5.0), (Limit::Launch, 0.2));
+    }
+
+    #[test]
+    fn what_the_hardware_allows_is_the_same_however_many_launches_a_variant_has() {
+        let [one, many] = [1, 4].map(|launches| case(1000, 1000, launches));
+        let of = |case: &Case| peak().share(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
+        assert_eq!((of(&one), of(&many)), (Some((Limit::Launch, 0.2)), Some((Limit::Launch, 0.2))));
+        let of = |case: &Case| peak().structure(case, Nanos(5e3)).map(|share| (share.limit, share.fraction));
+        assert_eq!((of(&one), of(&many)), (None, Some((Limit::Launch, 0.8))));
+        // Its arithmetic takes 10 µs whatever its launches do.
+        assert_eq!(peak().structure(&case(1_000_000, 1000, 4), Nanos(20e3)), None);
+    }
+
+    #[test]
+    fn a_limit_may_lie_as_far_beyond_its_best_as_that_is_from_its_median_and_as_the_canary_was_slow() {
+        let seen = |canary: f64, others| Conditions {
+            canary: Some([Nanos(canary); 2]),
+            canary_best: Some(Nanos(1e3)),
+            others,
+            ..Conditions::default()
+        };
+        let rate = |conditions| {
+            let quantity = Quantity::Arithmetic { dtype: DType::F32 };
+            Figure::new(quantity, [102.0, 100.0], &conditions, String::new())
+        };
+        let interval = |figure: &Figure| figure.interval.expect("an interval").map(|end| (end * 100.0).round() / 100.0);
+        let quiet = rate(seen(1e3, Some(0.02)));
+        assert_eq!((interval(&quiet), quiet.disturbed), ([100.0, 106.16], false));
+        let slow = rate(seen(1.5e3, None));
+        assert_eq!((interval(&slow), slow.disturbed), ([100.0, 156.06], true));
+        let shared = rate(seen(1e3, Some(0.5)));
+        assert_eq!((interval(&shared), shared.disturbed), ([100.0, 208.08], true), "others took a half");
+        let of = Quantity::Latency { of: Operation::DependentDispatch };
+        let launch = Figure::new(of, [100.0, 110.0], &seen(1.5e3, None), String::new());
+        assert_eq!(interval(&launch), [60.61, 110.0]);
+        let mut peak = peak();
+        peak.figures.clear();
+        peak.add(slow);
+        let share = peak.share(&case(1_000_000, 0, 1), Nanos(2e7)).expect("a limit");
+        assert!(share.interval.is_some_and(|[low, high]| low < share.fraction && share.fraction < high), "{share:?}");
+    }
+
+    #[test]
+    fn what_was_kept_of_a_slow_device_is_not_sound_once_it_was_faster() {
+        let mut peak = peak();
+        peak.figures.iter_mut().for_each(|figure| figure.canary = Some(Nanos(1e3)));
+        peak.figures[0].disturbed = true;
+        let left = |best: f64| peak.sound(Some(Nanos(best))).figures.len();
+        assert_eq!([peak.figures.len(), left(1e3), left(960.0), left(900.0)], [4, 3, 3, 0]);
+    }
+
+    #[test]
+    fn traffic_that_fits_a_cache_is_held_against_the_cache() {
+        let peak = peak();
+        let of = |bytes| best(peak.bandwidth(Bytes(bytes), Bytes(0)));
+        assert_eq!([of(1), of(16 << 10), of(1 << 20), of(1 << 30)], [40e9, 40e9, 10e9, 10e9].map(Some));
+    }
+
+    #[test]
+    fn work_that_hardly_writes_is_held_against_reads() {
+        let mut peak = peak();
+        peak.add(figure(Quantity::bandwidth(Pattern::Copy, 1 << 18), 15e9));
+        let of = |written| best(peak.bandwidth(Bytes(1 << 20), Bytes(written)));
+        assert_eq!([of(4), of(1 << 16), of(1 << 17), of(1 << 19)], [10e9, 10e9, 15e9, 15e9].map(Some));
+    }
+
+    #[test]
+    fn narrow_types_may_use_the_matrix_units_or_wider_arithmetic() {
+        let mut peak = peak();
+        assert_eq!(best(peak.arithmetic(DType::F16)), Some(100e9));
+        peak.add(figure(Quantity::Matrix { dtype: DType::F16, narrow: false, m: 16, n: 16, k: 16 }, 800e9));
+        assert_eq!([DType::F16, DType::F32].map(|dtype| best(peak.arithmetic(dtype))), [800e9, 100e9].map(Some));
+        assert_eq!(peak.arithmetic(DType::F64), None);
+    }
+
+    #[test]
+    fn the_better_of_two_figures_is_kept() {
+        let mut peak = peak();
+        peak.add(figure(Quantity::Arithmetic { dtype: DType::F32 }, 90e9));
+        peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 2e3));
+        assert_eq!([peak.arithmetic(DType::F32), peak.launch()].map(best), [100e9, 1e3].map(Some));
+        peak.add(figure(Quantity::Latency { of: Operation::DependentDispatch }, 500.0));
+        assert_eq!(best(peak.launch()), Some(500.0));
+    }
+
+    #[test]
+    fn a_staircase_has_a_level_for_each_flat_part_and_none_for_the_edge_between() {
+        let staircase = [(1, 100.0), (2, 98.0), (4, 101.0), (8, 60.0), (16, 30.0), (32, 31.0), (64, 29.0), (128, 10.0)];
+        let levels = levels(&staircase.map(|(size, rate)| (Bytes(size), rate)));
+        let found: Vec<_> = levels.iter().map(|level| (level.up_to, level.bandwidth)).collect();
+        assert_eq!(found, [(Some(Bytes(4)), 100.0), (Some(Bytes(64)), 30.0), (None, 10.0)]);
+        assert!(super::levels(&[]).is_empty());
+    }
+}

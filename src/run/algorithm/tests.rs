@@ -1,0 +1,354 @@
+//! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards.
+
+use super::{Save, UserKernels, register};
+use crate::algorithms::CaseSpec;
+use crate::basis::dtype::DType;
+use crate::basis::units::Work;
+use crate::device::cache::CacheFolder;
+use crate::device::capability::DeviceKind;
+use crate::kernel::binding::{Address, Binding, SpecValue};
+use crate::kernel::buffer::Role;
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::BufferId;
+use crate::measure::runner::{Runner, Silent, Timing};
+use crate::plan::options::Selection;
+use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
+use crate::record::{Case, Outcome};
+use crate::run::array;
+use crate::run::resolved::{
+    Buffer, Builtin, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
+};
+use crate::vulkan::{Access, Device, Instance, Validation};
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+
+/// Scales and shifts: a bool, a 64-bit constant, a uniform buffer, two sets, a push constant behind a gap.
+const SHIFT: &str = "#version 460
+    layout(local_size_x_id = 0) in;
+    layout(constant_id = 1) const bool NEGATE = false;
+    layout(constant_id = 2) const double SCALE = 1.0;
+    layout(set = 0, binding = 1) readonly buffer A { float a[]; };
+    layout(set = 2, binding = 0) uniform U { vec4 bias; };
+    layout(set = 2, binding = 3) buffer D { float d[]; };
+    layout(push_constant) uniform P { layout(offset = 16) uint n; };
+    void main() {
+        uint i = gl_GlobalInvocationID.x;
+        if (i < n) d[i] = (NEGATE ? -1.0 : 1.0) * float(SCALE) * a[i] + bias.z;
+    }";
+
+fn compiled(name: &str, source: &str) -> Module {
+    let compiler = shaderc::Compiler::new().expect("shaderc");
+    let mut options = shaderc::CompileOptions::new().expect("options");
+    options.set_target_env(shaderc::TargetEnv::Vulkan, shaderc::EnvVersion::Vulkan1_2 as u32);
+    let kind = shaderc::ShaderKind::Compute;
+    let compiled = compiler.compile_into_spirv(source, kind, name, "main", Some(&options)).expect("it compiles");
+    Module { name: name.into(), spirv: compiled.as_binary().to_vec(), files: vec![] }
+}
+
+fn buffer(name: &str, len: u64, role: Role, fill: Option<Fill>) -> Buffer {
+    let tolerance = Tolerance::Close { rtol: 1e-6, atol: 1e-6 };
+    Buffer { name: name.into(), element: DType::F32, shape: vec![len], role, fill, tolerance, checked: true }
+}
+
+fn bound(set: u32, binding: u32, kind: SlotKind, buffer: usize) -> Binding {
+    Binding { set, binding, kind, buffer: BufferId(buffer) }
+}
+
+fn constant(id: u32, bits: u64, bytes: u32) -> SpecValue {
+    SpecValue { id, bits, bytes }
+}
+
+fn configuration(kernel: &str) -> Configuration {
+    Configuration { kernel: kernel.into(), choice: vec![] }
+}
+
+fn kernels(
+    name: &str,
+    modules: Vec<Module>,
+    buffers: Vec<Buffer>,
+    reference: Reference,
+    lists: Vec<PassList>,
+) -> UserKernels {
+    let configurations = (0..lists.len()).map(|index| configuration(&format!("k{index}"))).collect();
+    let pass_lists = lists.into_iter().map(Ok).collect();
+    let point = Point { values: vec![], buffers, reference, inputs: None, work: Work::default(), pass_lists };
+    let run = ResolvedRun { name: name.into(), axes: vec![], modules, configurations, points: vec![point] };
+    UserKernels { name: name.into(), run, against: vec![], saves: vec![] }
+}
+
+/// The passes of [`SHIFT`] over buffers A, U, D.
+fn shift(negate: bool, scale: f64) -> PassList {
+    let mut push = vec![0; 20];
+    push[16..].copy_from_slice(&100u32.to_le_bytes());
+    let pass = Pass {
+        module: 0,
+        constants: vec![constant(0, 64, 4), constant(1, u64::from(negate), 4), constant(2, scale.to_bits(), 8)],
+        groups: [2, 1, 1],
+        push,
+        addresses: vec![],
+        bindings: vec![
+            bound(0, 1, SlotKind::Storage, 0),
+            bound(2, 0, SlotKind::Uniform, 1),
+            bound(2, 3, SlotKind::Storage, 2),
+        ],
+    };
+    PassList { passes: vec![pass], scratch: vec![] }
+}
+
+fn shifted() -> Vec<Buffer> {
+    vec![
+        buffer("A", 100, Role::Input, Some(Fill::Uniform { low: -1.0, high: 1.0 })),
+        buffer("U", 4, Role::Input, Some(Fill::Iota)),
+        buffer("D", 100, Role::Output, None),
+    ]
+}
+
+/// The cases of a user's kernels on the software device, or whichever there is, under the validation layer where that is installed.
+fn run(own: &UserKernels) -> Vec<Case> {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let algorithm = register(own.clone()).expect("it fits");
+    let spec = CaseSpec::new(algorithm, own.run.sizes()[0], own.dtype());
+    let variants = own.choices(0, true).map(|at| &algorithm.variants[at]).collect();
+    let (on, pick) = (DeviceClass::Any, VariantChoice::Named);
+    let group = CaseGroup { algorithm, spec, variants, on, pick, on_host: false };
+    let selection = Selection { max_time: Some("20ms".into()), ..Selection::default() };
+    let run = PlannedRun::of(vec![group], &selection).expect("a run");
+    let instance = Instance::new(Validation::On, None).or_else(|_| Instance::new(Validation::Off, None));
+    let instance = instance.expect("Vulkan");
+    let devices = instance.devices().expect("devices");
+    let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
+    let device = Device::open_with(&instance, physical.expect("a device"), Access::Robust).expect("it opens");
+    let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
+    let cases = runner.run(&run, &mut Silent);
+    assert_eq!(device.validation_messages(), Vec::<String>::new());
+    drop((runner, Rc::clone(&device)));
+    cases
+}
+
+#[test]
+fn descriptors_constants_and_a_block_reach_the_kernel_and_another_kernel_knows_the_answer() {
+    let lists = vec![shift(true, 2.5), shift(true, 2.0)];
+    let reference = Reference::Kernel(shift(true, 2.5));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("d.npy");
+    let mut own = kernels("shift", vec![compiled("shift", SHIFT)], shifted(), reference, lists);
+    own.saves = vec![Save { buffer: "D".into(), path: path.clone() }];
+    let cases = run(&own);
+    assert_eq!(cases[0].id, "shift/k0/f32/1");
+    let verified = cases[0].measured().and_then(|measured| measured.verification.verified().cloned());
+    assert_eq!(verified.expect("it is right").residual, Some(0.0));
+    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
+    assert!(wrong.worst.starts_with("D["), "{}", wrong.worst);
+    // What the second left, which ran last: −2·a + 2.
+    let buffers = shifted();
+    let d = array::read(&path, DType::F32, &[100]).expect("it was saved");
+    let a = buffers[0].contents(1, 0, std::path::Path::new(".")).expect("values");
+    let value = |bytes: &[u8], at: usize| DType::F32.value(&bytes[4 * at..]);
+    assert!((0..100).all(|i| (value(&d, i) - (2.0 - 2.0 * value(&a, i))).abs() < 1e-6));
+}
+
+#[test]
+fn without_a_reference_a_result_is_unverified_and_what_is_no_number_is_said() {
+    let lists = vec![shift(false, 1.0), shift(false, f64::NAN)];
+    let cases = run(&kernels("unknown", vec![compiled("shift", SHIFT)], shifted(), Reference::None, lists));
+    let unverified = |case: &Case| case.measured().and_then(|measured| measured.verification.unverified());
+    assert_eq!(unverified(&cases[0]).as_deref(), Some("unverified: there is no reference"));
+    let odd = unverified(&cases[1]).expect("it has a time");
+    assert!(odd.contains("D[0] is not a number, and 99 others of 100"), "{odd}");
+}
+
+#[test]
+fn a_kernel_that_writes_behind_its_buffer_is_rejected_with_the_place() {
+    let source = "#version 460
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { d[0] = 1.0; d[103] = 1.0; }";
+    let pass = Pass {
+        module: 0,
+        constants: vec![],
+        groups: [1; 3],
+        push: vec![],
+        addresses: vec![],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
+    };
+    let list = PassList { passes: vec![pass], scratch: vec![] };
+    let buffers = vec![buffer("D", 100, Role::Output, None)];
+    let cases = run(&kernels("behind", vec![compiled("behind", source)], buffers, Reference::None, vec![list]));
+    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+    assert_eq!(wrong.worst, "the kernel wrote outside of buffer D: byte 412 changed, and it has 400");
+}
+
+/// A run of two groups of 64 over `buffers`, which are bound in their order.
+fn over(module: usize, buffers: &[Buffer]) -> PassList {
+    let bindings = (0u32..).zip(0..buffers.len());
+    let bindings = bindings.map(|(binding, at)| bound(0, binding, SlotKind::Storage, at)).collect();
+    let pass = Pass { module, constants: vec![], groups: [2, 1, 1], push: vec![], addresses: vec![], bindings };
+    PassList { passes: vec![pass], scratch: vec![] }
+}
+
+#[test]
+fn what_is_copied_or_changed_beyond_the_end_of_a_buffer_is_seen_though_nan_stays_nan() {
+    let copy = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) buffer D { float d[]; };
+        void main() { d[gl_GlobalInvocationID.x] = 2.0 * a[gl_GlobalInvocationID.x]; }";
+    let double = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { d[gl_GlobalInvocationID.x] *= 2.0; }";
+    let numbers = Some(Fill::Uniform { low: 1.0, high: 2.0 });
+    let copied = vec![buffer("A", 100, Role::Input, numbers.clone()), buffer("D", 100, Role::Output, None)];
+    let doubled = vec![buffer("D", 100, Role::InPlace, numbers)];
+    for (source, buffers) in [(copy, copied), (double, doubled)] {
+        let list = over(0, &buffers);
+        let cases = run(&kernels("beyond", vec![compiled("beyond", source)], buffers, Reference::None, vec![list]));
+        let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+        assert!(wrong.worst.starts_with("the kernel wrote outside of buffer D: byte 40"), "{}", wrong.worst);
+    }
+}
+
+#[test]
+fn a_kernel_that_writes_nothing_is_wrong_though_memory_held_the_answer_before() {
+    let [nothing, poison] = ["", "d[gl_GlobalInvocationID.x] = -127;"].map(|body| {
+        let source = format!(
+            "#version 460
+            layout(local_size_x = 64) in;
+            layout(binding = 0) buffer D {{ int d[]; }};
+            void main() {{ if (gl_GlobalInvocationID.x < d.length()) {{ {body} }} }}"
+        );
+        compiled("writes", &source)
+    });
+    let buffers = vec![Buffer { element: DType::I32, ..buffer("D", 128, Role::Output, None) }];
+    let (reference, list) = (Reference::Kernel(over(1, &buffers)), over(0, &buffers));
+    let cases = run(&kernels("nothing", vec![nothing, poison], buffers, reference, vec![list]));
+    let Outcome::Rejected(wrong) = &cases[0].outcome else { panic!("{:?}", cases[0].outcome) };
+    assert!(
+        wrong.worst.starts_with("right in one run, wrong in the next, over other contents of memory: "),
+        "{}",
+        wrong.worst
+    );
+}
+
+#[test]
+fn a_kernel_that_counts_on_what_scratch_holds_first_is_wrong() {
+    let [counts, zero] = ["t[i] + 1", "0"].map(|value| {
+        let source = format!(
+            "#version 460
+            layout(local_size_x = 64) in;
+            layout(binding = 0) writeonly buffer D {{ int d[]; }};
+            layout(binding = 1) readonly buffer T {{ int t[]; }};
+            void main() {{ uint i = gl_GlobalInvocationID.x; if (i < d.length()) d[i] = {value}; }}"
+        );
+        compiled("scratch", &source)
+    });
+    let with = |name, role| Buffer { element: DType::I32, ..buffer(name, 128, role, None) };
+    let buffers = [with("D", Role::Output), with("T", Role::Scratch)];
+    let list = |module| PassList { scratch: vec![buffers[1].clone()], ..over(module, &buffers) };
+    let (outputs, reference) = (vec![buffers[0].clone()], Reference::Kernel(list(1)));
+    let cases = run(&kernels("counts", vec![counts, zero], outputs, reference, vec![list(0)]));
+    // As if all its bits were set, where counters of ours begin.
+    assert!(matches!(cases[0].outcome, Outcome::Rejected(_)), "{:?}", cases[0].outcome);
+}
+
+#[test]
+fn a_kernel_that_asks_how_long_an_array_is_gets_the_true_answer() {
+    let source = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer D { float d[]; };
+        void main() { if (gl_GlobalInvocationID.x < d.length()) d[gl_GlobalInvocationID.x] = float(d.length()); }";
+    let pass = |groups| Pass {
+        module: 0,
+        constants: vec![],
+        groups: [groups, 1, 1],
+        push: vec![],
+        addresses: vec![],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
+    };
+    let list = |groups| PassList { passes: vec![pass(groups)], scratch: vec![] };
+    let buffers = vec![buffer("D", 100, Role::Output, None)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("d.npy");
+    let contents: Vec<u8> = std::iter::repeat_n(100f32.to_le_bytes(), 100).flatten().collect();
+    array::write(&path, DType::F32, &[100], &contents).expect("written");
+    let reference = Reference::Files(vec![(0, Fill::Npy(path))]);
+    let cases = run(&kernels("lengths", vec![compiled("lengths", source)], buffers, reference, vec![list(20)]));
+    assert!(cases[0].measured().is_some_and(|measured| measured.verification.verified().is_some()), "{cases:?}");
+}
+
+/// C = A·B by addresses: A and B in push constants, C behind a descriptor.
+const PRODUCT: &str = "#version 460
+    #extension GL_EXT_buffer_reference : require
+    layout(local_size_x = 8, local_size_y = 8) in;
+    layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float at[]; };
+    layout(binding = 0) buffer C { float c[]; };
+    layout(push_constant) uniform P { Floats a; Floats b; uint m, n, k; };
+    void main() {
+        uint row = gl_GlobalInvocationID.y, column = gl_GlobalInvocationID.x;
+        if (row >= m || column >= n) return;
+        float sum = 0.0;
+        for (uint i = 0; i < k; i++) sum += a.at[row * k + i] * b.at[i * n + column];
+        c[row * n + column] = sum;
+    }";
+
+#[test]
+fn built_in_variants_run_beside_a_kernel_over_the_same_buffers_and_their_oracle_judges_both() {
+    let (m, n, k) = (33u64, 20u64, 17u64);
+    let mut push = vec![0; 16];
+    push.extend([m, n, k].iter().flat_map(|extent| (*extent as u32).to_le_bytes()));
+    let pass = |push: Vec<u8>| Pass {
+        module: 0,
+        constants: vec![],
+        groups: [n.div_ceil(8), m.div_ceil(8), 1],
+        push,
+        addresses: vec![Address { offset: 0, buffer: BufferId(2) }, Address { offset: 8, buffer: BufferId(1) }],
+        bindings: vec![bound(0, 0, SlotKind::Storage, 0)],
+    };
+    let list = |push| PassList { passes: vec![pass(push)], scratch: vec![] };
+    let mut short = push.clone();
+    short[24..].copy_from_slice(&16u32.to_le_bytes());
+    // In another order than the built-in algorithm has them.
+    let uniform = || Some(Fill::Uniform { low: 0.0, high: 1.0 });
+    let buffers = vec![
+        buffer("c", m * n, Role::Output, None),
+        buffer("b", k * n, Role::Input, uniform()),
+        buffer("a", m * k, Role::Input, uniform()),
+    ];
+    let roles = [("A", 2), ("B", 1), ("C", 0)].map(|(role, place)| (role.to_string(), place)).to_vec();
+    let builtin = Builtin { algorithm: "matmul".into(), size: vec![m, n, k], layout: None, roles };
+    let reference = Reference::Builtin(builtin);
+    let lists = vec![list(push), list(short)];
+    let mut own = kernels("product", vec![compiled("product", PRODUCT)], buffers, reference, lists);
+    own.against = vec!["tiled".into(), "split".into(), "auto".into()];
+    let cases = run(&own);
+    let right: Vec<_> = cases.iter().map(|case| (case.variant.as_str(), case.measured().is_some())).collect();
+    let expected = [("k0", true), ("k1", false), ("matmul:tiled", true), ("matmul:split", true), ("matmul:auto", true)];
+    assert_eq!(right[..3], expected[..3], "{cases:?}");
+    assert_eq!(right[4], expected[4], "{cases:?}");
+    let Outcome::Rejected(wrong) = &cases[1].outcome else { panic!("{:?}", cases[1].outcome) };
+    assert!(wrong.worst.starts_with("C["), "{}", wrong.worst);
+}
+
+#[test]
+fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed() {
+    let refused = |roles: &[(&str, usize)], size: &[u64], against: &[&str]| {
+        let buffers = vec![
+            buffer("a", 16, Role::Input, Some(Fill::Zero)),
+            buffer("b", 16, Role::Input, Some(Fill::Zero)),
+            buffer("c", 16, Role::Output, None),
+        ];
+        let roles = roles.iter().map(|(role, place)| (role.to_string(), *place)).collect();
+        let builtin = Builtin { algorithm: "matmul".into(), size: size.to_vec(), layout: None, roles };
+        let mut own = kernels("misfit", vec![compiled("shift", SHIFT)], buffers, Reference::Builtin(builtin), vec![]);
+        own.against = against.iter().map(ToString::to_string).collect();
+        register(own).err().expect("it does not fit")
+    };
+    let all = [("A", 0), ("B", 1), ("C", 2)];
+    assert!(
+        refused(&all[..2], &[4], &[]).contains("no buffer takes the part of C of matmul; add it to reference.roles")
+    );
+    assert!(refused(&all, &[4, 4, 5], &[]).contains("buffer a has 16 elements, A of matmul 20"));
+    let swapped = [("A", 0), ("B", 2), ("C", 1)];
+    assert!(refused(&swapped, &[4], &[]).contains("correct reference.roles"));
+    assert!(refused(&all, &[4], &["tilde"]).contains("unknown variant 'tilde'"), "{}", refused(&all, &[4], &["tilde"]));
+}

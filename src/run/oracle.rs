@@ -1,0 +1,382 @@
+//! Whether what kernels of the user's left is right: compared with a reference, element by element.
+
+use super::array;
+use super::resolved::{Buffer, Tolerance};
+use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement, WrongElements};
+use crate::basis::dtype::DType;
+use crate::basis::dtype::HostArray;
+use std::path::PathBuf;
+
+/// The right contents of buffers.
+pub(super) struct Expected {
+    /// The buffers that are compared: their place among the outputs, what they are, the answer.
+    pub(super) answers: Vec<(usize, Buffer, Vec<u8>)>,
+    /// The names of outputs that nobody knows the answer of.
+    unknown: Vec<String>,
+}
+
+impl Expected {
+    /// The expected contents.
+    ///
+    /// # Errors
+    /// Where a buffer has no number at all.
+    pub(super) fn new(mut answers: Vec<(usize, Buffer, Vec<u8>)>) -> Result<Self, String> {
+        for (_, data, answer) in &mut answers {
+            if let Some(odd) = NonFinite::of(data, answer)
+                && values(data, answer).all(f64::is_nan)
+            {
+                return Err(format!("the reference is no answer: {odd}; correct it, or its inputs"));
+            }
+            fit(data, answer);
+        }
+        Ok(Self { answers, unknown: vec![] })
+    }
+
+    /// The same beside outputs that nobody knows the answer of.
+    pub(super) fn beside(self, unknown: Vec<String>) -> Self {
+        Self { unknown, ..self }
+    }
+}
+
+/// Every element of a buffer.
+fn values(data: &Buffer, contents: &[u8]) -> impl Iterator<Item = f64> {
+    contents.chunks_exact(data.element.bytes() as usize).map(|bytes| data.element.value(bytes))
+}
+
+/// Lowers the usual absolute tolerance where the largest element of the reference is small: zeros are no answer then.
+fn fit(data: &mut Buffer, answer: &[u8]) {
+    let largest =
+        values(data, answer).filter(|value| value.is_finite()).fold(0.0, |most: f64, value| most.max(value.abs()));
+    if let (Tolerance::Close { rtol, atol }, false) = (&mut data.tolerance, data.checked || largest == 0.0) {
+        *atol = atol.min(*rtol * largest);
+    }
+}
+
+impl Oracle for Expected {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        let found = self.answers.iter().map(|(at, data, answer)| compare(data, outputs[*at].as_bytes(), answer));
+        // The share of its tolerance; a residual that is no number, of 0 by 0, does not pass.
+        let share =
+            |check: &Check| if check.tolerance > 0.0 { check.residual / check.tolerance } else { check.residual };
+        let worst = found.max_by(|a, b| b.passes().cmp(&a.passes()).then(share(a).total_cmp(&share(b))));
+        worst.ok_or_else(|| "no buffer is compared".into())
+    }
+
+    fn doubt(&self, _: &[HostArray]) -> Option<String> {
+        let unknown = self.unknown.join(", ");
+        (!unknown.is_empty()).then(|| format!("there is no reference for {unknown}"))
+    }
+}
+
+/// No reference: whatever was found passes, and is said to be unverified.
+pub(super) struct NoReference {
+    /// The outputs, in their order.
+    pub(super) outputs: Vec<Buffer>,
+}
+
+impl Oracle for NoReference {
+    fn check(&self, _: &[HostArray]) -> Result<Check, String> {
+        let (method, wrong) = (CheckMethod::Elementwise, WrongElements::default());
+        Ok(Check { residual: 0.0, tolerance: 0.0, method, worst: String::new(), metrics: vec![], wrong })
+    }
+
+    fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
+        let odd = self.outputs.iter().zip(outputs).filter_map(|(data, found)| NonFinite::of(data, found.as_bytes()));
+        let odd: Vec<_> = odd.map(|odd| odd.to_string()).collect();
+        let odd = if odd.is_empty() { String::new() } else { format!("; {}", odd.join("; ")) };
+        Some(format!("there is no reference{odd}"))
+    }
+}
+
+/// An oracle that writes buffers to files before it looks at them.
+pub(super) struct Saving {
+    pub(super) oracle: Box<dyn Oracle>,
+    /// The place of each among the outputs, what it is, and the file.
+    pub(super) saves: Vec<(usize, Buffer, PathBuf)>,
+}
+
+impl Oracle for Saving {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        for (at, buffer, path) in &self.saves {
+            let written = array::write(path, buffer.element, &buffer.shape, outputs[*at].as_bytes());
+            written.map_err(|e| format!("cannot write {} to '{}': {e}", buffer.name, path.display()))?;
+        }
+        self.oracle.check(outputs)
+    }
+
+    fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
+        self.oracle.doubt(outputs)
+    }
+}
+
+/// Elements that are no numbers.
+struct NonFinite<'a> {
+    data: &'a Buffer,
+    count: usize,
+    first: usize,
+    value: f64,
+}
+
+impl<'a> NonFinite<'a> {
+    /// Those of a buffer, if there are any.
+    fn of(data: &'a Buffer, contents: &[u8]) -> Option<Self> {
+        if !data.element.is_float() {
+            return None;
+        }
+        let size = data.element.bytes() as usize;
+        let value = |index: usize| data.element.value(&contents[index * size..]);
+        let mut odd = (0..data.len() as usize).filter(|index| !value(*index).is_finite());
+        let first = odd.next()?;
+        Some(Self { data, count: 1 + odd.count(), first, value: value(first) })
+    }
+}
+
+impl std::fmt::Display for NonFinite<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { data, count, first, value } = self;
+        let what = if value.is_nan() { "not a number" } else { "infinite" };
+        write!(f, "{} is {what}", place(data, *first))?;
+        match count {
+            1 => Ok(()),
+            _ => write!(f, ", and {} others of {} are no finite numbers", count - 1, data.len()),
+        }
+    }
+}
+
+/// The name of an element: `D[3,5]`.
+fn place(data: &Buffer, index: usize) -> String {
+    let mut left = index as u64;
+    let mut subscripts: Vec<String> = vec![];
+    for extent in data.shape.iter().rev() {
+        subscripts.push((left % extent).to_string());
+        left /= extent;
+    }
+    subscripts.reverse();
+    format!("{}[{}]", data.name, subscripts.join(","))
+}
+
+fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
+    &bytes[index * size..(index + 1) * size]
+}
+
+/// Where a number stands among all values of its type, so that the difference of two is their distance in units in the last
+/// place.
+fn rank(element: DType, bytes: &[u8]) -> i128 {
+    let mut wide = [0; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    let (bits, half) = (i128::from(u64::from_le_bytes(wide)), 1i128 << (8 * bytes.len() - 1));
+    match element {
+        _ if element.is_float() && bits >= half => half - bits,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 if bits >= half => bits - 2 * half,
+        _ => bits,
+    }
+}
+
+/// What a kernel left, and what it should have.
+struct Pair<'a> {
+    data: &'a Buffer,
+    found: &'a [u8],
+    answer: &'a [u8],
+}
+
+impl Pair<'_> {
+    fn values(&self, index: usize) -> (f64, f64) {
+        let (element, size) = (self.data.element, self.data.element.bytes() as usize);
+        (element.value(&self.found[index * size..]), element.value(&self.answer[index * size..]))
+    }
+
+    /// The error of an element, by the measure of the tolerance. What is infinite or no number is beyond all, unless the
+    /// reference has the same.
+    fn error(&self, index: usize) -> f64 {
+        let (got, expected) = self.values(index);
+        let element = self.data.element;
+        let part = |bytes| -> &[u8] { element_of(bytes, index, element.bytes() as usize) };
+        let (found, answer) = (part(self.found), part(self.answer));
+        match self.data.tolerance {
+            // A zero is a zero, whatever its sign.
+            _ if found == answer || got == 0.0 && expected == 0.0 => 0.0,
+            _ if got.is_nan() && expected.is_nan() => 0.0,
+            Tolerance::Exact => 1.0,
+            _ if !got.is_finite() || !expected.is_finite() => f64::INFINITY,
+            Tolerance::Close { rtol, atol } => (got - expected).abs() / (atol + rtol * expected.abs()),
+            Tolerance::Nmse(_) => (got - expected).powi(2),
+            Tolerance::Ulp(_) => (rank(element, found) - rank(element, answer)).unsigned_abs() as f64,
+        }
+    }
+
+    /// The element in words, with the digits that tell it from its neighbours, where it has those of f32 at most.
+    fn described(&self, index: usize) -> WrongElement {
+        let element = self.data.element;
+        let single = element.bytes() <= 4 && element.is_float();
+        let shown = |value: f64| if single { (value as f32).to_string() } else { value.to_string() };
+        let (got, expected) = self.values(index);
+        WrongElement::new(place(self.data, index), shown(got), shown(expected))
+    }
+}
+
+/// How far `found` is from `answer`.
+fn compare(data: &Buffer, found: &[u8], answer: &[u8]) -> Check {
+    let pair = Pair { data, found, answer };
+    let count = data.len() as usize;
+    let (mut worst, mut largest, mut sum, mut different) = (None, 0.0, 0.0, 0u64);
+    for index in 0..count {
+        let error = pair.error(index);
+        sum += error;
+        different += u64::from(error > 0.0);
+        // 0 ÷ 0 of a tolerance of nothing is no number, and beyond it.
+        if error > largest || error.is_nan() && !f64::is_nan(largest) {
+            (worst, largest) = (Some(index), error);
+        }
+    }
+    let (residual, tolerance) = match data.tolerance {
+        Tolerance::Close { .. } => (largest, 1.0),
+        Tolerance::Nmse(most) => {
+            let expected = (0..count).map(|index| pair.values(index).1).filter(|expected| expected.is_finite());
+            let scale: f64 = expected.map(|expected| expected.powi(2)).sum();
+            (if sum == 0.0 { 0.0 } else { sum / scale }, most)
+        }
+        Tolerance::Ulp(most) => (largest, most as f64),
+        Tolerance::Exact => (different as f64, 0.0),
+    };
+    let most = match data.tolerance {
+        Tolerance::Close { .. } => Some(1.0),
+        Tolerance::Ulp(most) => Some(most as f64),
+        Tolerance::Exact => Some(0.0),
+        // No single element is to blame.
+        Tolerance::Nmse(_) => None,
+    };
+    let mut wrong = WrongElements::default();
+    if let (Some(most), false) = (most, residual <= tolerance) {
+        for index in (0..count).filter(|index| pair.error(*index) > most || pair.error(*index).is_nan()) {
+            wrong.add(|| pair.described(index));
+        }
+    }
+    let worst = worst.map_or_else(String::new, |index| {
+        let WrongElement { element, got, expected } = pair.described(index);
+        format!("{element} is {got}, the reference has {expected}")
+    });
+    Check { residual, tolerance, method: CheckMethod::Elementwise, worst, metrics: vec![], wrong }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::buffer::Role;
+
+    fn data(element: DType, check: Tolerance) -> Buffer {
+        Buffer {
+            name: "D".into(),
+            element,
+            shape: vec![2, 2],
+            role: Role::Output,
+            fill: None,
+            tolerance: check,
+            checked: true,
+        }
+    }
+
+    fn bytes(values: [f32; 4]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> Check {
+        let answers = vec![(0, data(DType::F32, tolerance), bytes(answer))];
+        let expected = Expected::new(answers).expect("numbers");
+        expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
+    }
+
+    const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];
+
+    #[test]
+    fn each_tolerance_takes_what_is_within_it_and_names_the_worst_of_what_is_not() {
+        let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+        assert!(check(near, [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
+        let off = check(near, [1.0, -2.0, 1e-5, 100.0], RIGHT);
+        assert!(!off.passes() && off.worst.starts_with("D[1,0] is 0.00001, the reference has 0"), "{}", off.worst);
+        let square = Tolerance::Nmse(1e-6);
+        assert!(check(square, [1.05, -2.0, 0.05, 100.0], RIGHT).passes());
+        assert!(!check(square, [1.5, -2.0, 0.0, 100.0], RIGHT).passes());
+        let next = |value: f32, by: u32| f32::from_bits(value.to_bits() + by);
+        assert!(check(Tolerance::Ulp(2), [next(1.0, 2), next(-2.0, 1), 0.0, 100.0], RIGHT).passes());
+        assert_eq!(check(Tolerance::Ulp(2), [next(1.0, 3), -2.0, 0.0, 100.0], RIGHT).residual, 3.0);
+        assert!(check(Tolerance::Exact, RIGHT, RIGHT).passes());
+        let off = check(Tolerance::Exact, [1.0, -2.1, -0.0, 101.0], RIGHT);
+        assert_eq!((off.residual, off.passes()), (2.0, false));
+        let ranks = [1.0f32, 1.0f32.next_up(), -0.0, -1.0].map(|value| rank(DType::F32, &value.to_le_bytes()));
+        assert_eq!((ranks[1] - ranks[0], ranks[2], ranks[3]), (1, 0, -ranks[0]));
+        assert_eq!(rank(DType::I8, &[0xff]), -1);
+    }
+
+    #[test]
+    fn what_is_no_number_is_wrong_by_every_tolerance() {
+        for tolerance in [
+            Tolerance::Close { rtol: 1e30, atol: 1e30 },
+            Tolerance::Nmse(f64::MAX),
+            Tolerance::Ulp(u64::MAX),
+            Tolerance::Exact,
+        ] {
+            for value in [f32::NAN, f32::INFINITY] {
+                let found = check(tolerance, [1.0, -2.0, value, 100.0], RIGHT);
+                assert!(!found.passes(), "{tolerance:?}: {}", found.residual);
+            }
+        }
+        let none = check(Tolerance::Close { rtol: 0.0, atol: 0.0 }, [1.0, -2.0, 1e-30, 100.0], RIGHT);
+        assert!(!none.passes());
+    }
+
+    #[test]
+    fn the_buffer_that_is_off_decides() {
+        let near = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
+        let answers = |at| (at, data(DType::F32, near), bytes(RIGHT));
+        let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
+        let right = || HostArray::U8(bytes(RIGHT));
+        let wrong = || HostArray::U8(bytes([1.0, -2.0, 0.0, f32::NAN]));
+        for outputs in [[right(), wrong()], [wrong(), right()]] {
+            assert!(!expected.check(&outputs).expect("compared").passes());
+        }
+        assert!(expected.check(&[right(), right()]).expect("compared").passes());
+    }
+
+    #[test]
+    fn where_the_reference_is_infinite_or_no_number_the_same_alone_is_right() {
+        let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0];
+        for tolerance in
+            [Tolerance::Close { rtol: 1e-3, atol: 1e-3 }, Tolerance::Nmse(1e-3), Tolerance::Ulp(2), Tolerance::Exact]
+        {
+            assert!(check(tolerance, odd, odd).passes(), "{tolerance:?}");
+            assert!(check(tolerance, [-f32::NAN, odd[1], odd[2], 1.0], odd).passes(), "{tolerance:?}");
+            for (at, wrong) in [(0, 1.0), (0, f32::INFINITY), (1, f32::MAX), (1, odd[2]), (2, f32::NAN), (3, odd[1])] {
+                let mut found = odd;
+                found[at] = wrong;
+                assert!(!check(tolerance, found, odd).passes(), "{tolerance:?}: {wrong} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_tolerance_is_small_beside_a_small_reference_and_a_stated_one_as_it_is() {
+        let usual = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+        let small = [1e-6, -3e-6, 0.0, 2e-6];
+        let passes = |checked, found: [f32; 4], answer| {
+            let data = Buffer { checked, ..data(DType::F32, usual) };
+            let expected = Expected::new(vec![(0, data, bytes(answer))]).expect("numbers");
+            expected.check(&[HostArray::U8(bytes(found))]).expect("compared").passes()
+        };
+        assert!(passes(true, [0.0; 4], small) && !passes(false, [0.0; 4], small));
+        assert!(passes(false, small.map(|value| value * 1.00009), small));
+        // Zeros have no magnitude to go by.
+        assert!(passes(false, [1e-6; 4], [0.0; 4]) && !passes(false, [1e-4; 4], [0.0; 4]));
+    }
+
+    #[test]
+    fn a_reference_without_a_number_is_refused_and_an_output_that_is_none_is_said() {
+        let refused = Expected::new(vec![(0, data(DType::F32, Tolerance::Exact), bytes([f32::NAN; 4]))]).err();
+        let refused = refused.expect("no number");
+        assert!(refused.contains("D[0,0] is not a number, and 3 others of 4"), "{refused}");
+        let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
+        let unknown = NoReference { outputs: vec![data(DType::F32, Tolerance::Exact)] };
+        let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");
+        assert_eq!(doubt(bytes(RIGHT)), "there is no reference");
+        assert!(doubt(odd).starts_with("there is no reference; D[0,1] is not a number"));
+    }
+}
