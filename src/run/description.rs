@@ -73,7 +73,7 @@ pub(crate) struct Kernel {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Buffer {
-    /// DType type: `f32`, …, `bytes`.
+    /// The element type: `f32`, …, `bytes`.
     #[serde(rename = "type")]
     pub element: Option<String>,
     /// Extents, the slowest first.

@@ -233,7 +233,7 @@ pub(crate) fn missing(described: &Described) -> Result<Option<String>, Fault> {
                 lacks.push(format!("push constant {0} ({1}): --push {0}=N", member.name, scalar.name()));
             }
             ArgumentKind::Address => {
-                lacks.push(format!("buffer {0} (its address): --buffer '{0}=f32[N]'", member.name))
+                lacks.push(format!("buffer {0} (its address): --buffer '{0}=f32[N]'", member.name));
             }
         }
     }
