@@ -1090,7 +1090,7 @@ mod tests {
             let Request { selection, config, no_peak, processes, only, vulkan, .. } = of_bench;
             let Selection { device, axes, precision, max_time, clock, cache, .. } = selection;
             let axes = axes.seed().into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed));
-            let selection = Selection { device, axes, precision, max_time, clock, cache, ..Selection::default() };
+            let selection = Selection { axes, device, precision, max_time, clock, cache, ..Selection::default() };
             Request {
                 kernels: Some(kernels),
                 selection,
