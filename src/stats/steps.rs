@@ -401,7 +401,7 @@ mod tests {
             };
             assert_eq!([steps(least - 1), steps(least)], [0, 1], "{series} {least}");
         }
-        assert_eq!(least(1, LEVEL), 13, "as ARCHITECTURE.md has it");
+        assert_eq!(least(1, LEVEL), 13, "as docs/decisions.md has it");
     }
 
     #[test]
