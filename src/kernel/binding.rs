@@ -1,7 +1,7 @@
 //! What a dispatch gives a kernel beside its grid: specialization constants, and buffers at addresses and bindings.
 
+use super::buffer::BufferId;
 use super::interface::SlotKind;
-use super::program::BufferId;
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceLimits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};

@@ -4,6 +4,11 @@ use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+/// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`], or behind these one of the
+/// program's own, by its position in [`scratch`](super::program::Program::scratch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BufferId(pub usize);
+
 /// Bytes of the red zones before and after the data of each buffer on a device. They hold poison, and a kernel that
 /// writes to them is rejected: kernels address memory directly, so nothing else would notice.
 pub(crate) const RED_ZONE: u64 = 4096;

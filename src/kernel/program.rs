@@ -6,15 +6,11 @@ use crate::basis::units::Bytes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 use crate::kernel::binding::{self, Address, Binding, Descriptor, SpecValue};
+pub use crate::kernel::buffer::BufferId;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
-
-/// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`], or behind these one of the
-/// program's own, by its position in [`Program::scratch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct BufferId(pub usize);
 
 /// The steps that compute a result, in order.
 #[derive(Clone, Debug, Default)]
