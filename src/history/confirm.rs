@@ -1,8 +1,7 @@
 //! The commands that confirm a step.
 
-use super::event::{Change, Fact};
-use super::series::Step;
-use super::{Run, Series};
+use super::event::Fact;
+use super::{Event, Run, Series};
 use crate::algorithms::{self, CaseOptions};
 use crate::basis::printable::shell_word;
 use crate::device::capability::DeviceKind;
@@ -18,15 +17,17 @@ const PROCESSES: usize = 5;
 /// Records before a step that a new run is compared with.
 const RECORDS: usize = 3;
 
-/// The commands that confirm a step of a case: `changes` are those beside it, and `own` says whether its program changed.
-/// None for a case that this version cannot run.
-pub(super) fn commands(runs: &[Run], series: &Series, step: &Step, changes: &[Change], own: bool) -> Vec<String> {
+/// The commands that confirm the step of the case that changed most. None for a case that this version cannot run.
+pub(super) fn commands(runs: &[Run], series: &[Series], event: &Event) -> Vec<String> {
+    let Some(most) = event.moves.first() else { return vec![] };
+    let (series, own) = (&series[most.series], !most.changes.is_empty());
+    let step = &series.steps[most.step];
     let [before, after] = [step.at - 1, step.at].map(|at| series.points[at]);
     let case = &runs[after.run].record.cases[after.case];
     let devices = &runs[after.run].record.devices;
     let host = devices.iter().any(|device| device.index == case.device && device.kind == DeviceKind::Host);
     let Some(arguments) = arguments(case, host) else { return vec![] };
-    let has = |fact| changes.iter().any(|change| change.fact == fact);
+    let has = |fact| event.changes.iter().any(|change| change.fact == fact);
     let commits = [before, after].map(|point| runs[point.run].record.origin.commit.clone());
     let bench = format!("gpukern bench {arguments} --processes {PROCESSES} --json");
     if (has(Fact::Driver) || has(Fact::Build)) && !host && case.stop.is_none() {
@@ -83,7 +84,10 @@ mod tests {
         for run in &mut runs {
             run.record.devices[0].driver.info = "Mesa 22.3".into();
         }
-        let confirm = |runs| History::new(runs, vec![], &settings()).events.remove(0).confirm;
+        let confirm = |runs| {
+            let history = History::new(runs, vec![], &settings());
+            history.confirming(&history.events[0])
+        };
         let commands = confirm(runs.clone());
         assert!(commands[0].starts_with("at 0c10005: gpukern bench matmul"), "{commands:?}");
         assert!(commands[0].contains("--variant=naive --size=64 --dtype=f32 --processes 5"), "{commands:?}");

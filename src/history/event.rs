@@ -1,6 +1,6 @@
 //! The places of a history where cases changed, and what else changed there.
 
-use super::{Run, Series, confirm};
+use super::{Run, Series};
 use crate::compare;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Record};
@@ -19,10 +19,8 @@ pub(crate) struct Event {
     pub(crate) after: usize,
     /// What changed there that was recorded of all cases.
     pub(crate) changes: Vec<Change>,
-    /// The cases that changed.
+    /// The cases that changed, the one that changed most first.
     pub(crate) moves: Vec<Move>,
-    /// The commands that confirm it, of the case that changed most.
-    pub(crate) confirm: Vec<String>,
 }
 
 impl Event {
@@ -179,11 +177,7 @@ pub(super) fn all(runs: &[Run], series: &[Series]) -> Vec<Event> {
         }
         let size = |of: &Move| series[of.series].steps[of.step].ratio().ln().abs();
         moves.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        let confirm = moves.first().map_or_else(Vec::new, |most| {
-            let (one, step) = (&series[most.series], &series[most.series].steps[most.step]);
-            confirm::commands(runs, one, step, &changes, !most.changes.is_empty())
-        });
-        Event { before, after, changes, moves, confirm }
+        Event { before, after, changes, moves }
     };
     places.into_iter().map(event).collect()
 }

@@ -45,6 +45,12 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// The commands that confirm an event.
+    #[must_use]
+    pub(crate) fn confirming(&self, event: &Event) -> Vec<String> {
+        confirm::commands(&self.runs, &self.series, event)
+    }
+
     /// The history of `runs`; `left_out` says which files are none of them.
     #[must_use]
     pub(crate) fn new(runs: Vec<Run>, mut left_out: Vec<String>, settings: &Settings) -> Self {
@@ -54,7 +60,8 @@ impl History {
         let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
         let found = steps::find(&slices, FALSE_DISCOVERIES);
         for (series, steps) in series.iter_mut().zip(found) {
-            series.steps = series::steps(&runs, series, &steps, settings.min_effect);
+            let recorded = |at| event::changed_at(&runs, series, at);
+            series.steps = series::steps(series, &steps, settings.min_effect, recorded);
         }
         let events = event::all(&runs, &series);
         Self { runs, series, events, left_out, min_effect: settings.min_effect }
@@ -125,7 +132,8 @@ pub(crate) mod tests {
         let [moved] = &event.moves[..] else { panic!("one case: {:?}", event.moves) };
         assert_eq!(history.series[moved.series].id, "matmul/naive/f32/64x64x64");
         assert!((history.series[moved.series].steps[moved.step].ratio() - 1.1).abs() < 0.01);
-        assert!(event.confirm[0].contains("gpukern ab matmul") && event.confirm[0].contains("--a-driver"));
+        let confirming = history.confirming(event);
+        assert!(confirming[0].contains("gpukern ab matmul") && confirming[0].contains("--a-driver"));
     }
 
     /// Forty runs, each of a commit of its own; the first case takes `factor` times as long from run `slow` on, and the

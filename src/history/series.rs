@@ -192,8 +192,13 @@ fn cases_of(run: &Run, apart: &[Apart]) -> Vec<((Key, String), Vec<usize>)> {
 }
 
 /// Steps of at least `min_effect`, each at the change of what was recorded that is nearest, if one is near and the times
-/// between allow it.
-pub(super) fn steps(runs: &[Run], series: &Series, found: &[stats::steps::Step], min_effect: f64) -> Vec<Step> {
+/// between allow it. `recorded` says how much of it changed at a point.
+pub(super) fn steps<R: Ord>(
+    series: &Series,
+    found: &[stats::steps::Step],
+    min_effect: f64,
+    recorded: impl Fn(usize) -> R,
+) -> Vec<Step> {
     let values = series.values();
     let mut places: Vec<(usize, Option<usize>, f64)> = vec![];
     for (index, step) in found.iter().enumerate() {
@@ -205,10 +210,9 @@ pub(super) fn steps(runs: &[Run], series: &Series, found: &[stats::steps::Step],
         let least = around(step.at);
         let most = least + MOST_COST * least / (end - start) as f64;
         let near = near.filter(|at| (low..=high).contains(at) && around(*at) <= most);
-        let recorded = |at: &usize| super::event::changed_at(runs, series, *at);
         // The first of the greatest: the last that `max_by_key` sees.
         let all: Vec<usize> = std::iter::once(step.at).chain(near).collect();
-        let at = all.into_iter().rev().max_by_key(recorded).unwrap_or(step.at);
+        let at = all.into_iter().rev().max_by_key(|at| recorded(*at)).unwrap_or(step.at);
         places.push((at, (at != step.at).then_some(step.at), step.q));
     }
     let bounds: Vec<_> = [0].into_iter().chain(places.iter().map(|place| place.0)).chain([values.len()]).collect();

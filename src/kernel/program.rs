@@ -6,7 +6,7 @@ use crate::basis::units::Bytes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 use crate::kernel::binding::{self, Address, Binding, Descriptor, SpecValue};
-pub use crate::kernel::buffer::BufferId;
+pub(crate) use crate::kernel::buffer::BufferId;
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;

@@ -138,8 +138,8 @@ fn event(history: &History, event: &Event) -> String {
     if event.moves.len() > MOST_MOVES {
         let _ = writeln!(out, "  and {} more cases", event.moves.len() - MOST_MOVES);
     }
-    for command in &event.confirm {
-        let _ = writeln!(out, "  confirm  {}", printable(command));
+    for command in history.confirming(event) {
+        let _ = writeln!(out, "  confirm  {}", printable(&command));
     }
     out
 }

@@ -74,9 +74,10 @@ fn event(page: &mut Page, history: &History, event: &Event) {
         ]);
     }
     page.html.push_str(&table.html("figures remarks"));
-    if !event.confirm.is_empty() {
+    let confirming = history.confirming(event);
+    if !confirming.is_empty() {
         page.line("<p>To confirm it:</p>");
-        let commands = event.confirm.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
+        let commands = confirming.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
         page.line(&format!("<pre>{commands}</pre>"));
     }
 }
