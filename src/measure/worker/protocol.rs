@@ -1,7 +1,7 @@
 //! What a process and its worker say to each other, in lines of JSON: the types of plans and records themselves.
 
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{self, Candidate, CaseSpec};
+use crate::algorithms::{Algorithm, Candidate, CaseSpec};
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::capability::DeviceInfo;
@@ -10,7 +10,6 @@ use crate::measure::runner::{Side, Timing};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
 use crate::record::Case;
-use crate::run::algorithm::UserKernels;
 use crate::tuning::search::{Found, Fruitless};
 use crate::tuning::tuned::Tuned;
 use serde::{Deserialize, Serialize};
@@ -24,8 +23,6 @@ const RECORD_SEPARATOR: char = '\u{1e}';
 pub(super) enum Order {
     /// Load Vulkan in this way: the first order of all.
     Begin(Box<Setup>),
-    /// Make algorithms of these kernels, before a device is opened.
-    Register(Vec<UserKernels>),
     /// Open the device of this index. With `canary`, see first whether it still runs anything.
     Open { device: usize, timing: Timing, tuned: Box<Tuned>, canary: bool },
     /// Run every case of the groups.
@@ -111,16 +108,25 @@ impl From<&CaseGroup> for SentGroup {
 }
 
 impl SentGroup {
-    /// The group itself.
+    /// The group itself, of one of these algorithms.
     ///
     /// # Errors
     /// When a name is that of nothing: the other process is another program.
-    pub(super) fn group(&self) -> Result<CaseGroup, String> {
-        let algorithm = algorithms::find(&self.algorithm)?;
+    pub(super) fn group(&self, algorithms: &[&'static Algorithm]) -> Result<CaseGroup, String> {
+        let algorithm = named(algorithms, &self.algorithm)?;
         let variants = self.variants.iter().map(|name| algorithm.variant(name)).collect::<Result<_, _>>()?;
         let pick = if self.auto { VariantChoice::Auto } else { VariantChoice::Named };
         Ok(CaseGroup { algorithm, spec: self.spec, variants, on: DeviceClass::Any, pick, on_host: false })
     }
+}
+
+/// The algorithm of this name.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn named(algorithms: &[&'static Algorithm], name: &str) -> Result<&'static Algorithm, String> {
+    let found = algorithms.iter().copied().find(|algorithm| algorithm.name == name);
+    found.ok_or_else(|| format!("there is no algorithm {name}"))
 }
 
 /// A side of a duel by the names of its variant and kernel.

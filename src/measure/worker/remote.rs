@@ -14,7 +14,6 @@ use crate::measure::runner::{Observer, SIDE_NAMES, Side, Silent, Timing};
 use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Death, Outcome};
-use crate::run::algorithm;
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::Validation;
@@ -98,10 +97,6 @@ impl<'a> Remote<'a> {
         };
         let Self { timing, hung: canary, .. } = *self;
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
-        let kernels = algorithm::all();
-        if !kernels.is_empty() {
-            process.send(&Order::Register(kernels));
-        }
         process.send(&Order::Open { device, timing, tuned, canary });
         match process.receive(self.interrupted)? {
             Event::Opened(opened) => opened.map_err(Ended::refused)?,
