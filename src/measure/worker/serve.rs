@@ -1,12 +1,12 @@
 //! A worker from inside: does what it is ordered to, and reports each step.
 
-use super::protocol::{self, Done, Event, Order, SentQuestion, SentSide, named};
+use super::protocol::{self, Done, Event, NamedGroup, Order};
 use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::stderr::say;
+use crate::measure::executor::Executor;
 use crate::measure::host;
-use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, Runner, Timing, Witness};
+use crate::measure::runner::{Observer, Runner, Side, Timing, Witness};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
@@ -199,27 +199,27 @@ impl Worker<'_> {
             return Ok(());
         }
         let algorithms = &self.algorithms[..];
+        let groups =
+            |sent: Vec<NamedGroup>| sent.iter().map(|group| group.group(algorithms)).collect::<Result<Vec<_>, _>>();
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
-            Order::Run { groups, sampling } => {
-                let groups = groups.iter().map(|group| group.group(algorithms)).collect::<Result<_, _>>()?;
+            Order::Run { groups: sent, sampling } => {
+                let groups = groups(sent)?;
                 runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Teller::default());
                 Done::Run
             }
             Order::Duel { group, sides, sampling } => {
-                duel(runner, &group.group(algorithms)?, *sides, &sampling, &self.orders)?
+                duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders)?
             }
             Order::Alone { group, side, sampling } => {
                 let group = group.group(algorithms)?;
-                Done::Alone(Box::new(runner.alone(&group, &side.side(&group)?, &sampling)))
+                Done::Alone(Box::new(runner.alone(&group, &side, &sampling)))
             }
-            Order::Tune(question) => Done::Tune(tune(runner, algorithms, *question)?),
-            Order::Explain { group, candidates, sampling } => {
-                let group = group.group(algorithms)?;
-                let candidates: Vec<_> =
-                    candidates.into_iter().map(|sent| sent.candidate(&group)).collect::<Result<_, _>>()?;
-                Done::Explain(runner.explain(&group, &candidates, &sampling))
+            Order::Tune { group, question } => {
+                let mut progress = |tile, best| report(&Event::Trying(tile, best));
+                Done::Tune(runner.tune(&group.group(algorithms)?, question, &mut progress))
             }
+            Order::Explain { candidates, sampling } => Done::Explain(runner.explain(&groups(candidates)?, &sampling)),
             Order::HostSide => Done::HostSide(runner.host_side()),
             Order::Begin(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
                 return Ok(());
@@ -253,12 +253,11 @@ fn measure_baseline(group: &CaseGroup, index: usize, sampling: &Sampling) {
 fn duel(
     runner: &mut Runner,
     group: &CaseGroup,
-    sides: [SentSide; 2],
+    sides: &[Side; 2],
     sampling: &Sampling,
     orders: &Receiver<Order>,
 ) -> Result<Done, String> {
-    let [a, b] = sides.map(|side| side.side(group));
-    let (cases, _) = runner.duel(group, &[a?, b?], sampling, &mut |rounds| {
+    let (cases, _) = runner.duel(group, sides, sampling, &mut |rounds| {
         if let Some(round) = rounds.last() {
             report(&Event::Round(*round));
         }
@@ -266,18 +265,6 @@ fn duel(
         !matches!(orders.recv(), Ok(Order::Decided(false)))
     });
     Ok(Done::Duel(Box::new(cases)))
-}
-
-fn tune(
-    runner: &mut Runner,
-    algorithms: &[&'static Algorithm],
-    question: SentQuestion,
-) -> Result<Result<Option<crate::tuning::search::Found>, crate::tuning::search::Fruitless>, String> {
-    let SentQuestion { algorithm, variant, spec, kept, avoid, budget, seed } = question;
-    let algorithm = named(algorithms, &algorithm)?;
-    let tunable = algorithm.tunable(algorithm.variant(&variant)?).ok_or("the variant has no tiles")?;
-    let mut progress = |tile, best| report(&Event::Trying(tile, best));
-    Ok(runner.tune(Question { algorithm, tunable, spec, kept, avoid, budget, seed, progress: &mut progress }))
 }
 
 /// Tells the parent what happens.
