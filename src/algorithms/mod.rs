@@ -16,7 +16,6 @@ pub(crate) mod probes;
 mod product;
 pub(crate) mod source;
 pub(crate) mod tile;
-pub(crate) mod users;
 
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
@@ -353,19 +352,11 @@ pub enum CheckMethod {
     Probabilistic,
 }
 
-/// Finds an algorithm by name.
-///
-/// # Errors
-/// A message with the nearest name when no algorithm has this one.
-pub fn find(name: &str) -> Result<&'static Algorithm, String> {
-    users::find(name).map_or_else(|| builtin(name), Ok)
-}
-
 /// Finds an algorithm of the table by name.
 ///
 /// # Errors
 /// A message with the nearest name when none has this one.
-pub(crate) fn builtin(name: &str) -> Result<&'static Algorithm, String> {
+pub fn find(name: &str) -> Result<&'static Algorithm, String> {
     ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name).ok_or_else(|| {
         let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
         error::unknown("algorithm", name, "", &names)

@@ -89,7 +89,7 @@ pub(super) fn judge_run(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resul
     let max_time = args.max_time.as_deref().map_or(Ok(MOST_TIME), options::duration);
     let game = Match {
         labels: [a, b].map(|variant| variant.name.to_string()),
-        sides: Sides::Kernels(Box::new([a, b].map(|variant| Side { variant, substitute: None }))),
+        sides: Sides::Kernels(Box::new([a, b].map(|variant| Side::new(variant, None)))),
         min_effect: judging::settings(&args.comparing.judging)?.min_effect,
         max_time: max_time.map_err(|reason| Error::Usage(format!("--max-time: {reason}")))?,
         run,
@@ -142,7 +142,7 @@ impl<'a> Match<'a> {
             Kind::Drivers => drivers(args)?,
             Kind::Spirv => substitutes(args, pair[0], group)?,
             Kind::Variants => {
-                let kernels = pair.map(|variant| Side { variant, substitute: None });
+                let kernels = pair.map(|variant| Side::new(variant, None));
                 (pair.map(|variant| variant.name.to_string()), Sides::Kernels(Box::new(kernels)))
             }
         };
@@ -152,7 +152,7 @@ impl<'a> Match<'a> {
     /// Keeps the sides that failed.
     fn keep(&self, failures: &Failures, trial: &Trial) -> Result<String, Error> {
         let group = &self.run.groups[0];
-        let of_driver = || Side { variant: group.variants[0], substitute: None };
+        let of_driver = || Side::new(group.variants[0], None);
         let drivers = [of_driver(), of_driver()];
         let kernels = match &self.sides {
             Sides::Kernels(kernels) => kernels,
@@ -408,30 +408,24 @@ fn drivers(args: &AbArgs) -> Result<([String; 2], Sides<'_>), Error> {
 }
 
 /// A kernel of `variant`, with a file of the user's in its place on one side or both.
-fn substitutes<'a>(
-    args: &AbArgs,
-    variant: &'static Variant,
-    group: &CaseGroup,
-) -> Result<([String; 2], Sides<'a>), Error> {
+fn substitutes<'a>(args: &AbArgs, variant: &Variant, group: &CaseGroup) -> Result<([String; 2], Sides<'a>), Error> {
     let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
     let paths = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
-    let mut kernels: Vec<&'static Shader> = vec![];
+    let mut kernels: Vec<String> = vec![];
     let mut enter = |path: Option<&Path>| {
         let substitute = path.map(|path| read_spirv(path, variant, &shaders)).transpose()?;
-        kernels.extend(substitute.as_ref().map(|(kernel, _)| *kernel));
-        Ok::<_, Error>(Side { variant, substitute })
+        kernels.extend(substitute.as_ref().map(|(kernel, _)| kernel.clone()));
+        Ok::<_, Error>(Side::new(variant, substitute))
     };
     let sides = [enter(paths[0])?, enter(paths[1])?];
-    if let [a, b] = kernels[..]
-        && a.label() != b.label()
+    if let [a, b] = &kernels[..]
+        && a != b
     {
         return Err(Error::Usage(format!(
-            "the files take the place of two kernels, {} and {}; give two for one of them",
-            a.label(),
-            b.label()
+            "the files take the place of two kernels, {a} and {b}; give two for one of them"
         )));
     }
-    let label = |path: Option<&Path>| path.map_or_else(|| kernels[0].label(), shown);
+    let label = |path: Option<&Path>| path.map_or_else(|| kernels[0].clone(), shown);
     Ok((paths.map(label), Sides::Kernels(Box::new(sides))))
 }
 
@@ -452,12 +446,8 @@ fn side_result(record: Record, label: &str, name: &str) -> Result<SideResult, Er
     Ok(SideResult { label: label.into(), device: device.clone(), case: case.clone(), median: None })
 }
 
-/// The kernel of `variant` that a file of the user's takes the place of, and its bytes.
-fn read_spirv(
-    path: &Path,
-    variant: &Variant,
-    shaders: &[&'static Shader],
-) -> Result<(&'static Shader, Vec<u8>), Error> {
+/// The label of the kernel of `variant` that a file of the user's takes the place of, and its bytes.
+fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(String, Vec<u8>), Error> {
     let labels = || shaders.iter().map(|shader| shader.label()).collect::<Vec<_>>().join(", ");
     let refuse =
         |reason: String| Error::Usage(format!("cannot run '{}' in place of {}: {reason}", shown(path), labels()));
@@ -467,12 +457,12 @@ fn read_spirv(
         spirv::check(&bytes, kernel).map_err(refuse)?;
     }
     // It is of the kernel that takes no more arguments than it needs.
-    let fits = |shader: &&&'static Shader| spirv::check(&bytes, shader).is_ok();
+    let fits = |shader: &&&Shader| spirv::check(&bytes, shader).is_ok();
     let arguments = |shader: &Shader| shader.interface.arguments.len();
     let least = shaders.iter().filter(fits).map(|shader| arguments(shader)).min();
     let fitting: Vec<_> = shaders.iter().filter(fits).filter(|shader| Some(arguments(shader)) == least).collect();
     match fitting[..] {
-        [kernel] => Ok((kernel, bytes)),
+        [kernel] => Ok((kernel.label(), bytes)),
         _ => Err(refuse(format!(
             "it fits {} of the {} kernels of variant '{}'; start from the source of one in glsl/, or choose a variant \
              with one kernel",

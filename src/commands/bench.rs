@@ -18,6 +18,7 @@ use crate::report;
 use crate::report::bench::View;
 use crate::report::long::Column;
 use crate::report::noise::Noise;
+use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -34,10 +35,10 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// The plan of what `bench` is asked for.
-    fn new(request: &Request) -> Result<Self, Error> {
+    /// The plan of what `bench` is asked for, and the user's kernels in it.
+    fn new(request: &Request) -> Result<(Self, Vec<UserKernels>), Error> {
         let mut plan = Plan::new(&request.selection, request.config.as_deref())?;
-        super::run::add_tables(&mut plan, request)?;
+        let kernels = super::run::add_tables(&mut plan, request)?;
         let plan = if request.host { plan.with_host()? } else { plan };
         let shard = request.shard.as_deref().map(str::parse).transpose();
         let shard: Option<Shard> = shard.map_err(|e| Error::Usage(format!("--shard: {e}")))?;
@@ -46,7 +47,7 @@ impl Planned {
             Some(shard) => plan.part(shard)?,
             None => plan,
         };
-        Ok(Self { plan: plan.only(&request.only)?, options_hash, shard })
+        Ok((Self { plan: plan.only(&request.only)?, options_hash, shard }, kernels))
     }
 
     /// How it is measured, and what its record says of that.
@@ -66,7 +67,8 @@ impl Planned {
 pub(super) fn run(args: &BenchArgs, setup: &Setup) -> Result<CommandOutput, Error> {
     // Everything that can be wrong with the command is found before a device is opened.
     let BenchArgs { request, output, .. } = args;
-    let planned = Planned::new(request)?;
+    let (planned, kernels) = Planned::new(request)?;
+    let setup = &setup.with_kernels(kernels);
     if args.dry_run {
         return super::dry_run::run(&planned.plan, request, setup);
     }

@@ -2,7 +2,7 @@
 
 use super::document::JSON;
 use super::{CommandOutput, announce, beside, interrupt};
-use crate::algorithms::Candidate;
+use crate::algorithms::{Candidate, CaseSpec};
 use crate::basis::error::{Error, Exit};
 use crate::commands::progress::Progress;
 use crate::device::capability::DeviceInfo;
@@ -45,7 +45,8 @@ pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) 
                     break;
                 }
                 let candidates = shown(group, device, ways);
-                match executor.explain(group, &candidates, &run.sampling) {
+                let alone = candidates.iter().map(|candidate| alone(group, candidate)).collect::<Vec<_>>();
+                match executor.explain(&alone, &run.sampling) {
                     Ok(times) => {
                         answer.output.push_str(&report::text(device, group, &candidates, &times));
                         explained.push(report::Explanation::new(device, group, &candidates, times));
@@ -70,6 +71,12 @@ pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) 
     }
     answer.exit = beside(answer.exit, session.check_validation(), &mut answer.notes);
     Ok(answer)
+}
+
+/// The group of a candidate alone.
+fn alone(group: &CaseGroup, candidate: &Candidate) -> CaseGroup {
+    let variant = group.algorithm.variant(candidate.variant).expect("a model names variants of its algorithm");
+    CaseGroup { spec: CaseSpec { tile: candidate.tile, ..group.spec }, variants: vec![variant], ..group.clone() }
 }
 
 /// The candidates to time, what should be fastest first.

@@ -7,7 +7,6 @@ use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::binding::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernel::shaders::Shader;
 use crate::measure::runner::Side;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
@@ -58,7 +57,7 @@ impl Failures {
     ) -> Result<String, Error> {
         let mut kept = 0;
         for (side, case, device, ran) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
-            let chosen = tuned::with_tile(group, ran.variant, device, &Tuned::none());
+            let chosen = tuned::with_tile(group, ran.variant(group), device, &Tuned::none());
             let (substitute, command) = (ran.substitute.as_ref(), command.to_string());
             let failure = Failure { case, device, group, chosen, substitute, command, validation };
             self.add(&format!("{side}_{}", name(case)), &failure)?;
@@ -85,8 +84,8 @@ struct Failure<'a> {
     device: &'a DeviceInfo,
     group: &'a CaseGroup,
     chosen: Chosen,
-    /// A kernel, and the SPIR-V that ran in its place.
-    substitute: Option<&'a (&'static Shader, Vec<u8>)>,
+    /// The label of a kernel, and the SPIR-V that ran in its place.
+    substitute: Option<&'a (String, Vec<u8>)>,
     command: String,
     validation: bool,
 }
@@ -166,14 +165,14 @@ fn dispatches(
     folder: &Path,
     problem: &dyn Problem,
     program: &Program,
-    substitute: Option<&(&'static Shader, Vec<u8>)>,
+    substitute: Option<&(String, Vec<u8>)>,
 ) -> io::Result<Vec<Value>> {
     let specs = problem.buffers();
     let name = |buffer: BufferId| specs.iter().chain(&program.scratch).nth(buffer.0).map_or("", |spec| spec.name);
     let mut dispatches = vec![];
     for dispatch in program.dispatches() {
         let file = format!("{}.spv", dispatch.shader.label().replace('/', "-"));
-        let in_its_place = substitute.filter(|(shader, _)| shader.label() == dispatch.shader.label());
+        let in_its_place = substitute.filter(|(label, _)| *label == dispatch.shader.label());
         let spirv = in_its_place.map_or(&dispatch.shader.spirv[..], |(_, spirv)| spirv);
         std::fs::write(folder.join(&file), spirv)?;
         let words = dispatch.constants.iter().filter(|constant| constant.bytes == 4);

@@ -171,7 +171,7 @@ fn setup(options: &VulkanOptions) -> Result<Setup, Error> {
     let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
     let time = |name: &str, text: &str| options::duration(text).map_err(|e| Error::Usage(format!("{name}: {e}")));
     let (timeout, max_run) = (time("--timeout", timeout)?, time("--max-run", max_run)?);
-    Ok(Setup { validation, loader: loader.clone(), drivers: None, cache, isolation, timeout, max_run })
+    Ok(Setup { validation, loader: loader.clone(), drivers: None, cache, isolation, timeout, max_run, kernels: vec![] })
 }
 
 /// Does what another process of this program orders. That one hears of Ctrl-C and tells this one.

@@ -129,16 +129,9 @@ impl Tuning {
         };
         let kept = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
         let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
-        let found = executor.tune(Question {
-            algorithm: self.algorithm,
-            tunable,
-            spec: group.spec,
-            kept,
-            avoid: vec![],
-            budget,
-            seed: group.spec.seed,
-            progress: &mut progress,
-        });
+        let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
+        let alone = CaseGroup { variants: vec![variant], ..group.clone() };
+        let found = executor.tune(&alone, Question { kept, avoid: vec![], budget }, &mut progress);
         self.progress.advance();
         let found = self.accept(&name, found)?;
         // At once: whatever ends the process later, this stays.

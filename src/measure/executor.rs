@@ -1,12 +1,12 @@
 //! Who takes cases through a device: a runner in this process, or one in a worker.
 
-use crate::algorithms::Candidate;
+use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, Runner, Side};
+use crate::measure::runner::{Observer, Side};
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling, VariantChoice};
 use crate::record::{Case, Outcome};
 use crate::tuning::search::{Found, Fruitless};
@@ -27,11 +27,17 @@ pub(crate) trait Executor {
     /// Runs every case of `run`.
     fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case>;
 
-    /// Searches the tiles of a variant on one problem. Interrupted, it returns what it has; `None` if that is nothing.
+    /// Searches the tiles of the variant of `group` on its problem; tells `progress` of every tile that is tried, and of the
+    /// best before it with its time. Interrupted, it returns what it has; `None` if that is nothing.
     ///
     /// # Errors
     /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
-    fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless>;
+    fn tune(
+        &mut self,
+        group: &CaseGroup,
+        question: Question,
+        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+    ) -> Result<Option<Found>, Fruitless>;
 
     /// Samples both sides in turns on the problem of `group` until `decided` returns true for the rounds, or
     /// `max_time` of `sampling` is over. Returns both cases, and the rounds.
@@ -43,16 +49,12 @@ pub(crate) trait Executor {
         decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>);
 
-    /// Times the candidates of `auto` on the problem of `group`: the median of each, or why it has none.
+    /// Times candidates of `auto` on the problem that they share, each a group of one variant: the median of each, or why
+    /// it has none.
     ///
     /// # Errors
     /// Why the problem cannot be loaded.
-    fn explain(
-        &mut self,
-        group: &CaseGroup,
-        candidates: &[Candidate],
-        sampling: &Sampling,
-    ) -> Result<Explained, String>;
+    fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String>;
 
     /// Times what the host does with the device beside running kernels.
     fn host_side(&mut self) -> HostSide;
@@ -79,51 +81,6 @@ impl HostSide {
     pub(crate) fn missing(reason: &str) -> Self {
         let missing = || Err(reason.to_string());
         Self { submissions: missing(), uploads: missing(), downloads: missing(), others: None }
-    }
-}
-
-impl Executor for Runner {
-    fn info(&self) -> &DeviceInfo {
-        Runner::info(self)
-    }
-
-    fn validated(&self) -> bool {
-        Runner::validated(self)
-    }
-
-    fn cache(&self) -> &CacheFolder {
-        Runner::cache(self)
-    }
-
-    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
-        Runner::run(self, run, observer)
-    }
-
-    fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless> {
-        Runner::tune(self, question)
-    }
-
-    fn duel(
-        &mut self,
-        group: &CaseGroup,
-        sides: &[Side; 2],
-        sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
-    ) -> ([Case; 2], Vec<Round>) {
-        Runner::duel(self, group, sides, sampling, decided)
-    }
-
-    fn explain(
-        &mut self,
-        group: &CaseGroup,
-        candidates: &[Candidate],
-        sampling: &Sampling,
-    ) -> Result<Explained, String> {
-        Runner::explain(self, group, candidates, sampling)
-    }
-
-    fn host_side(&mut self) -> HostSide {
-        Runner::host_side(self)
     }
 }
 

@@ -4,7 +4,7 @@ use super::executor::{self, Executor};
 use super::host;
 use super::resume::Earlier;
 use super::runner::{Observer, Silent, Timing, best_canary};
-use super::session::{Session, Setup, access};
+use super::session::{Session, Setup};
 use super::worker;
 use crate::algorithms::input::generator;
 use crate::basis::error::Error;
@@ -443,7 +443,7 @@ impl<'a> Measurement<'a> {
     fn method(&self) -> Method {
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
         let validation = self.setup.validation == Validation::On;
-        Method { validation, clock, cache, robust_access: Some(access() == Access::Robust) }
+        Method { validation, clock, cache, robust_access: Some(self.setup.access() == Access::Robust) }
     }
 
     /// The record of what was measured.
@@ -627,7 +627,7 @@ mod tests {
         // No Vulkan is to be loaded from here.
         let (isolation, timeout, max_run) = (Isolation::Workers, Duration::from_secs(30), Duration::from_secs(60));
         let loader = Some("/nonexistent".into());
-        let setup = Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run };
+        let setup = Setup { validation, loader, drivers: None, cache, isolation, timeout, max_run, kernels: vec![] };
         let session = Measurement::session(plan, &setup).expect("none is needed");
         let measurement = Measurement::new(plan, &setup, session.as_ref()).expect("the host is there");
         let (tuned, mut notes) = (Tuned::none(), Notes::default());

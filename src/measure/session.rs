@@ -3,11 +3,11 @@
 use super::executor::Executor;
 use super::runner::{Runner, Timing};
 use super::worker::{Remote, Workers};
-use crate::algorithms::users;
 use crate::basis::error::Error;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::selector;
+use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
 use crate::vulkan::{Access, Device, Instance, PhysicalDevice, Validation, VulkanError};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,8 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The setup of a session: how Vulkan is loaded, and what is kept between runs. A worker gets it as it is.
+/// The setup of a session: how Vulkan is loaded, what is kept between runs, and which kernels of the user's run. A worker
+/// gets it as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// Whether everything runs under the validation layer.
@@ -35,9 +36,23 @@ pub(crate) struct Setup {
     pub timeout: Duration,
     /// Time that one run of a program may take.
     pub max_run: Duration,
+    /// The user's kernels that may run beside the built-in ones.
+    pub kernels: Vec<UserKernels>,
 }
 
 impl Setup {
+    /// The same for a plan with these kernels of the user's.
+    #[must_use]
+    pub(crate) fn with_kernels(&self, kernels: Vec<UserKernels>) -> Self {
+        Self { kernels, ..self.clone() }
+    }
+
+    /// How devices are opened: the user's kernels may reach nothing outside their descriptors.
+    #[must_use]
+    pub(super) fn access(&self) -> Access {
+        if self.kernels.is_empty() { Access::Unchecked } else { Access::Robust }
+    }
+
     /// The same in workers, whatever this process does itself.
     #[must_use]
     pub(crate) fn in_workers(&self) -> Self {
@@ -148,7 +163,7 @@ impl<'a> Session<'a> {
     ) -> Result<Box<dyn Executor + 's>, Error> {
         match &self.backend {
             Backend::InProcess(instance, physicals) => {
-                let device = Device::open_with(instance, &physicals[device.index], access())?;
+                let device = Device::open_with(instance, &physicals[device.index], self.setup.access())?;
                 let mut runner = Runner::new(&device, timing, &self.setup.cache, interrupted)?;
                 runner.use_tuned(tuned.clone());
                 runner.wait_for_runs_of(self.setup.max_run);
@@ -182,9 +197,4 @@ impl<'a> Session<'a> {
             Some(first) => Err(Error::Failure(format!("{} validation messages, the first: {first}", messages.len()))),
         }
     }
-}
-
-/// What becomes of accesses outside of descriptors: those of users' kernels are kept inside.
-pub(super) fn access() -> Access {
-    if users::any() { Access::Robust } else { Access::Unchecked }
 }

@@ -224,7 +224,7 @@ impl Plan {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
             // What a kernel of the user's is, its name does not say.
-            let guest = if algorithms::users::is(algorithm) { algorithm.variants[0].source } else { "" };
+            let guest = if algorithms::find(algorithm.name).is_err() { algorithm.variants[0].source } else { "" };
             let spec = hashed(algorithm, spec, run.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default());
             format!("{}{guest} {spec} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
         };

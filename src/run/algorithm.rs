@@ -1,11 +1,11 @@
-//! What was resolved as an [`Algorithm`] like those of the table.
+//! Makes an [`Algorithm`] like those of the table of what was resolved.
 
 use super::builtin::{AUTO, Counterpart, dtype};
 use super::loaded;
 use super::problem::PointProblem;
 use super::resolved::{Buffer, Configuration, Module, Pass, PassList, Point, Reference, ResolvedRun};
 use crate::algorithms::input::Input;
-use crate::algorithms::{Algorithm, Build, CaseSpec, Measures, Problem, Sweeps, Variant, users};
+use crate::algorithms::{Algorithm, Build, CaseSpec, Measures, Problem, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
@@ -18,9 +18,8 @@ use crate::kernel::program::{Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock};
 
-/// A user's kernels that solve the same problem, and what runs beside them: what a worker is sent.
+/// A user's kernels that solve the same problem, and what runs beside them. A worker makes the same algorithm of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct UserKernels {
     /// The name of the algorithm, which no built-in one has.
@@ -39,71 +38,6 @@ pub(crate) struct Save {
     /// Its name.
     pub(crate) buffer: String,
     pub(crate) path: PathBuf,
-}
-
-/// The users' kernels of this process with their algorithms.
-static KNOWN: RwLock<Vec<(&'static UserKernels, &'static Algorithm)>> = RwLock::new(vec![]);
-
-/// All of them, as another process is sent them.
-pub(crate) fn all() -> Vec<UserKernels> {
-    KNOWN.read().unwrap_or_else(PoisonError::into_inner).iter().map(|(own, _)| (*own).clone()).collect()
-}
-
-/// Makes an algorithm of a user's kernels, in place of an earlier one of that name.
-///
-/// # Errors
-/// When a kernel cannot be read, or a built-in algorithm does not fit.
-pub(crate) fn register(own: UserKernels) -> Result<&'static Algorithm, String> {
-    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, algorithm)) = known.iter().find(|(other, _)| **other == own) {
-        return Ok(algorithm);
-    }
-    let own: &'static UserKernels = Box::leak(Box::new(own));
-    let algorithm = users::register(algorithm(own)?);
-    known.retain(|(other, _)| other.name != own.name);
-    known.push((own, algorithm));
-    Ok(algorithm)
-}
-
-fn algorithm(own: &'static UserKernels) -> Result<Algorithm, String> {
-    let run = &own.run;
-    let kernel = |(index, module)| shader(module, format!("{}/{}#{index}", own.name, module.name));
-    let kernels: Vec<_> = run.modules.iter().enumerate().map(kernel).collect::<Result<_, _>>()?;
-    let kernels: &'static [&'static Shader] = kernels.leak();
-    let sizes: &'static [Size] = run.sizes().leak();
-    for point in &run.points {
-        if let Reference::Builtin(builtin) = &point.reference {
-            let counterpart = Counterpart::new(builtin, point)?;
-            for name in own.against.iter().filter(|name| *name != AUTO) {
-                counterpart.algorithm.variant(name)?;
-            }
-        }
-    }
-    let labels = run.configurations.iter().map(label).enumerate();
-    let variants = labels.map(|(index, label)| variant(own, label, of_kernels(own, kernels, sizes, index)));
-    let against = own.against.iter().map(|name| {
-        let label = label_of_builtin(own, name);
-        variant(own, label, of_builtin(own, sizes, name))
-    });
-    let variants: Vec<_> = variants.chain(against).collect();
-    Ok(Algorithm {
-        name: &own.name,
-        summary: "kernels of the user's",
-        work: "as the description states it",
-        default_size: Sweeps::same("1"),
-        verify_size: Sweeps::same("1"),
-        iterative: false,
-        inputs: &[Input::Uniform],
-        layouts: &[Layout::Nn],
-        variants: variants.leak(),
-        tunable: &[],
-        candidates: None,
-        solution: None,
-        problem: Box::leak(Box::new(move |case: &CaseSpec| {
-            let at = place(sizes, case)?;
-            Ok(Box::new(PointProblem { own, kernels, at, seed: case.seed }) as Box<dyn Problem>)
-        })),
-    })
 }
 
 /// The point that a case is of.
@@ -175,6 +109,52 @@ fn label_of_builtin(own: &UserKernels, variant: &str) -> String {
 }
 
 impl UserKernels {
+    /// The algorithm of the kernels. It lives as long as the process, as those of the table do.
+    ///
+    /// # Errors
+    /// When a kernel cannot be read, or a built-in algorithm does not fit.
+    pub(crate) fn algorithm(self) -> Result<&'static Algorithm, String> {
+        let own: &'static Self = Box::leak(Box::new(self));
+        let run = &own.run;
+        let kernel = |(index, module)| shader(module, format!("{}/{}#{index}", own.name, module.name));
+        let kernels: Vec<_> = run.modules.iter().enumerate().map(kernel).collect::<Result<_, _>>()?;
+        let kernels: &'static [&'static Shader] = kernels.leak();
+        let sizes: &'static [Size] = run.sizes().leak();
+        for point in &run.points {
+            if let Reference::Builtin(builtin) = &point.reference {
+                let counterpart = Counterpart::new(builtin, point)?;
+                for name in own.against.iter().filter(|name| *name != AUTO) {
+                    counterpart.algorithm.variant(name)?;
+                }
+            }
+        }
+        let labels = run.configurations.iter().map(label).enumerate();
+        let variants = labels.map(|(index, label)| variant(own, label, of_kernels(own, kernels, sizes, index)));
+        let against = own.against.iter().map(|name| {
+            let label = label_of_builtin(own, name);
+            variant(own, label, of_builtin(own, sizes, name))
+        });
+        let variants: Vec<_> = variants.chain(against).collect();
+        Ok(Box::leak(Box::new(Algorithm {
+            name: &own.name,
+            summary: "kernels of the user's",
+            work: "as the description states it",
+            default_size: Sweeps::same("1"),
+            verify_size: Sweeps::same("1"),
+            iterative: false,
+            inputs: &[Input::Uniform],
+            layouts: &[Layout::Nn],
+            variants: variants.leak(),
+            tunable: &[],
+            candidates: None,
+            solution: None,
+            problem: Box::leak(Box::new(move |case: &CaseSpec| {
+                let at = place(sizes, case)?;
+                Ok(Box::new(PointProblem { own, kernels, at, seed: case.seed }) as Box<dyn Problem>)
+            })),
+        })))
+    }
+
     /// Checks what runs beside the kernels.
     ///
     /// # Errors

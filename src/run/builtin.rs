@@ -29,7 +29,7 @@ impl Counterpart {
     /// # Errors
     /// What does not fit.
     pub(super) fn new(builtin: &Builtin, point: &'static Point) -> Result<Self, String> {
-        let algorithm = algorithms::builtin(&builtin.algorithm)?;
+        let algorithm = algorithms::find(&builtin.algorithm)?;
         let Some(size) = size_of(&builtin.size) else {
             let count = builtin.size.len();
             return Err(format!("reference.size has {count} extents; {} takes at most three", algorithm.name));

@@ -61,7 +61,7 @@ impl Search {
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub(crate) struct Found {
     /// The best tile and its median.
     pub best: (Tile, Nanos),
     /// The built-in tile, and its median where it is known.
@@ -78,7 +78,7 @@ pub struct Found {
 
 /// Why a tile is out of the question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// The answer was wrong, and where.
     Rejected(String),
     /// The device or its driver failed.
@@ -87,7 +87,7 @@ pub enum Refusal {
 
 /// Why a search found nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fruitless {
+pub(crate) enum Fruitless {
     /// The device lacks what the case needs.
     Unsupported(String),
     /// Every tile that was tried is out of the question.

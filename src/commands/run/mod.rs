@@ -14,7 +14,7 @@ use crate::plan::options::Selection;
 use crate::plan::request::{Request, VulkanOptions};
 use crate::plan::{CaseGroup, DeviceClass, Plan, PlannedRun, VariantChoice};
 use crate::record::Record;
-use crate::run::algorithm::{self, Save, UserKernels};
+use crate::run::algorithm::{Save, UserKernels};
 use crate::run::description::Described;
 use crate::run::options::{self, Fields};
 use crate::run::resolved::ResolvedRun;
@@ -35,7 +35,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     let run = resolved(args)?;
     let wanted = Wanted::new(args, &run)?;
     let kernels = user_kernels(&args.against, run, wanted.saves())?;
-    let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
+    let own = kernels.clone().algorithm().map_err(Error::Usage)?;
+    let setup = &setup.with_kernels(vec![kernels.clone()]);
     let request = args.request(vulkan);
     // Of several kernels --ab judges the first choices, of one the two that it has.
     let all = args.tune || args.ab && !kernels.has_several_kernels();
@@ -51,8 +52,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     Ok(answer)
 }
 
-/// Adds the runs of the `[[run]]` tables of a configuration of `bench` to its plan.
-pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<(), Error> {
+/// Adds the runs of the `[[run]]` tables of a configuration of `bench` to its plan; returns their kernels.
+pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>, Error> {
+    let mut all: Vec<UserKernels> = vec![];
     let folder = request.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     for table in std::mem::take(&mut plan.guests) {
         let kernels: Vec<_> = table.kernel.iter().map(|kernel| folder.join(kernel)).collect();
@@ -61,14 +63,15 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<(), Error
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
         let mut kernels = user_kernels(&table.against, resolve::resolve(&described)?, vec![])?;
         // Tables of the same name are several problems.
-        let taken = |name: &str| algorithm::all().iter().any(|other| other.name == name);
+        let taken = |name: &str| all.iter().any(|other| other.name == name);
         let name = kernels.name.clone();
         let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
         kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
-        let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
+        let own = kernels.clone().algorithm().map_err(Error::Usage)?;
         plan.runs.push(planned(&kernels, own, false, &request.selection)?);
+        all.push(kernels);
     }
-    Ok(())
+    Ok(all)
 }
 
 /// What is written about the kernels.

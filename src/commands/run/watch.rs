@@ -11,7 +11,6 @@ use crate::measure::session::Setup;
 use crate::plan::Plan;
 use crate::plan::request::{Request, VulkanOptions};
 use crate::record::{Case, Outcome, Record};
-use crate::run::algorithm;
 use crate::run::resolved::ResolvedRun;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
@@ -84,11 +83,15 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Resolved
 /// Measures what was read.
 fn measure(request: &Request, setup: &Setup, run: ResolvedRun) -> Result<Record, Error> {
     let kernels = user_kernels(&[], run, vec![])?;
-    let own = algorithm::register(kernels.clone()).map_err(Error::Usage)?;
+    let own = kernels.clone().algorithm().map_err(Error::Usage)?;
     let plan = Plan { runs: vec![planned(&kernels, own, false, &request.selection)?], guests: vec![] };
     let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = Tuned::none();
-    measure_quietly(&plan, setup, &MeasureOptions::new(Timing::Sample, limits, &tuned, command_line()))
+    measure_quietly(
+        &plan,
+        &setup.with_kernels(vec![kernels]),
+        &MeasureOptions::new(Timing::Sample, limits, &tuned, command_line()),
+    )
 }
 
 /// What is to be said of a case: its time, the change since `last`, whether it is right, what the driver tells of it.

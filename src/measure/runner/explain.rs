@@ -1,10 +1,9 @@
 //! Times what `auto` chooses from on one problem.
 
 use super::Runner;
-use crate::algorithms::{Candidate, CaseSpec, Problem};
+use crate::algorithms::Problem;
 use crate::basis::units::Nanos;
 use crate::kernel::program::Program;
-use crate::measure::executor::Explained;
 use crate::measure::timekeeper::Timed;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
@@ -15,53 +14,15 @@ use std::time::Duration;
 const SAMPLING: Duration = Duration::from_millis(100);
 
 impl Runner {
-    /// The median times of `candidates` on the problem of `group`, or why one has none: a wrong answer is not timed.
-    ///
-    /// # Errors
-    /// Why the problem cannot be loaded.
-    pub(crate) fn explain(
-        &mut self,
-        group: &CaseGroup,
-        candidates: &[Candidate],
-        sampling: &Sampling,
-    ) -> Result<Explained, String> {
-        let problem = (group.algorithm.problem)(&group.spec)?;
-        self.wake_canary();
-        let programs: Vec<_> = candidates.iter().map(|own| self.program_of(group, problem.as_ref(), own)).collect();
-        self.witness.on_device(candidates.first().map_or("", |own| own.variant));
-        self.workbench.pipelines.prepare_together(programs.iter().flatten().map(|(_, program)| program));
-        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
-        // All are verified before the first is timed: a device that waits for the host drops its clock.
-        let verified: Vec<_> = programs
-            .into_iter()
-            .map(|planned| planned.and_then(|(name, program)| self.verified(name, &loaded, program)))
-            .collect();
-        if let Some((name, program, first)) = verified.iter().flatten().next() {
-            let mut recorded = self.recorded(name, &loaded, program, *first, sampling).map_err(|e| e.to_string())?;
-            self.keeper.heat(&mut recorded, None)?;
-        }
-        let times = verified.into_iter().map(|verified| {
-            let (name, program, first) = verified?;
-            self.time_briefly(&name, &loaded, &program, first, sampling)
-        });
-        Ok(times.collect())
-    }
-
     /// The name of a candidate and its program, or why it has none.
-    fn program_of(
-        &self,
-        group: &CaseGroup,
-        problem: &dyn Problem,
-        candidate: &Candidate,
-    ) -> Result<(String, Program), String> {
-        let variant = group.algorithm.variant(candidate.variant)?;
-        let spec = CaseSpec { tile: candidate.tile, ..group.spec };
-        let program = group.algorithm.feasible(variant, &spec, problem, &self.device.info)?;
-        Ok((group.id(variant).to_string(), program))
+    pub(super) fn program_of(&self, candidate: &CaseGroup, problem: &dyn Problem) -> Result<(String, Program), String> {
+        let CaseGroup { algorithm, spec, ref variants, .. } = *candidate;
+        let program = algorithm.feasible(variants[0], &spec, problem, &self.device.info)?;
+        Ok((candidate.id(variants[0]).to_string(), program))
     }
 
     /// A candidate with the time of its first run, if its answer is right.
-    fn verified(
+    pub(super) fn verified(
         &mut self,
         name: String,
         loaded: &LoadedProblem,
@@ -78,7 +39,7 @@ impl Runner {
     }
 
     /// The median of a few samples, once the clock is up.
-    fn time_briefly(
+    pub(super) fn time_briefly(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,

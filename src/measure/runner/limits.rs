@@ -1,25 +1,23 @@
 //! Measures the limits of a device: the probes as cases like any others, transfers and submissions directly.
 
-use super::{Observer, Runner};
+use super::Observer;
 use crate::algorithms::Variant;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::DeviceKind;
-use crate::device::load::HostLoad;
 use crate::measure::executor::{Executor, HostSide};
 use crate::peak;
 use crate::plan::{CaseGroup, PlannedRun};
 use crate::record::peak::{Direction, Extent, Figure, Missing, Operation, Quantity, may_limit};
 use crate::record::{Case, Conditions, Limit, Outcome, Peak};
 use crate::stats::Summary;
-use crate::vulkan::VulkanError;
 use std::time::{Duration, Instant};
 
 /// Submissions whose median is the time from submission to completion.
-const SUBMISSIONS: usize = 200;
+pub(super) const SUBMISSIONS: usize = 200;
 /// Copies in each direction.
-const TRANSFERS: usize = 10;
+pub(super) const TRANSFERS: usize = 10;
 /// Bytes of each copy.
-const TRANSFERRED: Bytes = Bytes(64 << 20);
+pub(super) const TRANSFERRED: Bytes = Bytes(64 << 20);
 
 /// Host time after which a quick run on a software device begins no further probe: some take a hundred times as long as
 /// others.
@@ -171,22 +169,6 @@ impl dyn Executor + '_ {
     }
 }
 
-impl Runner {
-    /// Times what the host does with the device beside running kernels.
-    pub(crate) fn host_side(&mut self) -> HostSide {
-        let text = |error: VulkanError| error.to_string();
-        let begun = HostLoad::now();
-        let submissions = self.workbench.submissions(SUBMISSIONS / 2);
-        let uploads = self.workbench.uploads(TRANSFERRED, TRANSFERS).map_err(text);
-        let downloads = self.workbench.downloads(TRANSFERRED, TRANSFERS).map_err(text);
-        // All of them at once are over in 2 ms, and see one mood of the scheduler.
-        let later = self.workbench.submissions(SUBMISSIONS / 2);
-        let submissions = submissions.and_then(|first| Ok([first, later?].concat())).map_err(text);
-        let others = HostLoad::now().zip(begun).and_then(|(now, begun)| now.others_since(begun));
-        HostSide { submissions, uploads, downloads, others }
-    }
-}
-
 /// Whether `peak` has the limit that `variant` finds, if it finds one.
 fn known(peak: &Peak, group: &CaseGroup, variant: &Variant) -> bool {
     let limit = variant.limit(group.spec.size, group.spec.dtype);
@@ -213,7 +195,7 @@ fn add(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Candidate;
+    use crate::algorithms::tile::Tile;
     use crate::compare::paired::Round;
     use crate::device::cache::CacheFolder;
     use crate::device::capability::DeviceInfo;
@@ -251,7 +233,12 @@ mod tests {
             cases.collect()
         }
 
-        fn tune(&mut self, _: Question<'_>) -> Result<Option<Found>, Fruitless> {
+        fn tune(
+            &mut self,
+            _: &CaseGroup,
+            _: Question,
+            _: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+        ) -> Result<Option<Found>, Fruitless> {
             Ok(None)
         }
 
@@ -265,7 +252,7 @@ mod tests {
             unreachable!("limits are no duel")
         }
 
-        fn explain(&mut self, _: &CaseGroup, _: &[Candidate], _: &Sampling) -> Result<Explained, String> {
+        fn explain(&mut self, _: &[CaseGroup], _: &Sampling) -> Result<Explained, String> {
             unreachable!("limits are not explained")
         }
 

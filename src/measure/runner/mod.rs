@@ -6,29 +6,36 @@ mod forecast;
 mod limits;
 pub(crate) mod tune;
 
+use crate::algorithms::tile::Tile;
 use crate::algorithms::{Check, Problem};
 use crate::basis::units::Nanos;
+use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::clock::ClockSource;
+use crate::device::load::HostLoad;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
+use crate::measure::executor::{Executor, Explained, HostSide};
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
 use crate::measure::workbench::{Answer, Later, LoadedProblem, Sampler, Workbench};
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
 use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Record, Sample, Verification};
 use crate::stats::Summary;
+use crate::tuning::search::{Found, Fruitless};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
 pub(crate) use duel::{SIDE_NAMES, Side};
 use forecast::Forecasts;
 pub(crate) use limits::best_canary;
+use limits::{SUBMISSIONS, TRANSFERRED, TRANSFERS};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use tune::{Hunt, Question};
 
 /// An observer of a run, told of each step.
 pub trait Observer {
@@ -196,18 +203,6 @@ impl Runner {
     /// Lets cases take the tiles, and `auto` the rates, that were kept for the device.
     pub fn use_tuned(&mut self, tuned: Tuned) {
         self.tuned = tuned;
-    }
-
-    pub(crate) fn info(&self) -> &DeviceInfo {
-        &self.device.info
-    }
-
-    pub(crate) fn validated(&self) -> bool {
-        self.device.validated()
-    }
-
-    pub(crate) fn cache(&self) -> &CacheFolder {
-        &self.cache
     }
 
     /// The best time of the canary, if it ran.
@@ -486,4 +481,88 @@ fn once(Verified { verification, time, phases }: Verified) -> Measured {
     let summary = Summary::of(&[time]).expect("one sample");
     let conditions = Conditions::default();
     Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
+}
+
+impl Executor for Runner {
+    fn info(&self) -> &DeviceInfo {
+        &self.device.info
+    }
+
+    fn validated(&self) -> bool {
+        self.device.validated()
+    }
+
+    fn cache(&self) -> &CacheFolder {
+        &self.cache
+    }
+
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Vec<Case> {
+        Self::run(self, run, observer)
+    }
+
+    fn tune(
+        &mut self,
+        group: &CaseGroup,
+        question: Question,
+        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+    ) -> Result<Option<Found>, Fruitless> {
+        Hunt::new(self, group, question, progress)?.result(self)
+    }
+
+    fn duel(
+        &mut self,
+        group: &CaseGroup,
+        sides: &[Side; 2],
+        sampling: &Sampling,
+        decided: &mut dyn FnMut(&[Round]) -> bool,
+    ) -> ([Case; 2], Vec<Round>) {
+        self.wake_canary();
+        let mut desk = Desk::new(group);
+        let [mut a, mut b] = std::array::from_fn(|at| self.enter_one(&mut desk, SIDE_NAMES[at], &sides[at], sampling));
+        self.workbench.pipelines.keep();
+        let rounds = self.keeper.duel([&mut a.state, &mut b.state], sampling, decided);
+        let mut cases = [a, b].map(|entry| self.finish(entry, desk.loaded()));
+        let best = self.best_canary();
+        for case in &mut cases {
+            warn_of_clock(best, &mut case.outcome);
+        }
+        (cases, rounds)
+    }
+
+    fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String> {
+        let Some(first) = candidates.first() else { return Ok(vec![]) };
+        let problem = (first.algorithm.problem)(&first.spec)?;
+        self.wake_canary();
+        let programs: Vec<_> = candidates.iter().map(|own| self.program_of(own, problem.as_ref())).collect();
+        self.witness.on_device(first.variants[0].name);
+        self.workbench.pipelines.prepare_together(programs.iter().flatten().map(|(_, program)| program));
+        let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
+        // All are verified before the first is timed: a device that waits for the host drops its clock.
+        let verified: Vec<_> = programs
+            .into_iter()
+            .map(|planned| planned.and_then(|(name, program)| self.verified(name, &loaded, program)))
+            .collect();
+        if let Some((name, program, first)) = verified.iter().flatten().next() {
+            let mut recorded = self.recorded(name, &loaded, program, *first, sampling).map_err(|e| e.to_string())?;
+            self.keeper.heat(&mut recorded, None)?;
+        }
+        let times = verified.into_iter().map(|verified| {
+            let (name, program, first) = verified?;
+            self.time_briefly(&name, &loaded, &program, first, sampling)
+        });
+        Ok(times.collect())
+    }
+
+    fn host_side(&mut self) -> HostSide {
+        let text = |error: VulkanError| error.to_string();
+        let begun = HostLoad::now();
+        let submissions = self.workbench.submissions(SUBMISSIONS / 2);
+        let uploads = self.workbench.uploads(TRANSFERRED, TRANSFERS).map_err(text);
+        let downloads = self.workbench.downloads(TRANSFERRED, TRANSFERS).map_err(text);
+        // All of them at once are over in 2 ms, and see one mood of the scheduler.
+        let later = self.workbench.submissions(SUBMISSIONS / 2);
+        let submissions = submissions.and_then(|first| Ok([first, later?].concat())).map_err(text);
+        let others = HostLoad::now().zip(begun).and_then(|(now, begun)| now.others_since(begun));
+        HostSide { submissions, uploads, downloads, others }
+    }
 }

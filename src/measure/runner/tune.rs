@@ -2,18 +2,19 @@
 //! best run against the built-in one in turns.
 
 use super::Runner;
-use crate::algorithms::tile::{Tile, Tunable};
-use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
+use crate::algorithms::tile::Tile;
+use crate::algorithms::{CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
 use crate::measure::timekeeper::State;
 use crate::measure::workbench::LoadedProblem;
-use crate::plan::Sampling;
+use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::tuning::search::{Found, Fruitless, Refusal, Search};
 use crate::tuning::tuned::{self, Chosen};
 use crate::vulkan::VulkanError;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
@@ -30,26 +31,22 @@ const FINALISTS: usize = 3;
 /// A tile replaces the built-in one if it is faster by this much: less is noise.
 const GAIN: f64 = 1.01;
 
-/// A question to a search: the fastest tile of a variant for a problem.
-pub struct Question<'a> {
-    pub algorithm: &'static Algorithm,
-    pub tunable: &'static Tunable,
-    pub spec: CaseSpec,
+/// A question to a search for the fastest tile of a variant on a problem.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Question {
     /// A tile that an earlier search found, so that this one ends with nothing worse.
     pub kept: Option<Tile>,
     /// Tiles to leave out: their processes died.
     pub avoid: Vec<Tile>,
     /// Host time to spend.
     pub budget: Duration,
-    /// Seed of the order in which tiles are tried.
-    pub seed: u64,
-    /// Called with every tile that is tried, and the best before it with its time.
-    pub progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
 }
 
 /// A search under way.
-struct Hunt<'a> {
-    question: Question<'a>,
+pub(super) struct Hunt<'a> {
+    group: &'a CaseGroup,
+    /// Called with every tile that is tried, and the best before it with its time.
+    progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
     variant: &'static Variant,
     info: DeviceInfo,
     problem: Box<dyn Problem>,
@@ -109,18 +106,6 @@ struct Candidate {
 }
 
 impl Runner {
-    /// Searches the tiles of a variant on one problem. Interrupted, it returns what it has; `None` if that is nothing.
-    ///
-    /// # Errors
-    /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
-    pub fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless> {
-        let mut hunt = Hunt::new(self, question)?;
-        hunt.search(self);
-        let mut finalists = hunt.finalists();
-        hunt.run_off(self, &mut finalists);
-        hunt.tally.decide(hunt.built_in, hunt.space, &finalists)
-    }
-
     /// The device time of the first run of a candidate, if its answer is right. The witness knows it by `name`.
     pub(super) fn verify_candidate(
         &mut self,
@@ -183,12 +168,18 @@ impl Runner {
 
 impl<'a> Hunt<'a> {
     /// Loads the problem, if the device can run the case.
-    fn new(runner: &mut Runner, question: Question<'a>) -> Result<Self, Fruitless> {
-        let Question { algorithm, tunable, spec, kept, budget, seed, .. } = question;
-        let wanted = |tile: &Tile| !question.avoid.contains(tile);
+    pub(super) fn new(
+        runner: &mut Runner,
+        group: &'a CaseGroup,
+        Question { kept, avoid, budget }: Question,
+        progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+    ) -> Result<Self, Fruitless> {
+        let CaseGroup { algorithm, spec, ref variants, .. } = *group;
+        let variant = variants[0];
+        let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
+        let wanted = |tile: &Tile| !avoid.contains(tile);
         let begun = runner.keeper.time().now();
         let info = runner.device.info.clone();
-        let variant = algorithm.variant(tunable.variant)?;
         let problem: Box<dyn Problem> = (algorithm.problem)(&spec)?;
         // The reason that keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
@@ -206,13 +197,14 @@ impl<'a> Hunt<'a> {
         let first: Vec<_> = first.filter(wanted).collect();
         let space = space.into_iter().filter(wanted).collect();
         Ok(Self {
-            question,
+            group,
+            progress,
             variant,
             info,
             problem,
             loaded,
             built_in,
-            search: Search::new(&first, space, seed),
+            search: Search::new(&first, space, spec.seed),
             space: size,
             search_until: begun.saturating_add(budget.mul_f64(1.0 - RUN_OFF)),
             end: begun.saturating_add(budget),
@@ -221,9 +213,20 @@ impl<'a> Hunt<'a> {
         })
     }
 
+    /// The result of the whole search.
+    ///
+    /// # Errors
+    /// That the device ran the case wrongly with every tile that was tried.
+    pub(super) fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Fruitless> {
+        self.search(runner);
+        let mut finalists = self.finalists();
+        self.run_off(runner, &mut finalists);
+        self.tally.decide(self.built_in, self.space, &finalists)
+    }
+
     /// The variant's program with `tile`.
     fn program(&self, tile: Tile) -> Result<Program, String> {
-        let Question { algorithm, spec, .. } = self.question;
+        let CaseGroup { algorithm, spec, .. } = *self.group;
         algorithm.feasible(self.variant, &CaseSpec { tile: Some(tile), ..spec }, self.problem.as_ref(), &self.info)
     }
 
@@ -264,7 +267,7 @@ impl<'a> Hunt<'a> {
             let Some(tile) = self.search.next(best.map(|(tile, _)| tile), affordable) else { break };
             exhausted = false;
             let Ok(program) = self.program(tile) else { continue };
-            (self.question.progress)(tile, best);
+            (self.progress)(tile, best);
             self.tally.tried += 1;
             let start = runner.keeper.time().now();
             let verified = runner.verify_candidate(&tile.to_string(), &self.loaded, &program);
@@ -309,7 +312,7 @@ impl<'a> Hunt<'a> {
         }
         let finalist = |who, program| Finalist { who, program, median: None, wrong: None };
         let tiles = tiles.into_iter().filter_map(|tile| Some(finalist(Who::Tile(tile), self.program(tile).ok()?)));
-        let Question { algorithm, spec, .. } = self.question;
+        let CaseGroup { algorithm, spec, .. } = *self.group;
         let rule = tuned::favourite(algorithm, &spec, &self.info).filter(|rule| rule.name != self.variant.name);
         let plan = |rule| algorithm.feasible(rule, &spec, self.problem.as_ref(), &self.info).ok();
         let rule = rule.and_then(|rule| Some(finalist(Who::Rule(rule.name), plan(rule)?)));

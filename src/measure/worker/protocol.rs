@@ -1,20 +1,19 @@
 //! What a process and its worker say to each other, in lines of JSON: the types of plans and records themselves.
 
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{self, Candidate, CaseSpec};
+use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{Explained, HostSide};
+use crate::measure::runner::tune::Question;
 use crate::measure::runner::{Side, Timing};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
 use crate::record::Case;
-use crate::run::algorithm::UserKernels;
 use crate::tuning::search::{Found, Fruitless};
 use crate::tuning::tuned::Tuned;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// The first character of a line of the protocol (RFC 7464): a driver may print to standard output too.
 const RECORD_SEPARATOR: char = '\u{1e}';
@@ -24,26 +23,24 @@ const RECORD_SEPARATOR: char = '\u{1e}';
 pub(super) enum Order {
     /// Load Vulkan in this way: the first order of all.
     Begin(Box<Setup>),
-    /// Make algorithms of these kernels, before a device is opened.
-    Register(Vec<UserKernels>),
     /// Open the device of this index. With `canary`, see first whether it still runs anything.
     Open { device: usize, timing: Timing, tuned: Box<Tuned>, canary: bool },
     /// Run every case of the groups.
-    Run { groups: Vec<SentGroup>, sampling: Sampling },
+    Run { groups: Vec<NamedGroup>, sampling: Sampling },
     /// Let the sides take turns; an answer to each round says whether to go on.
-    Duel { group: SentGroup, sides: Box<[SentSide; 2]>, sampling: Sampling },
+    Duel { group: NamedGroup, sides: Box<[Side; 2]>, sampling: Sampling },
     /// The answer to a round.
     Decided(bool),
     /// Measure one side of a duel.
-    Alone { group: SentGroup, side: SentSide, sampling: Sampling },
-    /// Search tiles.
-    Tune(Box<SentQuestion>),
-    /// Time candidates of `auto`.
-    Explain { group: SentGroup, candidates: Vec<SentCandidate>, sampling: Sampling },
+    Alone { group: NamedGroup, side: Side, sampling: Sampling },
+    /// Search the tiles of the group's variant.
+    Tune { group: NamedGroup, question: Question },
+    /// Time candidates of `auto`, each a group of one variant.
+    Explain { candidates: Vec<NamedGroup>, sampling: Sampling },
     /// Time what the host does with the device.
     HostSide,
     /// Measure the host's baseline of a group; its device has this index. No device needs to be open.
-    Baseline { group: SentGroup, index: usize, sampling: Sampling },
+    Baseline { group: NamedGroup, index: usize, sampling: Sampling },
     /// End the case on the device soon, and all others at once.
     Interrupt,
 }
@@ -90,16 +87,16 @@ pub(super) enum Done {
     HostSide(HostSide),
 }
 
-/// A group by the names of its algorithm and variants.
+/// A group as it is sent: by the names of its algorithm and variants.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct SentGroup {
+pub(super) struct NamedGroup {
     algorithm: String,
     spec: CaseSpec,
     variants: Vec<String>,
     auto: bool,
 }
 
-impl From<&CaseGroup> for SentGroup {
+impl From<&CaseGroup> for NamedGroup {
     fn from(group: &CaseGroup) -> Self {
         Self {
             algorithm: group.algorithm.name.into(),
@@ -110,84 +107,18 @@ impl From<&CaseGroup> for SentGroup {
     }
 }
 
-impl SentGroup {
-    /// The group itself.
+impl NamedGroup {
+    /// The group itself, of one of these algorithms.
     ///
     /// # Errors
     /// When a name is that of nothing: the other process is another program.
-    pub(super) fn group(&self) -> Result<CaseGroup, String> {
-        let algorithm = algorithms::find(&self.algorithm)?;
+    pub(super) fn group(&self, algorithms: &[&'static Algorithm]) -> Result<CaseGroup, String> {
+        let algorithm = algorithms.iter().copied().find(|algorithm| algorithm.name == self.algorithm);
+        let algorithm = algorithm.ok_or_else(|| format!("there is no algorithm {}", self.algorithm))?;
         let variants = self.variants.iter().map(|name| algorithm.variant(name)).collect::<Result<_, _>>()?;
         let pick = if self.auto { VariantChoice::Auto } else { VariantChoice::Named };
         Ok(CaseGroup { algorithm, spec: self.spec, variants, on: DeviceClass::Any, pick, on_host: false })
     }
-}
-
-/// A side of a duel by the names of its variant and kernel.
-#[derive(Serialize, Deserialize)]
-pub(super) struct SentSide {
-    variant: String,
-    substitute: Option<(String, Vec<u8>)>,
-}
-
-impl From<&Side> for SentSide {
-    fn from(Side { variant, substitute }: &Side) -> Self {
-        let substitute = substitute.as_ref().map(|(shader, spirv)| (shader.label(), spirv.clone()));
-        Self { variant: variant.name.into(), substitute }
-    }
-}
-
-impl SentSide {
-    /// The side itself, in `group`.
-    ///
-    /// # Errors
-    /// As for [`SentGroup::group`].
-    pub(super) fn side(self, group: &CaseGroup) -> Result<Side, String> {
-        let variant = group.algorithm.variant(&self.variant)?;
-        let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
-        let substitute = self.substitute.map(|(label, spirv)| {
-            let shader = shaders.iter().copied().find(|shader| shader.label() == label);
-            shader.map(|shader| (shader, spirv)).ok_or(format!("there is no kernel {label}"))
-        });
-        Ok(Side { variant, substitute: substitute.transpose()? })
-    }
-}
-
-/// A candidate of `auto` by the name of its variant.
-#[derive(Serialize, Deserialize)]
-pub(super) struct SentCandidate {
-    variant: String,
-    tile: Option<Tile>,
-    predicted: Nanos,
-}
-
-impl From<&Candidate> for SentCandidate {
-    fn from(&Candidate { variant, tile, predicted }: &Candidate) -> Self {
-        Self { variant: variant.into(), tile, predicted }
-    }
-}
-
-impl SentCandidate {
-    /// The candidate itself, in `group`.
-    ///
-    /// # Errors
-    /// As for [`SentGroup::group`].
-    pub(super) fn candidate(self, group: &CaseGroup) -> Result<Candidate, String> {
-        let variant = group.algorithm.variant(&self.variant)?.name;
-        Ok(Candidate { variant, tile: self.tile, predicted: self.predicted })
-    }
-}
-
-/// A question to a search, by the names of its algorithm and variant.
-#[derive(Serialize, Deserialize)]
-pub(super) struct SentQuestion {
-    pub(super) algorithm: String,
-    pub(super) variant: String,
-    pub(super) spec: CaseSpec,
-    pub(super) kept: Option<Tile>,
-    pub(super) avoid: Vec<Tile>,
-    pub(super) budget: Duration,
-    pub(super) seed: u64,
 }
 
 /// `message` as a line.

@@ -1,8 +1,7 @@
 //! An executor whose work is done by a worker, and by another when that dies: a death costs the case on the device.
 
 use super::process::{Ended, How, Process, Workers};
-use super::protocol::{Done, Event, Order, SentCandidate, SentGroup, SentQuestion, SentSide};
-use crate::algorithms::Candidate;
+use super::protocol::{Done, Event, NamedGroup, Order};
 use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
@@ -14,7 +13,6 @@ use crate::measure::runner::{Observer, SIDE_NAMES, Side, Silent, Timing};
 use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Death, Outcome};
-use crate::run::algorithm;
 use crate::tuning::search::{Found, Fruitless, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::Validation;
@@ -98,10 +96,6 @@ impl<'a> Remote<'a> {
         };
         let Self { timing, hung: canary, .. } = *self;
         let (device, tuned) = (self.device.index, Box::new(self.tuned.clone()));
-        let kernels = algorithm::all();
-        if !kernels.is_empty() {
-            process.send(&Order::Register(kernels));
-        }
         process.send(&Order::Open { device, timing, tuned, canary });
         match process.receive(self.interrupted)? {
             Event::Opened(opened) => opened.map_err(Ended::refused)?,
@@ -155,7 +149,7 @@ impl<'a> Remote<'a> {
 
     /// Runs the cases of `run` until the end, or a death. Those that ended go to `cases`.
     fn pass(&mut self, run: &PlannedRun, observer: &mut dyn Observer, cases: &mut Vec<Case>) -> Result<(), Stopped> {
-        let groups = run.groups.iter().map(SentGroup::from).collect();
+        let groups = run.groups.iter().map(NamedGroup::from).collect();
         let order = Order::Run { groups, sampling: run.sampling };
         self.ask(&order, &mut |event| {
             match event {
@@ -264,7 +258,7 @@ impl<'a> Remote<'a> {
 
     /// The case of one side of a duel, without the other.
     fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
-        let order = Order::Alone { group: group.into(), side: side.into(), sampling: *sampling };
+        let order = Order::Alone { group: group.into(), side: side.clone(), sampling: *sampling };
         match self.ask(&order, &mut |_| None) {
             Ok(Done::Alone(case)) => *case,
             Ok(_) => self.dead(group, side, &Ended::refused("the worker is another program".into())),
@@ -287,7 +281,7 @@ impl<'a> Remote<'a> {
     }
 
     fn dead(&self, group: &CaseGroup, side: &Side, ended: &Ended) -> Case {
-        let chosen = tuned::with_tile(group, side.variant, &self.device, &self.tuned);
+        let chosen = tuned::with_tile(group, side.variant(group), &self.device, &self.tuned);
         unmeasured(group, &chosen, &self.device, self.outcome(group, &chosen, ended))
     }
 }
@@ -322,26 +316,24 @@ impl Executor for Remote<'_> {
         cases
     }
 
-    fn tune(&mut self, question: Question<'_>) -> Result<Option<Found>, Fruitless> {
-        let Question { algorithm, tunable, spec, mut kept, mut avoid, budget, seed, progress } = question;
+    fn tune(
+        &mut self,
+        group: &CaseGroup,
+        mut question: Question,
+        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+    ) -> Result<Option<Found>, Fruitless> {
+        let budget = question.budget;
         let begun = Instant::now();
         let mut dead: Vec<(Tile, Refusal)> = vec![];
         let mut timed = None;
         loop {
-            let order = Order::Tune(Box::new(SentQuestion {
-                algorithm: algorithm.name.into(),
-                variant: tunable.variant.into(),
-                spec,
-                kept,
-                avoid: avoid.clone(),
-                budget: budget.saturating_sub(begun.elapsed()),
-                seed,
-            }));
+            question.budget = budget.saturating_sub(begun.elapsed());
+            let order = Order::Tune { group: group.into(), question: question.clone() };
             let mut tried: Vec<Tile> = vec![];
             let answer = self.ask(&order, &mut |event| {
                 if let Event::Trying(tile, best) = event {
                     tried.push(*tile);
-                    kept = best.map(|(tile, _)| tile).or(kept);
+                    question.kept = best.map(|(tile, _)| tile).or(question.kept);
                     timed = best.or(timed);
                     progress(*tile, *best);
                 }
@@ -354,10 +346,12 @@ impl Executor for Remote<'_> {
             };
             if self.interrupted.load(Ordering::Relaxed) {
                 // A driver that does not end its call soon takes the process, but not what was timed before.
-                return Ok(timed.map(|best| {
+                let CaseGroup { algorithm, spec, ref variants, .. } = *group;
+                let tunable = algorithm.tunable(variants[0]);
+                return Ok(timed.zip(tunable).map(|(best, tunable)| {
                     let built_in = tunable.built_in(&spec, &self.device);
                     let time = Some(best.1).filter(|_| best.0 == built_in);
-                    let (built_in, tried) = ((built_in, time), avoid.len() + tried.len());
+                    let (built_in, tried) = ((built_in, time), question.avoid.len() + tried.len());
                     let space = algorithm.tiles(tunable, &spec, &self.device).len();
                     Found { best, built_in, rule: None, tried, space, refused: dead }
                 }));
@@ -366,8 +360,8 @@ impl Executor for Remote<'_> {
             let tile = tried.into_iter().find(|tile| Some(tile.to_string()) == on_device);
             let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal.into()) };
             dead.push((tile, refusal));
-            avoid.push(tile);
-            kept = kept.filter(|kept| *kept != tile);
+            question.avoid.push(tile);
+            question.kept = question.kept.filter(|kept| *kept != tile);
         }
     }
 
@@ -378,8 +372,7 @@ impl Executor for Remote<'_> {
         sampling: &Sampling,
         decided: &mut dyn FnMut(&[Round]) -> bool,
     ) -> ([Case; 2], Vec<Round>) {
-        let sent = sides.each_ref().map(SentSide::from);
-        let order = Order::Duel { group: group.into(), sides: Box::new(sent), sampling: *sampling };
+        let order = Order::Duel { group: group.into(), sides: Box::new(sides.clone()), sampling: *sampling };
         let mut rounds = vec![];
         let answer = self.ask(&order, &mut |event| {
             let Event::Round(round) = event else { return None };
@@ -401,14 +394,9 @@ impl Executor for Remote<'_> {
         (if culprit == 0 { [suspect, other] } else { [other, suspect] }, rounds)
     }
 
-    fn explain(
-        &mut self,
-        group: &CaseGroup,
-        candidates: &[Candidate],
-        sampling: &Sampling,
-    ) -> Result<Explained, String> {
-        let candidates = candidates.iter().map(SentCandidate::from).collect();
-        match self.ask(&Order::Explain { group: group.into(), candidates, sampling: *sampling }, &mut |_| None) {
+    fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String> {
+        let candidates = candidates.iter().map(NamedGroup::from).collect();
+        match self.ask(&Order::Explain { candidates, sampling: *sampling }, &mut |_| None) {
             Ok(Done::Explain(times)) => times,
             Ok(_) => Err("the worker is another program".into()),
             Err(stopped) => Err(stopped.ended.to_string()),

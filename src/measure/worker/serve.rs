@@ -1,16 +1,16 @@
 //! A worker from inside: does what it is ordered to, and reports each step.
 
-use super::protocol::{self, Done, Event, Order, SentGroup, SentQuestion, SentSide};
-use crate::algorithms;
+use super::protocol::{self, Done, Event, NamedGroup, Order};
+use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::stderr::say;
+use crate::measure::executor::Executor;
 use crate::measure::host;
-use crate::measure::runner::tune::Question;
-use crate::measure::runner::{Observer, Runner, Timing, Witness};
-use crate::measure::session::{Setup, access};
-use crate::plan::{PlannedRun, Sampling};
+use crate::measure::runner::{Observer, Runner, Side, Timing, Witness};
+use crate::measure::session::Setup;
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
-use crate::run::algorithm;
+use crate::run::algorithm::UserKernels;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
@@ -42,6 +42,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
     let setup = &*setup;
     watch(setup.timeout);
+    let algorithms = catalogue(&setup.kernels).map_err(Error::Failure)?;
     let opened = Instance::new(setup.validation, setup.loader.as_deref());
     let listed = opened.and_then(|instance| instance.devices().map(|physicals| (instance, physicals)));
     let (instance, physicals) = match listed {
@@ -50,17 +51,24 @@ pub(crate) fn serve() -> Result<(), Error> {
             report(&Event::Devices(Err(error.to_string())));
             // The host's own cases need none.
             while let Ok(Order::Baseline { group, index, sampling }) = orders.recv() {
-                measure_baseline(&group, index, &sampling).map_err(Error::Failure)?;
+                let group = group.group(&algorithms).map_err(Error::Failure)?;
+                measure_baseline(&group, index, &sampling);
             }
             return Ok(());
         }
     };
     report(&Event::Devices(Ok(physicals.iter().map(|physical| physical.info.clone()).collect())));
-    let mut worker = Worker { setup, instance, physicals, orders, runner: None, told: 0 };
+    let mut worker = Worker { setup, algorithms, instance, physicals, orders, runner: None, told: 0 };
     while let Ok(order) = worker.orders.recv() {
         worker.obey(order).map_err(Error::Failure)?;
     }
     Ok(())
+}
+
+/// The algorithms of the table, and those of the user's kernels.
+fn catalogue(kernels: &[UserKernels]) -> Result<Vec<&'static Algorithm>, String> {
+    let own = kernels.iter().cloned().map(UserKernels::algorithm);
+    ALGORITHMS.iter().copied().map(Ok).chain(own).collect()
 }
 
 /// Asks the system to end this process with its parent, where it can. Elsewhere the closed pipe does.
@@ -163,6 +171,8 @@ fn report(event: &Event) {
 /// A worker with its devices.
 struct Worker<'a> {
     setup: &'a Setup,
+    /// All that it can measure.
+    algorithms: Vec<&'static Algorithm>,
     instance: Rc<Instance>,
     physicals: Vec<PhysicalDevice>,
     orders: Receiver<Order>,
@@ -185,33 +195,33 @@ impl Worker<'_> {
             return Ok(());
         }
         if let Order::Baseline { group, index, sampling } = order {
-            return measure_baseline(&group, index, &sampling);
+            measure_baseline(&group.group(&self.algorithms)?, index, &sampling);
+            return Ok(());
         }
-        if let Order::Register(all) = order {
-            return all.into_iter().try_for_each(|kernels| algorithm::register(kernels).map(drop));
-        }
+        let algorithms = &self.algorithms[..];
+        let groups =
+            |sent: Vec<NamedGroup>| sent.iter().map(|group| group.group(algorithms)).collect::<Result<Vec<_>, _>>();
         let runner = self.runner.as_mut().ok_or("no device was opened")?;
         let done = match order {
-            Order::Run { groups, sampling } => run(runner, &groups, sampling)?,
-            Order::Duel { group, sides, sampling } => duel(runner, &group, *sides, &sampling, &self.orders)?,
+            Order::Run { groups: sent, sampling } => {
+                let groups = groups(sent)?;
+                runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Teller::default());
+                Done::Run
+            }
+            Order::Duel { group, sides, sampling } => {
+                duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders)
+            }
             Order::Alone { group, side, sampling } => {
-                let group = group.group()?;
-                Done::Alone(Box::new(runner.alone(&group, &side.side(&group)?, &sampling)))
+                let group = group.group(algorithms)?;
+                Done::Alone(Box::new(runner.alone(&group, &side, &sampling)))
             }
-            Order::Tune(question) => Done::Tune(tune(runner, *question)?),
-            Order::Explain { group, candidates, sampling } => {
-                let group = group.group()?;
-                let candidates: Vec<_> =
-                    candidates.into_iter().map(|sent| sent.candidate(&group)).collect::<Result<_, _>>()?;
-                Done::Explain(runner.explain(&group, &candidates, &sampling))
+            Order::Tune { group, question } => {
+                let mut progress = |tile, best| report(&Event::Trying(tile, best));
+                Done::Tune(runner.tune(&group.group(algorithms)?, question, &mut progress))
             }
+            Order::Explain { candidates, sampling } => Done::Explain(runner.explain(&groups(candidates)?, &sampling)),
             Order::HostSide => Done::HostSide(runner.host_side()),
-            Order::Begin(_)
-            | Order::Register(_)
-            | Order::Open { .. }
-            | Order::Baseline { .. }
-            | Order::Decided(_)
-            | Order::Interrupt => {
+            Order::Begin(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
                 return Ok(());
             }
         };
@@ -224,7 +234,7 @@ impl Worker<'_> {
     fn open(&self, index: usize, timing: Timing, canary: bool) -> Result<Runner, String> {
         let physical = self.physicals.get(index).ok_or("the device is gone")?;
         let text = |error: VulkanError| error.to_string();
-        let device = Device::open_with(&self.instance, physical, access()).map_err(text)?;
+        let device = Device::open_with(&self.instance, physical, self.setup.access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
         runner.watched_by(Rc::new(Teller { device: Some(Rc::clone(&device)), ..Teller::default() }));
@@ -235,46 +245,26 @@ impl Worker<'_> {
     }
 }
 
-fn measure_baseline(group: &SentGroup, index: usize, sampling: &Sampling) -> Result<(), String> {
-    let case = host::measure(&group.group()?, index, sampling, &INTERRUPTED);
+fn measure_baseline(group: &CaseGroup, index: usize, sampling: &Sampling) {
+    let case = host::measure(group, index, sampling, &INTERRUPTED);
     report(&Event::Done(Box::new(Done::Alone(Box::new(case))), vec![]));
-    Ok(())
-}
-
-fn run(runner: &mut Runner, groups: &[SentGroup], sampling: Sampling) -> Result<Done, String> {
-    let groups = groups.iter().map(SentGroup::group).collect::<Result<_, _>>()?;
-    runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Teller::default());
-    Ok(Done::Run)
 }
 
 fn duel(
     runner: &mut Runner,
-    group: &SentGroup,
-    sides: [SentSide; 2],
+    group: &CaseGroup,
+    sides: &[Side; 2],
     sampling: &Sampling,
     orders: &Receiver<Order>,
-) -> Result<Done, String> {
-    let group = group.group()?;
-    let [a, b] = sides.map(|side| side.side(&group));
-    let (cases, _) = runner.duel(&group, &[a?, b?], sampling, &mut |rounds| {
+) -> Done {
+    let (cases, _) = runner.duel(group, sides, sampling, &mut |rounds| {
         if let Some(round) = rounds.last() {
             report(&Event::Round(*round));
         }
         // Without an answer there is nobody to go on for.
         !matches!(orders.recv(), Ok(Order::Decided(false)))
     });
-    Ok(Done::Duel(Box::new(cases)))
-}
-
-fn tune(
-    runner: &mut Runner,
-    question: SentQuestion,
-) -> Result<Result<Option<crate::tuning::search::Found>, crate::tuning::search::Fruitless>, String> {
-    let SentQuestion { algorithm, variant, spec, kept, avoid, budget, seed } = question;
-    let algorithm = algorithms::find(&algorithm)?;
-    let tunable = algorithm.tunable(algorithm.variant(&variant)?).ok_or("the variant has no tiles")?;
-    let mut progress = |tile, best| report(&Event::Trying(tile, best));
-    Ok(runner.tune(Question { algorithm, tunable, spec, kept, avoid, budget, seed, progress: &mut progress }))
+    Done::Duel(Box::new(cases))
 }
 
 /// Tells the parent what happens.

@@ -1,6 +1,6 @@
 //! Kernels of the user's on a device, described by hand: descriptors, blocks of bytes, constants, references, guards.
 
-use super::{Save, UserKernels, register};
+use super::{Save, UserKernels};
 use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::basis::units::Work;
@@ -106,7 +106,7 @@ fn shifted() -> Vec<Buffer> {
 /// The cases of a user's kernels on the software device, or whichever there is, under the validation layer where that is installed.
 fn run(own: &UserKernels) -> Vec<Case> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    let algorithm = register(own.clone()).expect("it fits");
+    let algorithm = own.clone().algorithm().expect("it fits");
     let spec = CaseSpec::new(algorithm, own.run.sizes()[0], own.dtype());
     let variants = own.choices(0, true).map(|at| &algorithm.variants[at]).collect();
     let (on, pick) = (DeviceClass::Any, VariantChoice::Named);
@@ -341,7 +341,7 @@ fn what_does_not_fit_a_built_in_algorithm_is_refused_before_a_device_is_needed()
         let builtin = Builtin { algorithm: "matmul".into(), size: size.to_vec(), layout: None, roles };
         let mut own = kernels("misfit", vec![compiled("shift", SHIFT)], buffers, Reference::Builtin(builtin), vec![]);
         own.against = against.iter().map(ToString::to_string).collect();
-        register(own).err().expect("it does not fit")
+        own.algorithm().err().expect("it does not fit")
     };
     let all = [("A", 0), ("B", 1), ("C", 2)];
     assert!(
