@@ -239,7 +239,7 @@ impl<'a> Match<'a> {
     /// Plays rounds of processes, one with each driver.
     fn processes(&self, manifests: &[&Path; 2], setup: &Setup) -> Result<Played, Error> {
         let sampling = Sampling { max_time: TIME_OF_A_PROCESS, ..self.run.sampling };
-        let plan = Plan { runs: vec![PlannedRun { sampling, ..self.run.clone() }], guests: vec![] };
+        let plan = Plan { runs: vec![PlannedRun { sampling, ..self.run.clone() }], run_tables: vec![] };
         let mut first: [Option<SideResult>; 2] = [None, None];
         let (mut rounds, mut trouble): (Vec<Round>, _) = (vec![], None);
         let mut judge = Judge::new(FIRST_LOOK_AT_PROCESSES, self.min_effect);

@@ -39,7 +39,7 @@ pub(super) fn run(args: VerifyArgs, setup: &Setup) -> Result<CommandOutput, Erro
     let whole = on_software(&run);
     let run = if quick { run.quick() } else { run };
     let left_out = on_software(&run) < whole;
-    let plan = Plan { runs: vec![run], guests: vec![] };
+    let plan = Plan { runs: vec![run], run_tables: vec![] };
     // The built-in tiles, which everyone gets, have to conform; a search verifies what it finds.
     let tuned = Tuned::none();
     let options = MeasureOptions {

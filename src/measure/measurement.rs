@@ -619,7 +619,7 @@ mod tests {
             };
             PlannedRun::new(&selection, Purpose::Bench).expect("a plan")
         };
-        Plan { runs: sizes.iter().map(run).collect(), guests: vec![] }
+        Plan { runs: sizes.iter().map(run).collect(), run_tables: vec![] }
     }
 
     fn measure(plan: &Plan, interrupted: bool) -> (Result<MeasuredPlan, Error>, Vec<String>) {

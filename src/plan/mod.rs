@@ -38,8 +38,8 @@ use std::time::Duration;
 pub(crate) struct Plan {
     /// The runs, one for the command line or one for each `[[bench]]` of a configuration.
     pub runs: Vec<PlannedRun>,
-    /// The `[[run]]` tables of the configuration, whose runs whoever knows kernels of the user's adds.
-    pub guests: Vec<RunTable>,
+    /// The `[[run]]` tables of the configuration: commands add their runs, because they can compile kernels.
+    pub run_tables: Vec<RunTable>,
 }
 
 /// Cases that share a choice of devices and a precision.
@@ -187,11 +187,11 @@ impl Plan {
     /// # Errors
     /// What is wrong with the options or the configuration.
     pub(crate) fn new(typed: &Selection, config: Option<&Path>) -> Result<Self, Error> {
-        let mut guests = vec![];
+        let mut run_tables = vec![];
         let selections = match config {
             Some(path) => {
                 let config = read_config(path)?;
-                guests = config.run;
+                run_tables = config.run;
                 merge(typed, config.bench)
             }
             None => vec![typed.clone()],
@@ -204,7 +204,7 @@ impl Plan {
         if runs.windows(2).any(|pair| method(&pair[0]) != method(&pair[1])) {
             return Err(Error::Usage("the [[bench]] tables differ in clock or cache; a record has one method".into()));
         }
-        Ok(Self { runs, guests })
+        Ok(Self { runs, run_tables })
     }
 
     /// A hash of what is to be measured and how.
@@ -223,10 +223,10 @@ impl Plan {
         let group = |run: &PlannedRun, group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
             let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
-            // What a kernel of the user's is, its name does not say.
-            let guest = if algorithms::find(algorithm.name).is_err() { algorithm.variants[0].source } else { "" };
+            // A user's kernel may change under its name.
+            let source = if algorithms::find(algorithm.name).is_err() { algorithm.variants[0].source } else { "" };
             let spec = hashed(algorithm, spec, run.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default());
-            format!("{}{guest} {spec} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
+            format!("{}{source} {spec} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
         };
         let run = |run: &PlannedRun| {
             let groups: Vec<_> = run.groups.iter().map(|of_run| group(run, of_run)).collect();

@@ -44,7 +44,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     if args.ab {
         return ab::judge_run(args, run, setup);
     }
-    let plan = Plan { runs: vec![run], guests: vec![] }.only(&request.only)?;
+    let plan = Plan { runs: vec![run], run_tables: vec![] }.only(&request.only)?;
     let planned = Planned { options_hash: plan.options(), plan, shard: None };
     let best = |record: &Record| if args.tune { tuned::text(record, &kernels) } else { String::new() };
     let mut answer = bench::carry_out(&planned, &request, &args.output(), setup, &best)?;
@@ -56,7 +56,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
 pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>, Error> {
     let mut all: Vec<UserKernels> = vec![];
     let folder = request.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
-    for table in std::mem::take(&mut plan.guests) {
+    for table in std::mem::take(&mut plan.run_tables) {
         let kernels: Vec<_> = table.kernel.iter().map(|kernel| folder.join(kernel)).collect();
         let description = table.description.as_ref().map(|path| folder.join(path));
         let fields = Fields { size: table.size.clone(), ..Fields::default() };
