@@ -209,7 +209,7 @@ impl Worker<'_> {
                 Done::Run
             }
             Order::Duel { group, sides, sampling } => {
-                duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders)?
+                duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders)
             }
             Order::Alone { group, side, sampling } => {
                 let group = group.group(algorithms)?;
@@ -256,7 +256,7 @@ fn duel(
     sides: &[Side; 2],
     sampling: &Sampling,
     orders: &Receiver<Order>,
-) -> Result<Done, String> {
+) -> Done {
     let (cases, _) = runner.duel(group, sides, sampling, &mut |rounds| {
         if let Some(round) = rounds.last() {
             report(&Event::Round(*round));
@@ -264,7 +264,7 @@ fn duel(
         // Without an answer there is nobody to go on for.
         !matches!(orders.recv(), Ok(Order::Decided(false)))
     });
-    Ok(Done::Duel(Box::new(cases)))
+    Done::Duel(Box::new(cases))
 }
 
 /// Tells the parent what happens.
