@@ -1,11 +1,11 @@
 //! The eigenvalue kernels on a device: forms that the device at hand would not choose, and broken programs.
 
+mod same_bits;
+
 use gpukern::{
-    BufferSpec, CacheFolder, CaseSpec, Check, DType, Device, DeviceInfo, DeviceKind, Feature, HostArray, Input,
-    Instance, Oracle, Problem, Program, Size, Step, StopRule, StopTest, Validation, Variant, Work, Workbench,
-    find_algorithm,
+    CacheFolder, CaseSpec, Check, DType, Device, DeviceInfo, DeviceKind, Feature, Input, Instance, Program, Size, Step,
+    StopRule, StopTest, Validation, Variant, Workbench, find_algorithm,
 };
-use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The software device, or whichever there is; with `GPUKERN_DEVICE=gpu` a GPU.
@@ -157,76 +157,11 @@ fn kernels_at_the_speed_of_memory_are_right_at_odd_sizes_in_both_forms() {
     }
 }
 
-/// What programs answered: how often, the first answer with its check, and whether another one differed.
-#[derive(Default)]
-struct Answers {
-    count: usize,
-    first: Option<(Vec<u8>, Result<Check, String>)>,
-    differ: bool,
-}
-
-/// A problem that keeps what programs answer.
-struct Kept {
-    problem: Box<dyn Problem>,
-    answers: Rc<RefCell<Answers>>,
-}
-
-struct Keeper {
-    oracle: Box<dyn Oracle>,
-    answers: Rc<RefCell<Answers>>,
-}
-
-impl Problem for Kept {
-    fn extents(&self) -> String {
-        self.problem.extents()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        self.problem.buffers()
-    }
-
-    fn work(&self) -> Work {
-        self.problem.work()
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        self.problem.inputs()
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        Ok(Box::new(Keeper { oracle: self.problem.oracle(inputs)?, answers: Rc::clone(&self.answers) }))
-    }
-}
-
-impl Oracle for Keeper {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let mut answers = self.answers.borrow_mut();
-        answers.count += 1;
-        let bytes = outputs.iter().map(HostArray::as_bytes).collect::<Vec<_>>().concat();
-        // The same bits are as right as they were: asking again takes most of a run's time.
-        match &answers.first {
-            Some((first, check)) if *first == bytes => return check.clone(),
-            first => answers.differ = first.is_some(),
-        }
-        let check = self.oracle.check(outputs);
-        answers.first = Some((bytes, check.clone()));
-        check
-    }
-}
-
 /// Runs `program` a hundred times and compares the bits of its answers.
 fn hundredfold(workbench: &mut Workbench, algorithm: &str, case: &CaseSpec, program: &Program) {
     let problem = (find_algorithm(algorithm).expect("an algorithm").problem)(case).expect("a problem");
-    let answers = Rc::default();
-    let kept = Kept { problem, answers: Rc::clone(&answers) };
-    let loaded = workbench.load(&kept).expect("room for it");
     let what = format!("{algorithm} {} {:?}", case.size, program.note);
-    for _ in 0..100 {
-        let check = workbench.verify(&loaded, program).expect("it runs").check.expect("an answer");
-        assert!(check.passes(), "{what}: {check:?}");
-    }
-    let answers = answers.borrow();
-    assert!(answers.count == 100 && !answers.differ, "{what}: {} answers", answers.count);
+    same_bits::run(workbench, problem, program, 100, &what);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Products on a device whose K is cut into parts: right in every layout, and the same bits in every run. Those by few vectors are
 //! cut as for a GPU and as for a software device.
 
+mod same_bits;
+
 use gpukern::{
-    BufferSpec, CacheFolder, CaseSpec, Check, DType, Device, DeviceKind, HostArray, Instance, Layout, Oracle, Problem,
-    Size, Validation, Work, Workbench, find_algorithm,
+    CacheFolder, CaseSpec, DType, Device, DeviceKind, Instance, Layout, Size, Validation, Workbench, find_algorithm,
 };
-use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The software device, or whichever there is.
@@ -14,58 +14,6 @@ fn device() -> Rc<Device> {
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
     Device::open(&instance, physical.expect("a device")).expect("it opens")
-}
-
-/// What programs answered: how often, the first answer with its check, and whether another one differed.
-#[derive(Default)]
-struct Answers {
-    count: usize,
-    first: Option<(Vec<u8>, Result<Check, String>)>,
-    differ: bool,
-}
-
-/// A problem, or its oracle, that keeps what programs answer.
-struct Kept<T> {
-    of: T,
-    answers: Rc<RefCell<Answers>>,
-}
-
-impl Problem for Kept<Box<dyn Problem>> {
-    fn extents(&self) -> String {
-        self.of.extents()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        self.of.buffers()
-    }
-
-    fn work(&self) -> Work {
-        self.of.work()
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        self.of.inputs()
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        Ok(Box::new(Kept { of: self.of.oracle(inputs)?, answers: Rc::clone(&self.answers) }))
-    }
-}
-
-impl Oracle for Kept<Box<dyn Oracle>> {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let mut answers = self.answers.borrow_mut();
-        answers.count += 1;
-        let bytes = outputs.iter().map(HostArray::as_bytes).collect::<Vec<_>>().concat();
-        // The same bits are as right as they were: asking again takes most of a run's time.
-        match &answers.first {
-            Some((first, check)) if *first == bytes => return check.clone(),
-            first => answers.differ = first.is_some(),
-        }
-        let check = self.of.check(outputs);
-        answers.first = Some((bytes, check.clone()));
-        check
-    }
 }
 
 /// Runs `gemv` so many times, as `kind` of device would be given it: see [`same_of`]. The parts of K.
@@ -88,15 +36,8 @@ fn same_of(
     // A GPU's groups of sub-groups of 8 are more than llvmpipe says it has in a group, and it runs them.
     info.subgroup.most_in_group = None;
     let program = matmul.variant(variant).and_then(|variant| variant.program(case, &info)).expect("a program");
-    let answers = Rc::default();
-    let kept = Kept { of: (matmul.problem)(case).expect("a problem"), answers: Rc::clone(&answers) };
-    let loaded = workbench.load(&kept).expect("room for it");
-    for _ in 0..runs {
-        let check = workbench.verify(&loaded, &program).expect("it runs").check.expect("an answer");
-        assert!(check.passes(), "{case:?} {kind:?}: {check:?}");
-    }
-    let answers = answers.borrow();
-    assert!(answers.count == runs && !answers.differ, "{case:?} {kind:?}");
+    let problem = (matmul.problem)(case).expect("a problem");
+    same_bits::run(workbench, problem, &program, runs, &format!("{case:?} {kind:?}"));
     program.dispatches().next().expect("a dispatch").groups
 }
 

@@ -17,6 +17,7 @@ use crate::plan::Plan;
 use crate::plan::options;
 use crate::record::{Case, Record};
 use crate::report;
+use crate::run::algorithm::UserKernels;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -146,7 +147,10 @@ impl Rounds {
     ) -> Result<Option<Record>, Error> {
         let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
         let plan = plan.clone().only(&ids)?;
-        let Some(record) = measure_afresh(&format!("round {round}"), &plan, setup, options)? else {
+        // The buffers that `run` saves and prints are those of the first run.
+        let kernels = setup.kernels.iter().cloned().map(|kernels| UserKernels { saves: vec![], ..kernels }).collect();
+        let setup = setup.with_kernels(kernels);
+        let Some(record) = measure_afresh(&format!("round {round}"), &plan, &setup, options)? else {
             return Ok(None);
         };
         if let Some(folder) = &self.keep {

@@ -144,7 +144,11 @@ fn further_rounds_take_the_options_of_the_first_but_those_about_the_comparison()
     let mut again = command(path, &["double.toml", "--timeout=20s", "--rounds=rounds"]);
     let output = expect_exit(again.args(options).arg("D=d.npy"), 4);
     assert!(stderr(&output).contains("round 2: 1 undecided"), "{}", stderr(&output));
-    assert!(path.join("rounds/round-2.json").exists(), "{}", stderr(&output));
+    let round = fs::read_to_string(path.join("rounds/round-2.json")).expect("a record");
+    let round: Value = serde_json::from_str(&round).expect("JSON");
+    let started: jiff::Timestamp = round["started"].as_str().expect("text").parse().expect("a time");
+    let saved = fs::metadata(path.join("d.npy")).and_then(|file| file.modified()).expect("it was saved");
+    assert!(jiff::Timestamp::try_from(saved).expect("a time") < started, "a round saved it again");
 }
 
 #[test]
