@@ -57,7 +57,7 @@ impl Oracle for Kept<Box<dyn Oracle>> {
 }
 
 /// Runs `program` so many times; every answer must pass, and all be the same. `what` names it in messages.
-pub fn run(workbench: &mut Workbench, problem: Box<dyn Problem>, program: &Program, runs: usize, what: &str) {
+pub(crate) fn run(workbench: &mut Workbench, problem: Box<dyn Problem>, program: &Program, runs: usize, what: &str) {
     let answers = Rc::default();
     let kept = Kept { of: problem, answers: Rc::clone(&answers) };
     let loaded = workbench.load(&kept).expect("room for it");
