@@ -25,12 +25,24 @@ mod table;
 use interface::Interface;
 use pragmas::{Kernel, Pragmas};
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::{env, fs, process};
 
 /// The directory that `#include "…"` is resolved in.
 const INCLUDES: &str = "glsl/include";
+
+/// What makes a kernel's entry beside its sources: an entry of another version is not kept.
+const SELF: &str = concat!(
+    include_str!("build.rs"),
+    include_str!("build/pragmas.rs"),
+    include_str!("build/table.rs"),
+    include_str!("src/kernel/instructions.rs"),
+    include_str!("src/kernel/interface.rs"),
+    include_str!("src/kernel/reflection.rs"),
+    include_str!("src/kernel/required.rs"),
+);
 
 fn main() {
     println!("cargo::rerun-if-changed=glsl");
@@ -45,7 +57,7 @@ fn main() {
     let mut entries = BTreeMap::new();
     let mut failures = 0;
     for source in sources(Path::new("glsl")) {
-        let compiled = compile(&compiler, &source, &out).and_then(|kernels| {
+        let compiled = kept_or_compiled(&compiler, &source, &out).and_then(|kernels| {
             kernels.into_iter().try_for_each(|(name, entry)| match entries.insert(name.clone(), entry) {
                 Some(_) => Err(format!("{}: a second file makes a kernel '{name}'", source.display())),
                 None => Ok(()),
@@ -80,14 +92,55 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The kernels of the source at `path`: the name of each, and its entries in the table, a line for each element type
-/// and layout.
-fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<(String, String)>, String> {
+/// The kernels of the source at `path`, as [`compile`] gives them: from an earlier build where neither the source nor
+/// what it includes has changed, for compiling them all takes half a minute.
+fn kept_or_compiled(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<(String, String)>, String> {
+    let source = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut hasher = DefaultHasher::new();
+    (SELF, path).hash(&mut hasher);
+    hash_with_includes(&source, &mut BTreeSet::new(), &mut hasher);
+    let of_this = hasher.finish().to_string();
+    let kept =
+        out.join(path.strip_prefix("glsl").expect("below glsl").display().to_string().replace(MAIN_SEPARATOR, "-"));
+    if let Some((of, kernels)) = fs::read_to_string(&kept).unwrap_or_default().split_once('\n')
+        && of == of_this
+    {
+        let kernels = kernels.split_terminator('\0').filter_map(|kernel| kernel.split_once('\t'));
+        return Ok(kernels.map(|(name, entries)| (name.into(), entries.into())).collect());
+    }
+    // Its binaries are about to be replaced, and compiling may fail half-way.
+    let _ = fs::remove_file(&kept);
+    let kernels = compile(compiler, path, &source, out)?;
+    let text: String = kernels.iter().map(|(name, entries)| format!("{name}\t{entries}\0")).collect();
+    fs::write(&kept, format!("{of_this}\n{text}")).map_err(|e| format!("{}: {e}", kept.display()))?;
+    Ok(kernels)
+}
+
+/// Hashes `source` and every file that it includes, directly or through others, each once.
+fn hash_with_includes(source: &str, seen: &mut BTreeSet<String>, hasher: &mut DefaultHasher) {
+    source.hash(hasher);
+    let included = source.lines().filter_map(|line| line.trim_start().strip_prefix("#include")?.split('"').nth(1));
+    for name in included {
+        if seen.insert(name.into()) {
+            // A file that is missing is an error of the compiler's, which names the line.
+            let content = fs::read_to_string(Path::new(INCLUDES).join(name)).unwrap_or_default();
+            hash_with_includes(&content, seen, hasher);
+        }
+    }
+}
+
+/// The kernels of `source`, read from `path`: the name of each, and its entries in the table, a line for each element
+/// type and layout.
+fn compile(
+    compiler: &shaderc::Compiler,
+    path: &Path,
+    source: &str,
+    out: &Path,
+) -> Result<Vec<(String, String)>, String> {
     let shown = path.display().to_string();
-    let source = fs::read_to_string(path).map_err(|e| format!("{shown}: {e}"))?;
     let stem = path.file_stem().and_then(|s| s.to_str()).ok_or_else(|| format!("{shown}: name is not UTF-8"))?;
     let folder = path.parent().and_then(Path::file_name).and_then(|s| s.to_str()).expect("kernels are in folders");
-    let Pragmas { lists, mut kernels } = pragmas::read(&source, &shown)?;
+    let Pragmas { lists, mut kernels } = pragmas::read(source, &shown)?;
     if kernels.is_empty() {
         kernels.push(Kernel { name: stem, macros: vec![], dtypes: vec![] });
     }
@@ -104,7 +157,7 @@ fn compile(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Result<Vec<
             let named = |prefix, name: Option<&str>| name.map(|name| format!("{prefix}_{}", name.to_uppercase()));
             let compiled_for = named("DTYPE", dtype).into_iter().chain(named("LAYOUT", layout));
             let macros = compiled_for.chain(macros.iter().map(ToString::to_string));
-            let binary = spirv(compiler, &source, &shown, newest, macros)?;
+            let binary = spirv(compiler, source, &shown, newest, macros)?;
             let suffix: String = dtype.iter().chain(&layout).map(|name| format!(".{name}")).collect();
             let file = out.join(format!("{folder}-{name}{suffix}.spv"));
             fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
