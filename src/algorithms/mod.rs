@@ -19,6 +19,7 @@ pub(crate) mod tile;
 
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error;
+use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::size::Size;
@@ -31,6 +32,7 @@ pub use case::{CaseOptions, CaseSpec, Goal, StopRule, StopTest};
 use input::Input;
 use probes::Quantity;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use tile::{Tile, Tunable};
 
@@ -56,16 +58,18 @@ pub static ALGORITHMS: &[&Algorithm] = &[
 ];
 
 /// What makes the problem that a case poses, or says why its size makes no sense.
-pub(crate) type Pose = &'static (dyn Fn(&CaseSpec) -> Result<Box<dyn Problem>, String> + Sync);
+pub(crate) type Pose = Handle<dyn Fn(&CaseSpec) -> Result<Box<dyn Problem>, String> + Send + Sync>;
 
 /// What makes the program that solves a case on a device from the compiled kernels. Pure; the result is checked against the
 /// device's limits afterwards.
-pub(crate) type Build = &'static (dyn Fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program + Sync);
+pub(crate) type Build = Handle<dyn Fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program + Send + Sync>;
 
 /// A computation with several implementations.
 pub struct Algorithm {
     /// Canonical name, as tables, records and case ids have it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
+    /// What tells it from another of its name: a user's kernels may change under it. `None` for those of the table.
+    pub fingerprint: Option<String>,
     /// What it computes, in one sentence.
     pub summary: &'static str,
     /// Formula of the nominal work, for documentation.
@@ -81,7 +85,7 @@ pub struct Algorithm {
     /// Layouts of its operands, the default first; that alone where there is nothing to transpose.
     pub layouts: &'static [Layout],
     /// The implementations, in the order that lists show them.
-    pub variants: &'static [Variant],
+    pub variants: Cow<'static, [Variant]>,
     /// The variants whose tile can be searched for, the one that is searched by default first.
     pub tunable: &'static [Tunable],
     /// What `--variant auto` chooses from for a case on a device, one at least, what should be fastest first; `None` where
@@ -135,9 +139,10 @@ impl Sweeps {
 }
 
 /// One implementation of an algorithm.
+#[derive(Clone)]
 pub struct Variant {
     /// Canonical name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Other names accepted on the command line, such as the numbers that a post uses.
     pub aliases: &'static [&'static str],
     /// What it shows, in one sentence.
@@ -358,7 +363,7 @@ pub enum CheckMethod {
 /// A message with the nearest name when none has this one.
 pub fn find(name: &str) -> Result<&'static Algorithm, String> {
     ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name).ok_or_else(|| {
-        let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+        let names: Vec<_> = ALGORITHMS.iter().map(|algorithm| &*algorithm.name).collect();
         error::unknown("algorithm", name, "", &names)
     })
 }
@@ -376,10 +381,10 @@ impl Algorithm {
     ///
     /// # Errors
     /// A message with the nearest name when no variant has this one.
-    pub fn variant(&self, name: &str) -> Result<&'static Variant, String> {
+    pub fn variant(&self, name: &str) -> Result<&Variant, String> {
         let found = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
         found.ok_or_else(|| {
-            let names: Vec<_> = self.variants.iter().map(|variant| variant.name).collect();
+            let names: Vec<_> = self.variants.iter().map(|variant| &*variant.name).collect();
             error::unknown("variant", name, &format!(" for {}", self.name), &names)
         })
     }
@@ -518,12 +523,12 @@ mod tests {
     #[test]
     fn names_and_aliases_are_unique_and_fit_case_ids() {
         for algorithm in ALGORITHMS {
-            let names = algorithm.variants.iter().flat_map(|v| v.aliases.iter().copied().chain([v.name]));
+            let names = algorithm.variants.iter().flat_map(|v| v.aliases.iter().copied().chain([&*v.name]));
             let names: Vec<_> = names.collect();
             assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}: {names:?}", algorithm.name);
-            for name in names.iter().chain([&algorithm.name]) {
+            for name in names.iter().copied().chain([&*algorithm.name]) {
                 let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-                assert!(plain && !["all", "auto"].contains(name), "{name}");
+                assert!(plain && !["all", "auto"].contains(&name), "{name}");
             }
         }
     }
@@ -545,13 +550,13 @@ mod tests {
     fn a_variant_that_names_a_kernel_that_does_not_exist_is_named_with_it() {
         let naive = matmul::MATMUL.variant("naive").expect("a variant");
         let slip = Variant {
-            name: "slip",
+            name: "slip".into(),
             aliases: &[],
             summary: "",
             source: "",
             measures: Measures::Problem,
             kernels: &["matmul/split", "matmul/naiv"],
-            program: naive.program,
+            program: naive.program.clone(),
         };
         let _ = slip.supports(DType::F32);
     }

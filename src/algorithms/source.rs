@@ -42,6 +42,6 @@ pub(crate) const SOURCES: [Source; 5] = [
 ];
 
 /// The texts that one of `variants` names.
-pub(crate) fn named_by(variants: &'static [super::Variant]) -> impl Iterator<Item = &'static Source> {
+pub(crate) fn named_by(variants: &[super::Variant]) -> impl Iterator<Item = &'static Source> {
     SOURCES.iter().filter(|source| variants.iter().any(|variant| variant.source.contains(source.name)))
 }

@@ -3,6 +3,7 @@
 pub(crate) mod destination;
 pub(crate) mod dtype;
 pub(crate) mod error;
+pub(crate) mod handle;
 pub(crate) mod input_file;
 pub(crate) mod layout;
 pub(crate) mod markup;

@@ -80,7 +80,7 @@ pub(super) fn judge_run(args: &RunArgs, run: PlannedRun, setup: &Setup) -> Resul
             "--ab judges one case, the axes span {many}; give each axis one value with -s"
         )));
     };
-    let [a, b] = group.variants[..] else {
+    let [a, b] = &group.variants[..] else {
         return Err(Error::Usage(format!(
             "--ab judges two contenders, these are {}; name two kernels, or one with a list of two in [spec]",
             group.variants.len()
@@ -152,7 +152,7 @@ impl<'a> Match<'a> {
     /// Keeps the sides that failed.
     fn keep(&self, failures: &Failures, trial: &Trial) -> Result<String, Error> {
         let group = &self.run.groups[0];
-        let of_driver = || Side::new(group.variants[0], None);
+        let of_driver = || Side::new(&group.variants[0], None);
         let drivers = [of_driver(), of_driver()];
         let kernels = match &self.sides {
             Sides::Kernels(kernels) => kernels,

@@ -76,7 +76,11 @@ pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) 
 /// The group of a candidate alone.
 fn alone(group: &CaseGroup, candidate: &Candidate) -> CaseGroup {
     let variant = group.algorithm.variant(candidate.variant).expect("a model names variants of its algorithm");
-    CaseGroup { spec: CaseSpec { tile: candidate.tile, ..group.spec }, variants: vec![variant], ..group.clone() }
+    CaseGroup {
+        spec: CaseSpec { tile: candidate.tile, ..group.spec },
+        variants: vec![variant.clone()],
+        ..group.clone()
+    }
 }
 
 /// The candidates to time, what should be fastest first.

@@ -83,7 +83,7 @@ struct Failure<'a> {
     case: &'a Case,
     device: &'a DeviceInfo,
     group: &'a CaseGroup,
-    chosen: Chosen,
+    chosen: Chosen<'a>,
     /// The label of a kernel, and the SPIR-V that ran in its place.
     substitute: Option<&'a (String, Vec<u8>)>,
     command: String,
@@ -101,7 +101,7 @@ fn name(case: &Case) -> String {
 }
 
 /// The group of a case, and its variant as the device runs it; `None` for a case of the host.
-fn find<'a>(case: &Case, device: &DeviceInfo, plan: &'a Plan, tuned: &Tuned) -> Option<(&'a CaseGroup, Chosen)> {
+fn find<'a>(case: &Case, device: &DeviceInfo, plan: &'a Plan, tuned: &Tuned) -> Option<(&'a CaseGroup, Chosen<'a>)> {
     let groups = plan.runs.iter().flat_map(|run| run.groups_on(device.kind));
     let mut of_groups = groups
         .filter(|_| device.kind != DeviceKind::Host)
@@ -168,7 +168,7 @@ fn dispatches(
     substitute: Option<&(String, Vec<u8>)>,
 ) -> io::Result<Vec<Value>> {
     let specs = problem.buffers();
-    let name = |buffer: BufferId| specs.iter().chain(&program.scratch).nth(buffer.0).map_or("", |spec| spec.name);
+    let name = |buffer: BufferId| specs.iter().chain(&program.scratch).nth(buffer.0).map_or("", |spec| &*spec.name);
     let mut dispatches = vec![];
     for dispatch in program.dispatches() {
         let file = format!("{}.spv", dispatch.shader.label().replace('/', "-"));
@@ -267,7 +267,7 @@ mod tests {
         }
 
         fn buffers(&self) -> Vec<BufferSpec> {
-            let spec = |name, role| BufferSpec { name, role, dtype: DType::F32, len: 1 };
+            let spec = |name, role| BufferSpec::new(name, role, DType::F32, 1);
             vec![spec("A", Role::Input), spec("C", Role::Output)]
         }
 

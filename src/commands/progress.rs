@@ -249,7 +249,7 @@ fn told(case: &Case) -> String {
 
 /// One line for all cases of a variant and type that share a reason: a sweep of hundreds says it once.
 pub(super) fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
-    let variant = |id: &CaseId| (id.algorithm.name, id.variant.clone(), id.options.dtype, id.options.layout);
+    let variant = |id: &CaseId| (id.algorithm.name.clone(), id.variant.clone(), id.options.dtype, id.options.layout);
     let mut lines: Vec<(&CaseId, &str, usize)> = vec![];
     for (id, reason) in skipped {
         match lines.iter_mut().find(|(first, why, _)| why == reason && variant(first) == variant(id)) {
@@ -275,7 +275,8 @@ mod tests {
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
         let case = |variant: &str, dtype, extents: &str, reason: &str| {
             let (variant, extents) = (variant.into(), extents.into());
-            let id = CaseId { algorithm: &MATMUL, variant, extents, options: CaseOptions::new(&MATMUL, dtype) };
+            let id =
+                CaseId { algorithm: (&MATMUL).into(), variant, extents, options: CaseOptions::new(&MATMUL, dtype) };
             (id, reason.to_string())
         };
         let skipped = [

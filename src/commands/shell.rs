@@ -47,9 +47,9 @@ fn completed() -> clap::Command {
 fn names(command: &str, argument: &str) -> Vec<&'static str> {
     let measured = || ALGORITHMS.iter().filter(|algorithm| !algorithm.finds_limits());
     match (command, argument) {
-        (_, "algorithm") => measured().map(|algorithm| algorithm.name).collect(),
+        (_, "algorithm") => measured().map(|algorithm| &*algorithm.name).collect(),
         (_, "variant" | "a" | "b" | "against") => {
-            let variants = measured().flat_map(|algorithm| algorithm.variants.iter().map(|variant| variant.name));
+            let variants = measured().flat_map(|algorithm| algorithm.variants.iter().map(|variant| &*variant.name));
             let mut names: Vec<_> = variants.chain(["all", "auto"]).collect();
             names.sort_unstable();
             names.dedup();

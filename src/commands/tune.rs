@@ -130,7 +130,7 @@ impl Tuning {
         let kept = self.known.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
         let kept = kept.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
         let variant = self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm");
-        let alone = CaseGroup { variants: vec![variant], ..group.clone() };
+        let alone = CaseGroup { variants: vec![variant.clone()], ..group.clone() };
         let found = executor.tune(&alone, Question { kept, avoid: vec![], budget }, &mut progress);
         self.progress.advance();
         let found = self.accept(&name, found)?;
@@ -206,7 +206,7 @@ fn plan(args: TuneArgs) -> Result<(&'static Algorithm, PlannedRun), Error> {
     let selection = Selection { algorithm: algorithms, variant, size, axes, device, ..Selection::default() };
     let run = PlannedRun::new(&selection, Purpose::Bench).map_err(Error::Usage)?;
     let named = run.groups.first().map_or(&[][..], |group| &group.variants);
-    let other = named.iter().map(|variant| variant.name).find(|name| !known.contains(name));
+    let other = named.iter().map(|variant| &*variant.name).find(|name| !known.contains(name));
     let auto = run.groups.iter().any(|group| group.cases() > group.variants.len());
     if let Some(other) = other.or(auto.then_some("auto")) {
         return Err(Error::Usage(format!("variant '{other}' has no tile to search; available: {}", known.join(", "))));
@@ -290,7 +290,7 @@ fn results(
     let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
     let plain = Kept {
         model: Model::of(device),
-        algorithm: algorithm.name.into(),
+        algorithm: algorithm.name.to_string(),
         variant: tunable.variant.into(),
         dtype: group.spec.dtype,
         layout: group.spec.layout,

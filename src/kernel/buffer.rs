@@ -3,6 +3,7 @@
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A buffer of a problem, by its position in [`crate::algorithms::Problem::buffers`], or behind these one of the
 /// program's own, by its position in [`scratch`](super::program::Program::scratch).
@@ -14,10 +15,10 @@ pub struct BufferId(pub usize);
 pub(crate) const RED_ZONE: u64 = 4096;
 
 /// A buffer that a problem needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSpec {
     /// The name that the documentation of the algorithm uses.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Who fills it and who checks it.
     pub role: Role,
     /// Element type.
@@ -27,6 +28,12 @@ pub struct BufferSpec {
 }
 
 impl BufferSpec {
+    /// A buffer of `len` elements.
+    #[must_use]
+    pub fn new(name: impl Into<Cow<'static, str>>, role: Role, dtype: DType, len: u64) -> Self {
+        Self { name: name.into(), role, dtype, len }
+    }
+
     /// Size of the data, without the red zones.
     #[must_use]
     pub fn bytes(&self) -> Bytes {

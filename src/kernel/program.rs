@@ -2,6 +2,7 @@
 //! against a device's limits without a device, and replayed by the `vulkan` module.
 
 use crate::basis::dtype::DType;
+use crate::basis::handle::Handle;
 use crate::basis::units::Bytes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
@@ -94,7 +95,7 @@ impl Step {
 /// A kernel with its specialization, its grid and its arguments.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
-    pub shader: &'static Shader,
+    pub shader: Handle<Shader>,
     /// Those of 32 bits by id, then the others.
     pub constants: Vec<SpecValue>,
     /// The sub-group size to require where the device can, with full sub-groups.
@@ -140,9 +141,9 @@ impl Value {
 impl Dispatch {
     /// A dispatch of `shader` that gives it nothing, of one work-group.
     #[must_use]
-    pub fn bare(shader: &'static Shader) -> Self {
+    pub fn bare(shader: impl Into<Handle<Shader>>) -> Self {
         Self {
-            shader,
+            shader: shader.into(),
             constants: vec![],
             subgroup_size: None,
             groups: [1; 3],
@@ -280,9 +281,10 @@ impl Dispatch {
     /// When the kernel has no such argument, or one of another kind.
     #[must_use]
     pub fn argument(mut self, name: &str, value: Value) -> Self {
-        let argument = self.shader.interface.arguments.iter().find(|argument| argument.name == name);
-        let argument = argument.unwrap_or_else(|| panic!("{}", unknown_argument(self.shader, name)));
-        assert_eq!(argument.kind.in_words(), value.kind().in_words(), "{name} of {}", self.shader.label());
+        let shader = self.shader.clone();
+        let argument = shader.interface.arguments.iter().find(|argument| argument.name == name);
+        let argument = argument.unwrap_or_else(|| panic!("{}", unknown_argument(&shader, name)));
+        assert_eq!(argument.kind.in_words(), value.kind().in_words(), "{name} of {}", shader.label());
         self.write(argument, value);
         self
     }
@@ -598,7 +600,7 @@ impl Program {
     /// # Errors
     /// The missing feature, operation or limit.
     pub fn feasible(self, buffers: &[BufferSpec], device: &DeviceInfo) -> Result<Self, String> {
-        let all: Vec<_> = buffers.iter().chain(&self.scratch).copied().collect();
+        let all: Vec<_> = buffers.iter().chain(&self.scratch).cloned().collect();
         let refusal = self.unsupported(device);
         let refusal = refusal.or_else(|| too_large(&all, device)).or_else(|| self.unviewable(&all, device));
         refusal.map_or(Ok(self), Err)
@@ -741,7 +743,7 @@ mod tests {
         let arguments = [("A", a), ("B", b), ("C", c), ("A4", a), ("B4", b), ("M", n), ("N", n), ("K", n)];
         let program = Program::single(Dispatch::new(shader, &arguments));
         assert_eq!(program.all_steps().next().expect("one step").buffers(), [0, 1, 2, 0, 1].map(BufferId));
-        let buffer = |name, len| BufferSpec { name, role: Role::Input, dtype: DType::F32, len };
+        let buffer = |name, len| BufferSpec::new(name, Role::Input, DType::F32, len);
         let mut device = software_device();
         device.limits.texel_buffer_elements = 1 << 16;
         let fits = [buffer("A", 4 << 16), buffer("B", 1), buffer("C", 1 << 20)];
@@ -806,7 +808,7 @@ mod tests {
 
     #[test]
     fn a_program_needs_room_for_the_buffers_with_their_red_zones_and_for_its_own() {
-        let buffer = |role, len| BufferSpec { name: "A", role, dtype: DType::F32, len };
+        let buffer = |role, len| BufferSpec::new("A", role, DType::F32, len);
         let mut device = software_device();
         device.limits.buffer = Bytes(4096 + 8192);
         device.heaps.truncate(1);

@@ -100,7 +100,7 @@ pub(crate) fn skipped(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned) -> V
 pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone: &dyn Fn(&str) -> bool) -> PlannedRun {
     let mut run = run.clone();
     for group in &mut run.groups {
-        let is_gone = |group: &CaseGroup, variant| gone(&group.id(variant).to_string());
+        let is_gone = |group: &CaseGroup, variant: &_| gone(&group.id(variant).to_string());
         let automatic = CaseGroup { variants: vec![], ..group.clone() };
         let automatic = tuned::choose(&automatic, device, tuned);
         if automatic.iter().any(|chosen| is_gone(group, chosen.variant)) {
@@ -117,5 +117,5 @@ pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone
 /// The case of `chosen` in `group` that `device` did not measure.
 pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Chosen, device: &DeviceInfo, outcome: Outcome) -> Case {
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
-    Case::new(group, chosen.variant.name, problem.as_ref(), device.index, outcome)
+    Case::new(group, &chosen.variant.name, problem.as_ref(), device.index, outcome)
 }

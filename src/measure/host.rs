@@ -82,7 +82,7 @@ fn processor() -> String {
 #[must_use]
 pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, interrupted: &AtomicBool) -> Case {
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
-    let Some(baseline) = baseline(group.algorithm, &group.spec) else {
+    let Some(baseline) = baseline(&group.algorithm, &group.spec) else {
         let reason = format!("no baseline for {} in {}", group.algorithm.name, group.spec.dtype);
         return Case::new(group, "host", problem.as_ref(), index, Outcome::Skipped { reason });
     };
@@ -97,7 +97,7 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
         }
     };
     let phases = Phases { inputs: start.elapsed().into(), ..Phases::default() };
-    let Some(mut program) = program(group.algorithm, &group.spec, &inputs) else {
+    let Some(mut program) = program(&group.algorithm, &group.spec, &inputs) else {
         case.outcome = Outcome::Failed { error: format!("{} does not take these inputs", baseline.name) };
         return case;
     };
@@ -162,7 +162,7 @@ mod tests {
         let dtype = algorithm.dtypes(Goal::Result).next().expect("a type");
         let spec = CaseSpec::new(algorithm, Size::Uniform(n), dtype);
         let group = CaseGroup {
-            algorithm,
+            algorithm: algorithm.into(),
             spec,
             variants: vec![],
             on: DeviceClass::Any,

@@ -76,7 +76,7 @@ impl Earlier {
     /// # Errors
     /// When it was measured on another host.
     pub(super) fn take_host(&self, group: &CaseGroup, index: usize, taken: &mut Vec<Case>) -> Result<(), Error> {
-        let Some(baseline) = crate::host::baseline(group.algorithm, &group.spec) else { return Ok(()) };
+        let Some(baseline) = crate::host::baseline(&group.algorithm, &group.spec) else { return Ok(()) };
         taken.extend(self.cases(&group.id_of(baseline.name).to_string(), &host::device(index))?.into_iter().cloned());
         Ok(())
     }

@@ -256,7 +256,7 @@ fn region<'a>(buffer: &'a Buffer, spec: &BufferSpec) -> Region<'a> {
 /// Bytes of a buffer that no kernel may write.
 struct Zone<'a> {
     buffer: &'a Buffer,
-    spec: BufferSpec,
+    spec: &'a BufferSpec,
     /// Its place in the buffer.
     from: u64,
     to: u64,
@@ -265,12 +265,12 @@ struct Zone<'a> {
 }
 
 /// The zones around the data of buffer `number`.
-fn zones(
+fn zones<'a>(
     number: usize,
-    spec: BufferSpec,
-    buffer: &Buffer,
+    spec: &'a BufferSpec,
+    buffer: &'a Buffer,
     (poison, poisoned): (Poison, bool),
-) -> impl Iterator<Item = Zone<'_>> {
+) -> impl Iterator<Item = Zone<'a>> {
     let end = RED_ZONE + spec.bytes().0;
     // Data are copied in whole words. What fills the last one stays what it was when the data came.
     let whole = end.next_multiple_of(4);
@@ -293,7 +293,7 @@ impl Zone<'_> {
         let changed = (self.from..).zip(found).find(|(at, byte)| **byte != words[(at % 16) as usize]);
         let (at, _) = changed?;
         let place = at as i64 - RED_ZONE as i64;
-        let (name, bytes) = (self.spec.name, self.spec.bytes().0);
+        let (name, bytes) = (&self.spec.name, self.spec.bytes().0);
         Some(format!("the kernel wrote outside of buffer {name}: byte {place} changed, and it has {bytes}"))
     }
 }
@@ -363,7 +363,7 @@ impl Workbench {
     pub fn load(&mut self, problem: &dyn Problem) -> Result<LoadedProblem, VulkanError> {
         let mut phases = Phases::default();
         let specs = problem.buffers();
-        let make = |spec: &BufferSpec| Buffer::new(&self.device, spec.name, spec.allocation(), Use::Kernel);
+        let make = |spec: &BufferSpec| Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel);
         let buffers = specs.iter().map(make).collect::<Result<Vec<_>, _>>()?;
         let pristine = specs.iter().map(|spec| (spec.role == Role::InPlace).then(|| make(spec)).transpose());
         let pristine = pristine.collect::<Result<Vec<_>, _>>()?;
@@ -479,7 +479,7 @@ impl Workbench {
             if !guarded || !program.may_write(BufferId(place)) {
                 continue;
             }
-            if let Ok(copy) = Buffer::new(&self.device, spec.name, spec.allocation(), Use::Kernel) {
+            if let Ok(copy) = Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel) {
                 let Region { offset, bytes, .. } = region(buffer, spec);
                 recorder.copy((buffer, offset), (&copy, offset), bytes);
                 kept.push((place, copy));
@@ -514,7 +514,7 @@ impl Workbench {
                 let Region { offset, bytes, .. } = region(buffer, spec);
                 recorder.copy((copy, offset), (buffer, offset), bytes);
                 recorder.finish()?.run()?;
-                let name = spec.name;
+                let name = &spec.name;
                 changed =
                     Some(format!("the kernel changed its input {name}; give {name} a check if it is meant to change"));
             }
@@ -611,7 +611,7 @@ impl Workbench {
         let zones: Vec<_> = shared
             .chain(own)
             .enumerate()
-            .flat_map(|(number, (spec, buffer, poison))| zones(number, *spec, buffer, (poison, sampler.poisoned)))
+            .flat_map(|(number, (spec, buffer, poison))| zones(number, spec, buffer, (poison, sampler.poisoned)))
             .collect();
         // As many together as there is room for: each wait for the device costs more than what is read.
         for zones in zones.chunks((CHUNK / (2 * RED_ZONE)) as usize) {
@@ -699,8 +699,9 @@ impl Workbench {
         (clock, poison): (Clock, Poison),
         evictor: Option<Rc<Evictor>>,
     ) -> Result<Sampler, VulkanError> {
-        let make =
-            |spec: &BufferSpec| Ok((*spec, Buffer::new(&self.device, spec.name, spec.allocation(), Use::Kernel)?));
+        let make = |spec: &BufferSpec| {
+            Ok((spec.clone(), Buffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel)?))
+        };
         let scratch = program.scratch.iter().map(make).collect::<Result<Vec<_>, VulkanError>>()?;
         if !scratch.is_empty() {
             let mut recorder = Recorder::new(&self.device)?;

@@ -46,10 +46,17 @@ fn groups_of(
     let wanted = wanted(algorithm, extent);
     let problems = if wanted.is_empty() { vec![] } else { problems() };
     problems.into_iter().map(move |Probe { size, dtype, variant }| {
-        let named = |name| variant.is_none_or(|own| own == name);
-        let variants = wanted.iter().copied().filter(|v| named(v.name) && v.supports(dtype)).collect();
+        let named = |name: &str| variant.is_none_or(|own| own == name);
+        let variants = wanted.iter().copied().filter(|v| named(&v.name) && v.supports(dtype)).cloned().collect();
         let spec = CaseSpec::new(algorithm, size, dtype);
-        CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, pick: VariantChoice::Named, on_host: false }
+        CaseGroup {
+            algorithm: algorithm.into(),
+            spec,
+            variants,
+            on: DeviceClass::Any,
+            pick: VariantChoice::Named,
+            on_host: false,
+        }
     })
 }
 
@@ -213,7 +220,7 @@ mod tests {
         let sets = [100, 4 << 20, (8 << 20) - 1, 64 << 20, 1 << 40].map(Bytes);
         let run = at_sets(&software_device(), Extent::Quick, &sets);
         let found = |algorithm: &Algorithm| -> Vec<String> {
-            let groups = run.groups.iter().filter(|group| std::ptr::eq(group.algorithm, algorithm));
+            let groups = run.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
             groups.map(|group| group.spec.size.to_string()).collect()
         };
         let expected = ["4096x4194304", "1048576x4194304", "16777216x16777216", "67108864x67108864"];
@@ -264,9 +271,9 @@ mod tests {
             .to_vec();
         let run = run(&device, Extent::Full);
         for algorithm in algorithms::ALGORITHMS.iter().filter(|algorithm| algorithm.finds_limits()) {
-            for variant in algorithm.variants {
-                let groups = run.groups.iter().filter(|group| std::ptr::eq(group.algorithm, *algorithm));
-                let mut groups = groups.filter(|group| group.variants.iter().any(|own| std::ptr::eq(*own, variant)));
+            for variant in algorithm.variants.iter() {
+                let groups = run.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
+                let mut groups = groups.filter(|group| group.variants.iter().any(|own| own.name == variant.name));
                 let spec = groups.next().map(|group| group.spec);
                 let quantity = spec.and_then(|spec| variant.limit(spec.size, spec.dtype));
                 assert!(quantity.is_some(), "{}/{}", algorithm.name, variant.name);

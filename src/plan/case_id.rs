@@ -2,13 +2,14 @@
 
 use super::axes;
 use crate::algorithms::{Algorithm, CaseOptions};
+use crate::basis::handle::Handle;
 use std::fmt;
 
 /// The stable name of a case: the key that joins the records of several runs. It is only ever made, never parsed: code
 /// that wants to know what a case is of reads its fields.
 #[derive(Clone)]
 pub struct CaseId {
-    pub algorithm: &'static Algorithm,
+    pub algorithm: Handle<Algorithm>,
     /// The variant, or the baseline of the host's cores.
     pub variant: String,
     /// The size written out in full: `1024x1024x1024`.

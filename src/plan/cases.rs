@@ -91,7 +91,7 @@ impl Cases {
             if auto || !variants.is_empty() {
                 self.check_size(&spec)?;
                 let Self { algorithm, pick, on_host, .. } = *self;
-                groups.push(CaseGroup { algorithm, spec, variants, on, pick, on_host });
+                groups.push(CaseGroup { algorithm: algorithm.into(), spec, variants, on, pick, on_host });
             }
         }
         Ok(groups)
@@ -99,7 +99,7 @@ impl Cases {
 
     /// The variants for a problem. Who asks for all means those that have its goal, type and layout; who names one learns
     /// that it has not.
-    fn variants_for(&self, spec: &CaseSpec) -> Vec<&'static Variant> {
+    fn variants_for(&self, spec: &CaseSpec) -> Vec<Variant> {
         let reaches = |variant: &Variant| variant.reaches(spec.goal, spec.dtype);
         let compiled = |variant: &Variant| variant.shaders(spec.dtype, spec.layout).is_some();
         let unusual = self.any_layout && spec.layout.unusual().is_some();
@@ -108,7 +108,7 @@ impl Cases {
                 && (!self.any_variant || reaches(variant))
                 && (!(self.any_variant || unusual) || compiled(variant))
         };
-        self.variants.iter().copied().filter(has).collect()
+        self.variants.iter().copied().filter(has).cloned().collect()
     }
 
     /// Whether the input of a problem is asked of a variant. Where no kind was named, that is the usual one, and others
@@ -117,7 +117,7 @@ impl Cases {
         let asked = match (&self.algorithm.solution, variant) {
             _ if !self.any_input => return true,
             (Some(solution), Some(variant)) if spec.goal == Goal::Solution => {
-                (solution.inputs)(variant.name, spec.dtype)
+                (solution.inputs)(&variant.name, spec.dtype)
             }
             _ => &self.inputs[..],
         };

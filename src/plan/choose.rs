@@ -46,7 +46,7 @@ pub(super) fn algorithms(selection: &Selection, purpose: Purpose) -> Result<Vec<
         return match purpose {
             Purpose::Verify => Ok(algorithms::ALGORITHMS.to_vec()),
             Purpose::Bench => {
-                let names: Vec<_> = algorithms::ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+                let names: Vec<_> = algorithms::ALGORITHMS.iter().map(|algorithm| &*algorithm.name).collect();
                 Err(format!("no algorithm given; name one of: {}", names.join(", ")))
             }
         };
@@ -71,7 +71,7 @@ pub(super) fn variants(
     }
     let pick = if names.iter().any(|name| name == AUTO) { VariantChoice::Auto } else { VariantChoice::Named };
     if pick == VariantChoice::Auto && algorithm.candidates.is_none() {
-        let known: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
+        let known: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
         return Err(format!(
             "variant 'auto' has no rule for {}; name one of: {}, all",
             algorithm.name,
@@ -118,7 +118,7 @@ pub(super) fn goals(algorithm: &Algorithm, solve: bool, purpose: Purpose) -> Res
 
 /// The names of the algorithms that go on to a solution.
 fn solvers() -> Vec<&'static str> {
-    algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| own.name).collect()
+    algorithms::ALGORITHMS.iter().filter(|own| own.solution.is_some()).map(|own| &*own.name).collect()
 }
 
 pub(super) fn layouts(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<Layout>, String> {

@@ -16,6 +16,7 @@ pub(crate) use shard::Shard;
 
 use crate::algorithms::{self, Algorithm, CaseOptions, CaseSpec, StopRule, Variant};
 use crate::basis::error::Error;
+use crate::basis::handle::Handle;
 use crate::basis::input_file;
 use crate::basis::printable::excerpt;
 use crate::device::cache::fingerprint;
@@ -56,10 +57,10 @@ pub struct PlannedRun {
 /// The variants of one problem: they share inputs, buffers and oracle.
 #[derive(Clone)]
 pub struct CaseGroup {
-    pub algorithm: &'static Algorithm,
+    pub algorithm: Handle<Algorithm>,
     pub spec: CaseSpec,
     /// The variants to run on it.
-    pub variants: Vec<&'static Variant>,
+    pub variants: Vec<Variant>,
     /// The devices that the group is for.
     pub on: DeviceClass,
     /// Whether a device adds a variant of its own choice.
@@ -147,7 +148,7 @@ impl CaseGroup {
     /// The id of a variant's case.
     #[must_use]
     pub fn id(&self, variant: &Variant) -> CaseId {
-        self.id_of(variant.name)
+        self.id_of(&variant.name)
     }
 
     /// The id of the case of a variant, or a baseline, of this name.
@@ -155,22 +156,22 @@ impl CaseGroup {
     pub fn id_of(&self, variant: &str) -> CaseId {
         let Self { algorithm, spec, .. } = self;
         let extents = (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents());
-        CaseId { algorithm, variant: variant.into(), extents, options: spec.options }
+        CaseId { algorithm: algorithm.clone(), variant: variant.into(), extents, options: spec.options }
     }
 }
 
 impl CaseGroup {
     /// The variants that it may have on some device.
-    fn candidates(&self) -> Vec<&'static Variant> {
+    fn candidates(&self) -> &[Variant] {
         match self.pick {
-            VariantChoice::Named => self.variants.clone(),
-            VariantChoice::Auto => self.algorithm.variants.iter().collect(),
+            VariantChoice::Named => &self.variants,
+            VariantChoice::Auto => &self.algorithm.variants,
         }
     }
 
     /// The id of the case of the host's cores; `None` where they take no part or have no baseline.
     pub(crate) fn host_id(&self) -> Option<String> {
-        let baseline = self.on_host.then(|| host::baseline(self.algorithm, &self.spec)).flatten()?;
+        let baseline = self.on_host.then(|| host::baseline(&self.algorithm, &self.spec)).flatten()?;
         Some(self.id_of(baseline.name).to_string())
     }
 }
@@ -222,9 +223,8 @@ impl Plan {
     fn hashed(&self, devices: impl Fn(&PlannedRun) -> String) -> String {
         let group = |run: &PlannedRun, group: &CaseGroup| {
             let CaseGroup { algorithm, spec, variants, on, pick, on_host } = group;
-            let variants: Vec<_> = variants.iter().map(|variant| variant.name).collect();
-            // A user's kernel may change under its name.
-            let source = if algorithms::find(algorithm.name).is_err() { algorithm.variants[0].source } else { "" };
+            let variants: Vec<_> = variants.iter().map(|variant| &variant.name).collect();
+            let source = algorithm.fingerprint.as_deref().unwrap_or_default();
             let spec = hashed(algorithm, spec, run.groups.iter().find_map(|group| group.spec.stop).unwrap_or_default());
             format!("{}{source} {spec} {variants:?} {on:?} {pick:?} {on_host}", algorithm.name)
         };
@@ -241,7 +241,7 @@ impl Plan {
     pub(crate) fn ids(&self) -> Vec<String> {
         let groups = self.runs.iter().flat_map(|run| &run.groups);
         let ids = |group: &CaseGroup| {
-            let variants = group.candidates().into_iter().map(|variant| group.id(variant).to_string());
+            let variants = group.candidates().iter().map(|variant| group.id(variant).to_string());
             variants.chain(group.host_id()).collect::<Vec<_>>()
         };
         groups.flat_map(ids).collect()
@@ -270,7 +270,7 @@ impl Plan {
         let mut found = vec![];
         for run in &mut self.runs {
             for group in &mut run.groups {
-                let mut variants = group.candidates();
+                let mut variants = group.candidates().to_vec();
                 // A device's choice is among them, if it is wanted.
                 group.pick = VariantChoice::Named;
                 variants.retain(|variant| {
@@ -429,7 +429,7 @@ fn hashed(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
 fn check_iterates(selection: &Selection, chosen: &[&Algorithm]) -> Result<(), String> {
     match AXES.iter().find(|axis| axis.iterative && selection.axes.has(axis)) {
         Some(axis) if !chosen.iter().any(|algorithm| algorithm.iterative) => {
-            let names: Vec<_> = chosen.iter().map(|algorithm| algorithm.name).collect();
+            let names: Vec<_> = chosen.iter().map(|algorithm| &*algorithm.name).collect();
             Err(format!("--{} says how eigen stops; {} does not iterate: leave it out", axis.name, names.join(", ")))
         }
         _ => Ok(()),
@@ -479,10 +479,10 @@ mod tests {
                 ..Selection::default()
             };
             let plan = PlannedRun::new(&selection, Purpose::Bench).expect("a plan");
-            plan.groups[0].variants.iter().map(|variant| variant.name).collect::<Vec<_>>()
+            plan.groups[0].variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
         };
         for all in [of(&[]), of(&["all"])] {
-            assert!(all.contains(&"tiled") && !all.contains(&"coopmat"), "{all:?}");
+            assert!(all.contains(&"tiled".into()) && !all.contains(&"coopmat".into()), "{all:?}");
         }
         assert_eq!(of(&["coopmat", "naive"]), ["coopmat", "naive"]);
     }
@@ -491,10 +491,10 @@ mod tests {
     fn case_ids_are_stable_text() {
         let plan = PlannedRun::new(&selection("v2", "1000x70x130"), Purpose::Bench).expect("a plan");
         let group = &plan.groups[0];
-        assert_eq!(group.id(group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
+        assert_eq!(group.id(&group.variants[0]).to_string(), "matmul/subgroup/f32/1000x70x130");
         let signed = Selection { axes: AxisValues::default().with("input", "signed"), ..selection("v0", "8") };
         let plan = PlannedRun::new(&signed, Purpose::Bench).expect("a plan");
-        assert_eq!(plan.groups[0].id(plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
+        assert_eq!(plan.groups[0].id(&plan.groups[0].variants[0]).to_string(), "matmul/naive/f32/8x8x8/signed");
     }
 
     #[test]
@@ -585,7 +585,7 @@ mod tests {
     fn verify_covers_every_dtype_and_input_at_awkward_sizes() {
         let plan = PlannedRun::new(&Selection::default(), Purpose::Verify).expect("a plan");
         for algorithm in algorithms::ALGORITHMS {
-            let groups = || plan.groups.iter().filter(|group| std::ptr::eq(group.algorithm, *algorithm));
+            let groups = || plan.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
             for (goal, dtype) in
                 algorithm.goals().iter().flat_map(|goal| algorithm.dtypes(*goal).map(|dtype| (*goal, dtype)))
             {

@@ -758,7 +758,7 @@ impl Case {
         let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
         Self {
             id: group.id_of(variant).to_string(),
-            algorithm: group.algorithm.name.into(),
+            algorithm: group.algorithm.name.to_string(),
             variant: variant.into(),
             options: group.spec.options,
             size: group.spec.size.into(),

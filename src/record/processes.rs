@@ -41,7 +41,7 @@ impl Record {
 /// The place of a case in a table.
 pub(crate) fn rank(case: &Case) -> impl Ord + use<> {
     let algorithm = ALGORITHMS.iter().position(|known| known.name == case.algorithm);
-    let variants = algorithm.map_or(&[][..], |index| ALGORITHMS[index].variants);
+    let variants = algorithm.map_or(&[][..], |index| &ALGORITHMS[index].variants);
     let variant = variants.iter().position(|known| known.name == case.variant);
     let extents = case.size.known().map(|size| size.shortest().extents()).unwrap_or_default();
     let largest = extents.iter().copied().max();

@@ -36,7 +36,7 @@ impl<'a> DeviceCard<'a> {
         for algorithm in ALGORITHMS {
             let sweeps = [&algorithm.default_size, &algorithm.verify_size].map(|sizes| sizes.on(info.kind).parse());
             let sizes: Vec<_> = sweeps.into_iter().flatten().flat_map(|Sweep(sizes)| sizes).collect();
-            for variant in algorithm.variants {
+            for variant in algorithm.variants.iter() {
                 let is_solver = matches!(variant.measures, Measures::Solution);
                 let goal = if is_solver { Goal::Solution } else { Goal::Result };
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
@@ -48,7 +48,7 @@ impl<'a> DeviceCard<'a> {
                     // The reason at the first size, if there is one at each.
                     let missing = sizes.iter().map(missing).collect::<Option<Vec<_>>>();
                     let missing = missing.and_then(|reasons| reasons.into_iter().next());
-                    variants.push(Support { algorithm: algorithm.name, variant: variant.name, dtype, missing });
+                    variants.push(Support { algorithm: &algorithm.name, variant: &variant.name, dtype, missing });
                 }
             }
         }

@@ -12,7 +12,7 @@ use std::fmt::Write;
 #[derive(Serialize)]
 pub(crate) struct Explanation {
     device: String,
-    algorithm: &'static str,
+    algorithm: String,
     size: String,
     dtype: String,
     layout: String,
@@ -49,7 +49,7 @@ impl Explanation {
         });
         Self {
             device: device.name.clone(),
-            algorithm: group.algorithm.name,
+            algorithm: group.algorithm.name.to_string(),
             size: spec.size.to_string(),
             dtype: spec.dtype.to_string(),
             layout: spec.layout.to_string(),
@@ -67,7 +67,7 @@ pub(crate) fn text(
     times: &[Result<Nanos, String>],
 ) -> String {
     let spec = &group.spec;
-    let (algorithm, layout) = (group.algorithm.name, spec.layout.unusual());
+    let (algorithm, layout) = (&group.algorithm.name, spec.layout.unusual());
     let layout = layout.map_or_else(String::new, |layout| format!(" {layout}"));
     let mut out =
         format!("{algorithm} {} {}{layout}, {}: what auto chooses from\n\n", spec.size, spec.dtype, device.name);
@@ -112,7 +112,7 @@ mod tests {
     fn the_choice_is_held_against_the_fastest_and_failures_say_why() {
         let spec = CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32);
         let (variants, pick, on) = (vec![], VariantChoice::Auto, DeviceClass::Any);
-        let group = CaseGroup { algorithm: &MATMUL, spec, variants, on, pick, on_host: false };
+        let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, pick, on_host: false };
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = [Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];

@@ -20,7 +20,7 @@ pub(crate) fn short(algorithms: &[&Algorithm], width: usize) -> String {
         if first_limit == Some(at) {
             out.push_str("\nlimits of a device, which `gpukern peak` measures:\n\n");
         }
-        let names: Vec<_> = algorithm.variants.iter().map(|variant| variant.name).collect();
+        let names: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
         out.push_str(&table::prose(&format!("{}  {}", algorithm.name, algorithm.summary), width, 4));
         out.push_str(&table::prose(&format!("    {}", names.join(", ")), width, 4));
     }
@@ -58,9 +58,9 @@ struct ListedVariant {
 
 impl Listed {
     #[must_use]
-    pub(crate) fn new(algorithm: &Algorithm) -> Self {
-        let variant = |variant: &Variant| ListedVariant {
-            name: variant.name,
+    pub(crate) fn new(algorithm: &'static Algorithm) -> Self {
+        let variant = |variant: &'static Variant| ListedVariant {
+            name: &variant.name,
             aliases: variant.aliases,
             shows: variant.summary,
             from: variant.source,
@@ -69,7 +69,7 @@ impl Listed {
             needs: needs(variant),
         };
         Self {
-            name: algorithm.name,
+            name: &algorithm.name,
             summary: algorithm.summary,
             work: algorithm.work,
             sizes_on_gpu: algorithm.default_size.gpu,
@@ -78,7 +78,7 @@ impl Listed {
             layouts: algorithm.layouts.iter().map(|layout| layout.name()).collect(),
             solves: algorithm.solution.is_some(),
             variants: algorithm.variants.iter().map(variant).collect(),
-            sources: source::named_by(algorithm.variants).collect(),
+            sources: source::named_by(&algorithm.variants).collect(),
         }
     }
 }
@@ -120,7 +120,7 @@ fn lines(algorithms: &[&Algorithm]) -> String {
         if let Some(Solution { summary, work, .. }) = algorithm.solution {
             let _ = writeln!(out, "    --solve  {summary}\n             {work}");
         }
-        for variant in algorithm.variants {
+        for variant in algorithm.variants.iter() {
             let aliases = match variant.aliases {
                 [] => String::new(),
                 aliases => format!(" ({})", aliases.join(", ")),
@@ -137,7 +137,7 @@ fn lines(algorithms: &[&Algorithm]) -> String {
             }
             let _ = writeln!(out, "    needs    {}", needs(variant));
         }
-        for (at, Source { name, title, address }) in source::named_by(algorithm.variants).enumerate() {
+        for (at, Source { name, title, address }) in source::named_by(&algorithm.variants).enumerate() {
             let heading = if at == 0 { "\n  sources\n" } else { "" };
             let _ = writeln!(out, "{heading}    {name}: {title}\n  {address}");
         }

@@ -5,8 +5,9 @@ use super::loaded;
 use super::problem::PointProblem;
 use super::resolved::{Buffer, Configuration, Module, Pass, PassList, Point, Reference, ResolvedRun};
 use crate::algorithms::input::Input;
-use crate::algorithms::{Algorithm, Build, CaseSpec, Measures, Problem, Sweeps, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
 use crate::basis::dtype::DType;
+use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::device::cache::fingerprint;
@@ -18,6 +19,7 @@ use crate::kernel::program::{Dispatch, Program, Step};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A user's kernels that solve the same problem, and what runs beside them. A worker makes the same algorithm of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,57 +42,59 @@ pub(crate) struct Save {
     pub(crate) path: PathBuf,
 }
 
-/// The point that a case is of.
-fn place(sizes: &[Size], case: &CaseSpec) -> Result<usize, String> {
-    let found = sizes.iter().position(|size| *size == case.size);
-    found.ok_or_else(|| format!("{} is no point of its axes", case.size))
+/// What a user's algorithm and its variants share: the kernels with their interfaces read.
+pub(super) struct Loaded {
+    pub(super) own: UserKernels,
+    /// Those of the modules.
+    pub(super) shaders: Vec<Handle<Shader>>,
+    /// Those of the points.
+    sizes: Vec<Size>,
 }
 
-/// A variant of a user's algorithm.
-fn variant(own: &'static UserKernels, name: String, program: Build) -> Variant {
-    // What is in the kernels is part of what a variant is: records of others are not taken for records of these.
-    let json = serde_json::to_vec(own).unwrap_or_default();
-    Variant {
-        name: name.leak(),
-        aliases: &[],
-        summary: "a kernel of the user's",
-        source: fingerprint(&[&json]).leak(),
-        measures: Measures::Problem,
-        kernels: &[],
-        program,
+impl Loaded {
+    /// The place of the point that a case is of.
+    fn place(&self, case: &CaseSpec) -> Result<usize, String> {
+        let found = self.sizes.iter().position(|size| *size == case.size);
+        found.ok_or_else(|| format!("{} is no point of its axes", case.size))
+    }
+
+    fn point(&self, case: &CaseSpec) -> Result<&Point, String> {
+        self.place(case).map(|at| &self.own.run.points[at])
+    }
+
+    /// The program of a configuration.
+    fn kernel(&self, configuration: usize, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+        let point = self.point(case)?;
+        let list = point.pass_lists[configuration].as_ref().map_err(String::clone)?;
+        Ok(program(&self.shaders, point, list, device))
+    }
+
+    /// The program of a built-in variant.
+    fn builtin(&self, name: &str, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {
+        let point = self.point(case)?;
+        let Reference::Builtin(builtin) = &point.reference else {
+            return Err("has no built-in reference to run beside".into());
+        };
+        Ok(Counterpart::new(builtin, point)?.program(name, device))
     }
 }
 
-fn of_kernels(
-    own: &'static UserKernels,
-    kernels: &'static [&'static Shader],
-    sizes: &'static [Size],
-    configuration: usize,
-) -> Build {
-    Box::leak(Box::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
-        let at = match place(sizes, case) {
-            Ok(at) => at,
-            Err(reason) => return Program::refused(reason),
-        };
-        let point = &own.run.points[at];
-        match &point.pass_lists[configuration] {
-            Ok(list) => program(kernels, point, list, device),
-            Err(reason) => Program::refused(reason.clone()),
-        }
-    }))
-}
-
-fn of_builtin(own: &'static UserKernels, sizes: &'static [Size], name: &'static str) -> Build {
-    Box::leak(Box::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
-        let made = place(sizes, case).and_then(|at| {
-            let point = &own.run.points[at];
-            let Reference::Builtin(builtin) = &point.reference else {
-                return Err("has no built-in reference to run beside".into());
-            };
-            Ok(Counterpart::new(builtin, point)?.program(name, device))
-        });
-        made.unwrap_or_else(Program::refused)
-    }))
+/// A variant of a user's algorithm.
+fn variant(
+    name: String,
+    program: impl Fn(&CaseSpec, &DeviceInfo) -> Result<Program, String> + Send + Sync + 'static,
+) -> Variant {
+    Variant {
+        name: name.into(),
+        aliases: &[],
+        summary: "a kernel of the user's",
+        source: "the user",
+        measures: Measures::Problem,
+        kernels: &[],
+        program: Handle::Shared(Arc::new(move |_: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo| {
+            program(case, device).unwrap_or_else(Program::refused)
+        })),
+    }
 }
 
 /// The name of a configuration: `mul_mm`, `mul_mm[BM=64]`.
@@ -109,34 +113,36 @@ fn label_of_builtin(own: &UserKernels, variant: &str) -> String {
 }
 
 impl UserKernels {
-    /// The algorithm of the kernels. It lives as long as the process, as those of the table do.
+    /// The algorithm of the kernels.
     ///
     /// # Errors
     /// When a kernel cannot be read, or a built-in algorithm does not fit.
-    pub(crate) fn algorithm(self) -> Result<&'static Algorithm, String> {
-        let own: &'static Self = Box::leak(Box::new(self));
-        let run = &own.run;
-        let kernel = |(index, module)| shader(module, format!("{}/{}#{index}", own.name, module.name));
-        let kernels: Vec<_> = run.modules.iter().enumerate().map(kernel).collect::<Result<_, _>>()?;
-        let kernels: &'static [&'static Shader] = kernels.leak();
-        let sizes: &'static [Size] = run.sizes().leak();
-        for point in &run.points {
+    pub(crate) fn algorithm(self) -> Result<Handle<Algorithm>, String> {
+        for point in &self.run.points {
             if let Reference::Builtin(builtin) = &point.reference {
                 let counterpart = Counterpart::new(builtin, point)?;
-                for name in own.against.iter().filter(|name| *name != AUTO) {
+                for name in self.against.iter().filter(|name| *name != AUTO) {
                     counterpart.algorithm.variant(name)?;
                 }
             }
         }
-        let labels = run.configurations.iter().map(label).enumerate();
-        let variants = labels.map(|(index, label)| variant(own, label, of_kernels(own, kernels, sizes, index)));
-        let against = own.against.iter().map(|name| {
-            let label = label_of_builtin(own, name);
-            variant(own, label, of_builtin(own, sizes, name))
+        let kernel = |(index, module): (_, &Module)| shader(module, format!("{}/{}#{index}", self.name, module.name));
+        let shaders = self.run.modules.iter().enumerate().map(kernel).collect::<Result<_, _>>()?;
+        // What is in the kernels is part of what they are: records of others are not taken for records of these.
+        let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
+        let loaded = Arc::new(Loaded { shaders, sizes: self.run.sizes(), own: self });
+        let own = &loaded.own;
+        let kernels = own.run.configurations.iter().map(label).enumerate().map(|(index, label)| {
+            let loaded = Arc::clone(&loaded);
+            variant(label, move |case, device| loaded.kernel(index, case, device))
         });
-        let variants: Vec<_> = variants.chain(against).collect();
-        Ok(Box::leak(Box::new(Algorithm {
-            name: &own.name,
+        let against = own.against.iter().cloned().map(|name| {
+            let loaded = Arc::clone(&loaded);
+            variant(label_of_builtin(own, &name), move |case, device| loaded.builtin(&name, case, device))
+        });
+        Ok(Handle::Shared(Arc::new(Algorithm {
+            name: own.name.clone().into(),
+            fingerprint: Some(fingerprint),
             summary: "kernels of the user's",
             work: "as the description states it",
             default_size: Sweeps::same("1"),
@@ -144,13 +150,13 @@ impl UserKernels {
             iterative: false,
             inputs: &[Input::Uniform],
             layouts: &[Layout::Nn],
-            variants: variants.leak(),
+            variants: kernels.chain(against).collect(),
             tunable: &[],
             candidates: None,
             solution: None,
-            problem: Box::leak(Box::new(move |case: &CaseSpec| {
-                let at = place(sizes, case)?;
-                Ok(Box::new(PointProblem { own, kernels, at, seed: case.seed }) as Box<dyn Problem>)
+            problem: Handle::Shared(Arc::new(move |case: &CaseSpec| {
+                let (at, loaded) = (loaded.place(case)?, Arc::clone(&loaded));
+                Ok(Box::new(PointProblem { loaded, at, seed: case.seed }) as Box<dyn Problem>)
             })),
         })))
     }
@@ -214,33 +220,28 @@ impl UserKernels {
 }
 
 /// The kernel of a module, which no other has the name of.
-fn shader(module: &Module, name: String) -> Result<&'static Shader, String> {
+fn shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     let spirv = loaded::bytes(&module.spirv);
     let interface = loaded::interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
     let (name, spirv) = (name.into(), spirv.into());
     let shader = Shader { name, dtype: None, layout: None, spirv, interface, built_in: false };
-    Ok(Box::leak(Box::new(shader)))
+    Ok(Handle::Shared(Arc::new(shader)))
 }
 
 /// A buffer as programs know it.
-pub(super) fn spec(buffer: &'static Buffer) -> BufferSpec {
-    BufferSpec { name: &buffer.name, role: buffer.role, dtype: buffer.element, len: buffer.len() }
+pub(super) fn spec(buffer: &Buffer) -> BufferSpec {
+    BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
 }
 
 /// The program of a configuration at a point.
-pub(super) fn program(
-    kernels: &[&'static Shader],
-    point: &'static Point,
-    list: &'static PassList,
-    device: &DeviceInfo,
-) -> Program {
+pub(super) fn program(shaders: &[Handle<Shader>], point: &Point, list: &PassList, device: &DeviceInfo) -> Program {
     let buffers: Vec<&Buffer> = point.buffers.iter().chain(&list.scratch).collect();
-    let steps = list.passes.iter().map(|pass| Step::Dispatch(dispatch(kernels[pass.module], pass, &buffers, device)));
+    let steps = list.passes.iter().map(|pass| Step::Dispatch(dispatch(&shaders[pass.module], pass, &buffers, device)));
     let scratch = list.scratch.iter().map(spec).collect();
     Program { steps: steps.collect(), scratch, ..Program::default() }
 }
 
-fn dispatch(shader: &'static Shader, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
+fn dispatch(shader: &Handle<Shader>, pass: &Pass, buffers: &[&Buffer], device: &DeviceInfo) -> Dispatch {
     let descriptor = |at: &Binding| {
         let bytes = buffers[at.buffer.0].bytes();
         // What is written behind the data is to be found in the red zone, where nobody would see it otherwise: robust
@@ -256,7 +257,7 @@ fn dispatch(shader: &'static Shader, pass: &Pass, buffers: &[&Buffer], device: &
     constants.extend(others);
     let (push, addresses) = (pass.push.clone(), pass.addresses.clone());
     let descriptors = pass.bindings.iter().map(descriptor).collect();
-    Dispatch { constants, push, addresses, descriptors, ..Dispatch::bare(shader) }.groups(pass.groups)
+    Dispatch { constants, push, addresses, descriptors, ..Dispatch::bare(shader.clone()) }.groups(pass.groups)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ impl Counterpart {
     ///
     /// # Errors
     /// What does not fit.
-    pub(super) fn new(builtin: &Builtin, point: &'static Point) -> Result<Self, String> {
+    pub(super) fn new(builtin: &Builtin, point: &Point) -> Result<Self, String> {
         let algorithm = algorithms::find(&builtin.algorithm)?;
         let Some(size) = size_of(&builtin.size) else {
             let count = builtin.size.len();
@@ -37,7 +37,7 @@ impl Counterpart {
         let place = |name: &str| builtin.roles.iter().find(|(role, _)| role == name).map(|(_, place)| *place);
         // The first buffer has the element type of the case.
         let probe = (algorithm.problem)(&CaseSpec::new(algorithm, size, first_dtype(algorithm)))?;
-        let first = probe.buffers().first().and_then(|own| place(own.name));
+        let first = probe.buffers().first().and_then(|own| place(&own.name));
         let first = first.and_then(|place| dtype(&point.buffers[place]));
         let dtype = first.ok_or_else(|| {
             format!("no buffer takes the part of {}; add it to reference.roles", parts(&probe.buffers()))
@@ -49,17 +49,17 @@ impl Counterpart {
         let problem = (algorithm.problem)(&case)?;
         let own = problem.buffers();
         let found = own.iter().map(|own| {
-            let place = place(own.name).ok_or_else(|| {
+            let place = place(&own.name).ok_or_else(|| {
                 format!("no buffer takes the part of {} of {}; add it to reference.roles", own.name, algorithm.name)
             })?;
-            fits(own, &point.buffers[place], algorithm.name).map(|()| place)
+            fits(own, &point.buffers[place], &algorithm.name).map(|()| place)
         });
         let places = found.collect::<Result<_, _>>()?;
         Ok(Self { algorithm, case, problem, places, count: point.buffers.len() })
     }
 
     /// What knows the answer for `inputs`, those of the point's buffers that are filled.
-    pub(super) fn oracle(&self, inputs: &[HostArray], point: &'static Point) -> Result<Box<dyn Oracle>, String> {
+    pub(super) fn oracle(&self, inputs: &[HostArray], point: &Point) -> Result<Box<dyn Oracle>, String> {
         let specs: Vec<_> = point.buffers.iter().map(spec).collect();
         let among = |place: usize, is: fn(&BufferSpec) -> bool| specs[..place].iter().filter(|spec| is(spec)).count();
         let own = self.problem.buffers();
@@ -109,12 +109,12 @@ fn first_dtype(algorithm: &Algorithm) -> DType {
 }
 
 fn parts(buffers: &[BufferSpec]) -> String {
-    buffers.iter().map(|buffer| buffer.name).collect::<Vec<_>>().join(", ")
+    buffers.iter().map(|buffer| &*buffer.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Refuses a buffer that cannot take the part of one of a built-in algorithm's.
-fn fits(own: &BufferSpec, buffer: &'static Buffer, algorithm: &str) -> Result<(), String> {
-    let (name, other) = (&buffer.name, own.name);
+fn fits(own: &BufferSpec, buffer: &Buffer, algorithm: &str) -> Result<(), String> {
+    let (name, other) = (&buffer.name, &own.name);
     if dtype(buffer) != Some(own.dtype) {
         let (element, expected) = (buffer.element.name(), own.dtype);
         return Err(format!(

@@ -1,6 +1,6 @@
 //! The problem that a point of axes poses.
 
-use super::algorithm::{UserKernels, program, spec};
+use super::algorithm::{Loaded, program, spec};
 use super::array;
 use super::builtin::Counterpart;
 use super::oracle::{Expected, NoReference, Saving};
@@ -10,32 +10,32 @@ use crate::basis::dtype::HostArray;
 use crate::basis::units::Work;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::BufferSpec;
-use crate::kernel::shaders::Shader;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 
 /// The problem of one point.
+#[derive(Clone)]
 pub(super) struct PointProblem {
-    pub(super) own: &'static UserKernels,
-    pub(super) kernels: &'static [&'static Shader],
+    pub(super) loaded: Arc<Loaded>,
     /// The point, by its place.
     pub(super) at: usize,
     pub(super) seed: u64,
 }
 
 impl PointProblem {
-    fn point(&self) -> &'static Point {
-        &self.own.run.points[self.at]
+    fn point(&self) -> &Point {
+        &self.loaded.own.run.points[self.at]
     }
 
     /// The buffers that the host fills, each with its place among all.
-    fn filled(&self) -> impl Iterator<Item = (usize, &'static Buffer)> {
-        self.point().buffers.iter().enumerate().filter(|(_, buffer)| spec(buffer).role.is_input())
+    fn filled(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+        self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_input())
     }
 
     /// The buffers that the host looks at, each with its place among all.
-    fn outputs(&self) -> impl Iterator<Item = (usize, &'static Buffer)> {
-        self.point().buffers.iter().enumerate().filter(|(_, buffer)| spec(buffer).role.is_output())
+    fn outputs(&self) -> impl Iterator<Item = (usize, &Buffer)> {
+        self.point().buffers.iter().enumerate().filter(|(_, buffer)| buffer.role.is_output())
     }
 
     /// The answers of a command to `inputs`.
@@ -87,11 +87,11 @@ impl PointProblem {
 
     /// The oracle with the buffers written to files that are wanted so.
     fn saving(&self, oracle: Box<dyn Oracle>) -> Box<dyn Oracle> {
-        if self.own.saves.is_empty() {
+        if self.loaded.own.saves.is_empty() {
             return oracle;
         }
         let of = |name: &str| self.outputs().enumerate().find(|(_, (_, buffer))| buffer.name == name);
-        let saves = self.own.saves.iter().filter_map(|save| {
+        let saves = self.loaded.own.saves.iter().filter_map(|save| {
             let (index, (_, buffer)) = of(&save.buffer)?;
             Some((index, buffer.clone(), save.path.clone()))
         });
@@ -119,7 +119,7 @@ fn found(buffer: &Buffer, fill: Fill, folder: &Path) -> Result<Vec<u8>, String> 
 
 impl Problem for PointProblem {
     fn extents(&self) -> String {
-        self.own.run.extents(self.at)
+        self.loaded.own.run.extents(self.at)
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
@@ -168,9 +168,9 @@ impl Problem for PointProblem {
 
     fn reference(&self, device: &DeviceInfo) -> Option<ReferenceProgram> {
         let Reference::Kernel(list) = &self.point().reference else { return None };
-        let own = Self { ..*self };
+        let own = self.clone();
         Some(ReferenceProgram {
-            program: program(self.kernels, self.point(), list, device),
+            program: program(&self.loaded.shaders, self.point(), list, device),
             oracle: Box::new(move |outputs| {
                 let answers = own.outputs().zip(Self::bytes(outputs)).enumerate();
                 let answers = answers.map(|(index, ((_, buffer), answer))| (index, buffer.clone(), answer)).collect();

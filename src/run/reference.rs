@@ -143,7 +143,7 @@ fn builtin(description: &Description, buffers: &[Buffer], scope: &Values) -> Res
             .with(|options| options.layout = layout.unwrap_or(algorithm.layouts[0]));
         let problem = (algorithm.problem)(&case).map_err(fault)?;
         let specs = problem.buffers();
-        let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+        let known: Vec<&str> = specs.iter().map(|spec| &*spec.name).collect();
         if let Some(unknown) = reference.roles.names().into_iter().find(|role| !known.contains(role)) {
             let field = format!("reference.roles.{unknown}");
             return Err(Fault::new(field, error::unknown("buffer", unknown, &format!(" of {name}"), &known)));
@@ -170,7 +170,7 @@ fn role(
     roles: &super::description::Named<String>,
     buffers: &[Buffer],
 ) -> Result<(String, usize), Fault> {
-    let name = roles.get(spec.name).map_or(spec.name, String::as_str);
+    let name = roles.get(&spec.name).map_or(&*spec.name, String::as_str);
     let field = format!("reference.roles.{}", spec.name);
     let known: Vec<&str> = buffers.iter().map(|buffer| buffer.name.as_str()).collect();
     let Some(place) = buffers.iter().position(|buffer| buffer.name == name) else {

@@ -126,7 +126,7 @@ impl Kept {
     /// Whether it is of a case of `algorithm` on a device of this model.
     fn holds(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
         let options = self.options(CaseOptions::new(algorithm, self.dtype));
-        (&self.model, &*self.algorithm) == (model, algorithm.name)
+        (&self.model, &*self.algorithm) == (model, &*algorithm.name)
             && axes::same(&options, &spec.options, |separates| separates.tiles)
             && self.sizes == class(spec.size)
     }
@@ -297,9 +297,9 @@ fn unusable(path: &Path, reason: &str) -> Error {
 }
 
 /// A variant as a device runs it.
-pub(crate) struct Chosen {
-    pub algorithm: &'static Algorithm,
-    pub variant: &'static Variant,
+pub(crate) struct Chosen<'a> {
+    pub algorithm: &'a Algorithm,
+    pub variant: &'a Variant,
     /// The case with its tile.
     pub spec: CaseSpec,
     /// Sources of tile and variant, for the notes of the case.
@@ -309,7 +309,7 @@ pub(crate) struct Chosen {
 /// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
 /// the one that `auto` stands for.
 #[must_use]
-pub(crate) fn choose(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen> {
+pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
     if group.pick == VariantChoice::Auto
         && let Some((variant, reason)) = automatic(group, device, tuned)
@@ -324,12 +324,17 @@ pub(crate) fn choose(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> V
 }
 
 /// A variant of `group` with the tile that was kept for it.
-pub(crate) fn with_tile(group: &CaseGroup, variant: &'static Variant, device: &DeviceInfo, tuned: &Tuned) -> Chosen {
-    let CaseGroup { algorithm, mut spec, .. } = *group;
+pub(crate) fn with_tile<'a>(
+    group: &'a CaseGroup,
+    variant: &'a Variant,
+    device: &DeviceInfo,
+    tuned: &Tuned,
+) -> Chosen<'a> {
+    let CaseGroup { ref algorithm, mut spec, .. } = *group;
     let mut notes = vec![];
     if let Some(tunable) = algorithm.tunable(variant) {
         let built_in = tunable.built_in(&spec, device);
-        let note = match tuned.result(device, algorithm, variant.name, &spec) {
+        let note = match tuned.result(device, algorithm, &variant.name, &spec) {
             Some((tile, kept)) => {
                 let with_tile = CaseSpec { tile: Some(tile), ..spec };
                 // A device that cannot run the variant at all says so of the built-in tile.
@@ -355,13 +360,13 @@ pub(crate) fn with_tile(group: &CaseGroup, variant: &'static Variant, device: &D
 /// The variant that `auto` stands for, and why. Kept rates decide where they include that of the model's
 /// choice: a search that never measured it cannot have found something better. They decide among the variants that the
 /// model knows, for the others compute in an arithmetic that a person has to ask for by name.
-fn automatic(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'static Variant, String)> {
+fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
     let rule = favourite(algorithm, spec, device)?;
     let results: Vec<_> = tuned.results(device, algorithm, spec).collect();
     if results.iter().any(|kept| kept.variant == rule.name) {
         // With the tile that the variant would be run with.
-        let runs = |variant: &'static Variant| {
+        let runs = |variant: &'a Variant| {
             feasible(algorithm, variant, &with_tile(group, variant, device, tuned).spec, device).is_ok()
         };
         let candidates: Vec<_> = favourites(algorithm, spec, device).into_iter().filter(|v| runs(v)).collect();
@@ -377,16 +382,16 @@ fn automatic(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&
 /// The first choice of the model that `device` can run; where it can run none, the last, whose case then says
 /// why.
 #[must_use]
-pub(crate) fn favourite(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'static Variant> {
+pub(crate) fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
     let variants = favourites(algorithm, spec, device);
     let runs = |variant: &&&Variant| feasible(algorithm, variant, spec, device).is_ok();
     variants.iter().find(runs).or(variants.last()).copied()
 }
 
 /// The variants that the model knows, what should be fastest first.
-fn favourites(algorithm: &Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'static Variant> {
+fn favourites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
     let candidates = algorithm.candidates.map_or(vec![], |model| model(spec, device));
-    let mut variants: Vec<&'static Variant> = vec![];
+    let mut variants: Vec<&Variant> = vec![];
     for variant in candidates.iter().filter_map(|candidate| algorithm.variant(candidate.variant).ok()) {
         if !variants.iter().any(|known| known.name == variant.name) {
             variants.push(variant);
@@ -439,18 +444,14 @@ mod tests {
     }
 
     fn group(variants: &[&str], pick: VariantChoice, n: u64) -> CaseGroup {
-        let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table")).collect();
+        let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table").clone()).collect();
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
-        CaseGroup { algorithm: &MATMUL, spec, variants, on: DeviceClass::Any, pick, on_host: false }
+        CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on: DeviceClass::Any, pick, on_host: false }
     }
 
-    fn chosen(
-        group: &CaseGroup,
-        device: &DeviceInfo,
-        tuned: &Tuned,
-    ) -> Vec<(&'static str, Option<String>, Vec<String>)> {
+    fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
         let chosen = choose(group, device, tuned).into_iter();
-        chosen.map(|chosen| (chosen.variant.name, chosen.spec.tile.map(String::from), chosen.notes)).collect()
+        chosen.map(|own| (own.variant.name.to_string(), own.spec.tile.map(String::from), own.notes)).collect()
     }
 
     #[test]
@@ -554,8 +555,8 @@ mod tests {
             |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], VariantChoice::Named, n), device, &tuned);
         let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
         let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
-        assert_eq!(tiled, &("tiled", Some(TILE.into()), vec![note.into()]));
-        assert_eq!(naive, &("naive", None, vec![]));
+        assert_eq!(tiled, &("tiled".into(), Some(TILE.into()), vec![note.into()]));
+        assert_eq!(naive, &("naive".into(), None, vec![]));
         let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";
         assert_eq!(notes(2048, &device)[0].2, [built_in]);
         let mut small = software_device();
@@ -587,7 +588,7 @@ mod tests {
         let device = software_device();
         let auto = |tuned: &Tuned| chosen(&group(&[], VariantChoice::Auto, 1024), &device, tuned);
         let rule = "texel chosen by auto, by the model";
-        assert_eq!(auto(&Tuned::none()), [("texel", None, vec![rule.into()])]);
+        assert_eq!(auto(&Tuned::none()), [("texel".into(), None, vec![rule.into()])]);
         // A rate that was never held against the rule's choice says nothing.
         let alone = [kept(&device, "tiled", "1024", 4.5)];
         assert_eq!(auto(&tuned(&alone))[0].0, "texel");
@@ -595,7 +596,7 @@ mod tests {
         assert_eq!(auto(&tuned(&slower))[0].2, ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
         let faster = [&alone[..], &[kept(&device, "texel", "1024", 3.0)]].concat();
         let [(name, tile, notes)] = &auto(&tuned(&faster))[..] else { panic!("one variant") };
-        assert_eq!((*name, tile.as_deref()), ("tiled", Some(TILE)));
+        assert_eq!((name.as_str(), tile.as_deref()), ("tiled", Some(TILE)));
         assert_eq!(notes[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
         // However fast, an arithmetic of its own is for a person to ask for.
         let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
@@ -666,7 +667,7 @@ mod tests {
                         let any = any.into_iter().any(|variant| runs(variant, &group.spec).is_ok());
                         let found = runs(variant, spec);
                         assert_eq!(found.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {found:?}");
-                        picked.insert((variant.name, any));
+                        picked.insert((variant.name.clone(), any));
                     }
                 }
             }

@@ -188,7 +188,7 @@ impl Pipelines {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
             let pipeline = self.get(dispatch)?;
-            let hash = dispatch.hash(self.spirv(dispatch.shader));
+            let hash = dispatch.hash(self.spirv(&dispatch.shader));
             if !kernels.iter().any(|kernel| kernel.hash == hash) {
                 let statistics = pipeline.statistics.clone();
                 kernels.push(CompiledKernel { name: dispatch.shader.label(), hash, statistics });
@@ -242,7 +242,7 @@ impl Pipelines {
             return Ok(Rc::clone(pipeline));
         }
         let layout = self.layout(&key.slots)?;
-        let spirv = self.spirv(dispatch.shader);
+        let spirv = self.spirv(&dispatch.shader);
         let compiler = self.compiler();
         let make = || compiler.compile(dispatch, spirv, layout.handle);
         let handle = watched("vkCreateComputePipelines", Some(COMPILATION), make)?;
@@ -263,7 +263,7 @@ impl Pipelines {
         // Compilers take more of a stack than threads have by default.
         let Ok(threads) = ThreadPoolBuilder::new().stack_size(STACK).build() else { return };
         let compiler = self.compiler();
-        let jobs: Vec<_> = wanted.iter().map(|(_, d, layout)| (*d, self.spirv(d.shader), layout.handle)).collect();
+        let jobs: Vec<_> = wanted.iter().map(|(_, d, layout)| (*d, self.spirv(&d.shader), layout.handle)).collect();
         let each = |(dispatch, spirv, layout): &(&Dispatch, &[u8], _)| compiler.compile(dispatch, spirv, *layout);
         let in_turn = jobs.len().div_ceil(threads.current_num_threads()).max(1) as u32;
         let compile = || threads.install(|| jobs.par_iter().map(each).collect::<Vec<_>>());

@@ -155,7 +155,7 @@ fn sizes_of_matmul(slow: bool) -> String {
 
 #[test]
 fn every_variant_conforms_at_awkward_sizes() {
-    let others: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).filter(|name| *name != "matmul").collect();
+    let others: Vec<_> = ALGORITHMS.iter().map(|algorithm| &*algorithm.name).filter(|name| *name != "matmul").collect();
     conforms(&others);
     conforms(&["matmul", "--size", &sizes_of_matmul(false)]);
 }

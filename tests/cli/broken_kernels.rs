@@ -59,7 +59,7 @@ fn every_variation_is_caught(
     let variants = registered.variants.iter().filter(|variant| {
         let shaders = variant.shaders(dtype, Layout::Nn).unwrap_or_default();
         let matrices = |shader: &&Shader| shader.declares("CooperativeMatrixKHR");
-        variant.kernels.iter().chain(solution).any(|kernel| wanted(variant.name, kernel))
+        variant.kernels.iter().chain(solution).any(|kernel| wanted(&variant.name, kernel))
             && !shaders.is_empty()
             && !shaders.iter().any(matrices)
     });
@@ -68,7 +68,7 @@ fn every_variation_is_caught(
     for variant in variants {
         let selection = |size: &str| Selection {
             algorithm: vec![algorithm.into()],
-            variant: vec![variant.name.into()],
+            variant: vec![variant.name.to_string()],
             size: vec![size.into()],
             axes: axes.clone(),
             ..Selection::default()
@@ -86,7 +86,7 @@ fn every_variation_is_caught(
         }
 
         let mut count = 0;
-        for kernel in variant.kernels.iter().chain(solution).filter(|kernel| wanted(variant.name, kernel)) {
+        for kernel in variant.kernels.iter().chain(solution).filter(|kernel| wanted(&variant.name, kernel)) {
             let shader = Shader::find(kernel, dtype).expect("it is compiled");
             for (change, spirv) in variations(&shader.spirv, changes) {
                 count += 1;

@@ -9,10 +9,10 @@ fn list_explains_every_algorithm_and_variant() {
     let text = stdout(&expect_exit(&mut gpukern(&["list"]), 0));
     for algorithm in ALGORITHMS {
         assert!(plain(&text).contains(&format!("{} {}", algorithm.name, plain(algorithm.summary))), "{text}");
-        assert!(algorithm.variants.iter().all(|variant| text.contains(variant.name)), "{}", algorithm.name);
-        let own = stdout(&expect_exit(&mut gpukern(&["list", algorithm.name]), 0));
-        for variant in algorithm.variants {
-            for part in [variant.name, variant.summary, variant.source, "dtypes", "needs"] {
+        assert!(algorithm.variants.iter().all(|variant| text.contains(&*variant.name)), "{}", algorithm.name);
+        let own = stdout(&expect_exit(&mut gpukern(&["list", &*algorithm.name]), 0));
+        for variant in algorithm.variants.iter() {
+            for part in [&*variant.name, variant.summary, variant.source, "dtypes", "needs"] {
                 assert!(plain(&own).contains(&plain(part)), "{}/{}: {part}", algorithm.name, variant.name);
             }
         }
@@ -22,7 +22,7 @@ fn list_explains_every_algorithm_and_variant() {
     let json = stdout(&expect_exit(&mut gpukern(&["list", "--json"]), 0));
     let listed: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(listed.as_array().map(Vec::len), Some(ALGORITHMS.len()));
-    assert_eq!(listed[0]["variants"][0]["name"], ALGORITHMS[0].variants[0].name);
+    assert_eq!(listed[0]["variants"][0]["name"], *ALGORITHMS[0].variants[0].name);
 }
 
 /// Text without its line breaks.

@@ -20,6 +20,7 @@ mod variants;
 use super::input::{Input, generator, random};
 use super::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps, WrongElements};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::size::Size;
@@ -27,10 +28,12 @@ use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use primitive::Primitive;
+use std::borrow::Cow::Borrowed;
 
 /// Communication within sub-groups.
 pub(crate) static COLLECTIVES: Algorithm = Algorithm {
-    name: "collectives",
+    name: Borrowed("collectives"),
+    fingerprint: None,
     summary: "cost of one collective operation: a chain of n dependent ones in one work-group of two sub-groups",
     work: "n operations; the time per operation is the kernel time divided by n: latency, with the launch's share in it",
     default_size: Sweeps::same("8192"),
@@ -38,11 +41,11 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: variants::VARIANTS,
+    variants: Borrowed(variants::VARIANTS),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(Collectives::new(case)?)),
+    problem: Static(&|case| Ok(Box::new(Collectives::new(case)?))),
 };
 
 /// Sub-groups of the work-group.
@@ -85,9 +88,9 @@ impl Problem for Collectives {
     fn buffers(&self) -> Vec<BufferSpec> {
         let dtype = DType::I32;
         vec![
-            BufferSpec { name: "X", role: Role::Input, dtype, len: MOST_INVOCATIONS },
-            BufferSpec { name: "Y", role: Role::Output, dtype, len: MOST_INVOCATIONS },
-            BufferSpec { name: "F", role: Role::Output, dtype, len: FACTS },
+            BufferSpec::new("X", Role::Input, dtype, MOST_INVOCATIONS),
+            BufferSpec::new("Y", Role::Output, dtype, MOST_INVOCATIONS),
+            BufferSpec::new("F", Role::Output, dtype, FACTS),
         ]
     }
 

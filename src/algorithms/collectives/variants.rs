@@ -5,23 +5,25 @@
 use super::primitive::Primitive;
 use super::{SUBGROUPS, chain_length};
 use crate::algorithms::{CaseSpec, Form, Measures, Variant};
+use crate::basis::handle::Handle::Static;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// A variant that runs a chain of one primitive.
 macro_rules! chains {
     ($($operation:literal, $form:literal: $primitive:ident, $inner:ident, $source:literal, $summary:literal;)*) => {
         pub(super) static VARIANTS: &[Variant] = &[$(Variant {
-            name: concat!($operation, "-", $form),
+            name: Borrowed(concat!($operation, "-", $form)),
             aliases: &[],
             summary: $summary,
             source: $source,
             measures: Measures::Form(Form { operation: $operation, name: $form }),
             kernels: &[concat!("collectives/", $operation, "-", $form)],
-            program: &|shaders, case, device| {
+            program: Static(&|shaders, case, device| {
                 Program::single(chain(shaders[0], case, device, Primitive::$primitive, InnerLoop::$inner))
-            },
+            }),
         },)*];
     };
 }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -13,10 +14,12 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// One round of the eigenvector.
 pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
-    name: "eigenvector",
+    name: Borrowed("eigenvector"),
+    fingerprint: None,
     summary: "one round of the eigenvector, e[i] ← e[i]·s[i]/max, in place",
     work: "2·n operations; s, max and e read once, e written once",
     default_size: VECTOR_SIZES,
@@ -24,39 +27,39 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: &[
+    variants: Borrowed(&[
         Variant {
-            name: "global",
+            name: Borrowed("global"),
             aliases: &["v0"],
             summary: "every invocation reads the maximum from global memory",
             source: "the similarity post, kernelComputeEigenVector_v0",
             measures: Measures::Problem,
             kernels: &["eigenvector/global"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "broadcast",
+            name: Borrowed("broadcast"),
             aliases: &["v1"],
             summary: "one lane of a sub-group reads the maximum and broadcasts it",
             source: "the similarity post, kernelComputeEigenVector_v1",
             measures: Measures::Problem,
             kernels: &["eigenvector/broadcast"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "streaming",
+            name: Borrowed("streaming"),
             aliases: &[],
             summary: "16-byte loads and stores",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["eigenvector/streaming", "eigenvector/streaming-texel"],
-            program: &streaming,
+            program: Static(&streaming),
         },
-    ],
+    ]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(Eigenvector { n: vector_length(case)?, seed: case.seed })),
+    problem: Static(&|case| Ok(Box::new(Eigenvector { n: vector_length(case)?, seed: case.seed }))),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -93,9 +96,9 @@ impl Problem for Eigenvector {
 
     fn buffers(&self) -> Vec<BufferSpec> {
         vec![
-            BufferSpec { name: "s", role: Role::Input, dtype: DType::F32, len: self.n },
-            BufferSpec { name: "max", role: Role::Input, dtype: DType::F32, len: 1 },
-            BufferSpec { name: "e", role: Role::InPlace, dtype: DType::F32, len: self.n },
+            BufferSpec::new("s", Role::Input, DType::F32, self.n),
+            BufferSpec::new("max", Role::Input, DType::F32, 1),
+            BufferSpec::new("e", Role::InPlace, DType::F32, self.n),
         ]
     }
 

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -13,10 +14,12 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// The next matrix of the similarity transform.
 pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
-    name: "next-matrix",
+    name: Borrowed("next-matrix"),
+    fingerprint: None,
     summary: "the next matrix of the similarity transform, M[r,c] ← M[r,c]·s[c]/s[r], in place",
     work: "2·n² operations; M and s read once, M written once",
     default_size: MATRIX_SIZES,
@@ -24,39 +27,39 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: &[
+    variants: Borrowed(&[
         Variant {
-            name: "global",
+            name: Borrowed("global"),
             aliases: &["v0"],
             summary: "every invocation reads both row sums from global memory",
             source: "the similarity post, kernelSimilarityTransform without its local memory",
             measures: Measures::Problem,
             kernels: &["next-matrix/global"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "local",
+            name: Borrowed("local"),
             aliases: &["v1"],
             summary: "the row sums of a work-group's row and columns are staged in shared memory",
             source: "the similarity post, kernelSimilarityTransform, with the column as the column index",
             measures: Measures::Problem,
             kernels: &["next-matrix/local"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "streaming",
+            name: Borrowed("streaming"),
             aliases: &[],
             summary: "16-byte loads and stores, and a reciprocal a row",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["next-matrix/streaming", "next-matrix/streaming-texel"],
-            program: &streaming,
+            program: Static(&streaming),
         },
-    ],
+    ]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed })),
+    problem: Static(&|case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed }))),
 };
 
 /// Roundings of one element: `global` divides and multiplies; `local`, as the post does, takes a reciprocal and multiplies
@@ -87,8 +90,8 @@ impl Problem for NextMatrix {
 
     fn buffers(&self) -> Vec<BufferSpec> {
         vec![
-            BufferSpec { name: "M", role: Role::InPlace, dtype: DType::F32, len: self.n * self.n },
-            BufferSpec { name: "s", role: Role::Input, dtype: DType::F32, len: self.n },
+            BufferSpec::new("M", Role::InPlace, DType::F32, self.n * self.n),
+            BufferSpec::new("s", Role::Input, DType::F32, self.n),
         ]
     }
 

@@ -29,6 +29,7 @@ use crate::algorithms::{
     Algorithm, CaseSpec, Check, Input, Measures, Oracle, Problem, StopRule, StopTest, Variant, matrix,
 };
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
 use crate::basis::units::{Bytes, Work};
@@ -37,10 +38,12 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Program, Repeat, Step, Value};
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// Dominant eigenvalue and eigenvector.
 pub(crate) static EIGEN: Algorithm = Algorithm {
-    name: "eigen",
+    name: Borrowed("eigen"),
+    fingerprint: None,
     summary: "dominant eigenvalue and eigenvector of a positive matrix by similarity transform",
     work: "3·n² operations, those of one round, for the number of rounds depends on the data; A read once, v and λ written \
            once",
@@ -49,9 +52,9 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     iterative: true,
     inputs: &[Input::Hilbert, Input::Uniform, Input::Slow, Input::Example, Input::Signed],
     layouts: &[Layout::Nn],
-    variants: &[
+    variants: Borrowed(&[
         Variant {
-            name: "pipeline",
+            name: Borrowed("pipeline"),
             aliases: &[],
             summary: "the post's final kernels in a loop: the host looks at the stop flag after each round",
             source: "the similarity post, the whole pipeline",
@@ -65,22 +68,22 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
                 "eigen/bracket-check",
                 "eigen/next-matrix",
             ],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "fused",
+            name: Borrowed("fused"),
             aliases: &[],
             summary: "power iteration: a round is one dispatch that reads A once, and the device decides when to stop",
             source: "ours; Collatz and Wielandt bound the eigenvalue",
             measures: Measures::Problem,
             kernels: &["eigen/fused", "eigen/fused-texel", "eigen/fused-small"],
-            program: &fused::program,
+            program: Static(&fused::program),
         },
-    ],
+    ]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(Eigen::new(case)?)),
+    problem: Static(&|case| Ok(Box::new(Eigen::new(case)?))),
 };
 
 /// Positions of the buffers.
@@ -206,7 +209,7 @@ impl Problem for Eigen {
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
-        let spec = |name, role, dtype, len| BufferSpec { name, role, dtype, len };
+        let spec = BufferSpec::new;
         vec![
             spec("M", Role::InPlace, DType::F32, self.n * self.n),
             spec("v", Role::Output, DType::F32, self.n),

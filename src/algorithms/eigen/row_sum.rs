@@ -8,6 +8,7 @@ use super::{
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -15,10 +16,12 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// Row sums.
 pub(crate) static ROW_SUM: Algorithm = Algorithm {
-    name: "row-sum",
+    name: Borrowed("row-sum"),
+    fingerprint: None,
     summary: "sums s[r] = Σ A[r,c] of the rows of an n×n matrix",
     work: "n² additions; A read once, s written once",
     default_size: MATRIX_SIZES,
@@ -26,48 +29,48 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
     layouts: &[Layout::Nn],
-    variants: &[
+    variants: Borrowed(&[
         Variant {
-            name: "atomic",
+            name: Borrowed("atomic"),
             aliases: &["v0"],
             summary: "every invocation adds its element to the sum of its row: n atomic additions to one word",
             source: "the similarity post, kernelSumAcrossRows_v0",
             measures: Measures::Problem,
             kernels: &["row-sum/atomic", "row-sum/atomic-cas"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "subgroup",
+            name: Borrowed("subgroup"),
             aliases: &["v1"],
             summary: "subgroupAdd first, one atomic addition a sub-group",
             source: "the similarity post, kernelSumAcrossRows_v1",
             measures: Measures::Problem,
             kernels: &["row-sum/subgroup", "row-sum/subgroup-cas"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "local",
+            name: Borrowed("local"),
             aliases: &["v2"],
             summary: "subgroupAdd, then shared memory and a barrier, one atomic addition a work-group",
             source: "the similarity post, kernelSumAcrossRows_v2",
             measures: Measures::Problem,
             kernels: &["row-sum/local", "row-sum/local-cas"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "streaming",
+            name: Borrowed("streaming"),
             aliases: &[],
             summary: "16-byte loads with many in flight; one team adds a row up, so there is no atomic addition",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["row-sum/streaming", "row-sum/streaming-texel"],
-            program: &streaming,
+            program: Static(&streaming),
         },
-    ],
+    ]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case })),
+    problem: Static(&|case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case }))),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -114,8 +117,8 @@ impl Problem for RowSum {
 
     fn buffers(&self) -> Vec<BufferSpec> {
         vec![
-            BufferSpec { name: "A", role: Role::Input, dtype: DType::F32, len: self.n * self.n },
-            BufferSpec { name: "s", role: Role::Output, dtype: DType::F32, len: self.n },
+            BufferSpec::new("A", Role::Input, DType::F32, self.n * self.n),
+            BufferSpec::new("s", Role::Output, DType::F32, self.n),
         ]
     }
 

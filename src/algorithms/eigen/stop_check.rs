@@ -9,6 +9,7 @@ use super::streaming::{Quads, over_parts, scratch};
 use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -16,10 +17,12 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Program, Step, Value};
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// The stop criterion.
 pub(crate) static STOP_CHECK: Algorithm = Algorithm {
-    name: "stop-check",
+    name: Borrowed("stop-check"),
+    fingerprint: None,
     summary: "whether neighbouring elements of a vector, the last and the first too, differ by less than 0.001",
     work: "2·n operations (a difference and a comparison); s read once, the flag written once",
     default_size: VECTOR_SIZES,
@@ -27,57 +30,57 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Converged, Input::Uniform, Input::Boundary, Input::Wrap],
     layouts: &[Layout::Nn],
-    variants: &[
+    variants: Borrowed(&[
         Variant {
-            name: "global",
+            name: Borrowed("global"),
             aliases: &["v0"],
             summary: "every invocation reads its element and the next from global memory",
             source: "the similarity post, kernelStopCriteria_v0",
             measures: Measures::Problem,
             kernels: &["stop-check/global"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "shuffle",
+            name: Borrowed("shuffle"),
             aliases: &["v1"],
             summary: "the next element comes from the next lane; only the last lane of a sub-group reads twice",
             source: "the similarity post, kernelStopCriteria with sub-group shuffling",
             measures: Measures::Problem,
             kernels: &["stop-check/shuffle"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "local",
+            name: Borrowed("local"),
             aliases: &["v2"],
             summary: "as shuffle, with a flag in shared memory: one atomic minimum in global memory a work-group",
             source: "the similarity post, kernelStopCriteria, the final kernel",
             measures: Measures::Problem,
             kernels: &["stop-check/local"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "ballot",
+            name: Borrowed("ballot"),
             aliases: &[],
             summary: "as shuffle, deciding by subgroupBallot in place of subgroupAll",
             source: "ours, after the similarity post and Data Parallel C++",
             measures: Measures::Problem,
             kernels: &["stop-check/ballot"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "streaming",
+            name: Borrowed("streaming"),
             aliases: &[],
             summary: "16-byte loads in one pass: only what is too far apart is told atomically, and the last work-group writes",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["stop-check/streaming", "stop-check/streaming-texel"],
-            program: &streaming,
+            program: Static(&streaming),
         },
-    ],
+    ]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case })),
+    problem: Static(&|case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case }))),
 };
 
 /// The post's eps.
@@ -158,8 +161,8 @@ impl Problem for StopCheck {
 
     fn buffers(&self) -> Vec<BufferSpec> {
         vec![
-            BufferSpec { name: "s", role: Role::Input, dtype: DType::F32, len: self.n },
-            BufferSpec { name: "stop", role: Role::Output, dtype: DType::I32, len: 1 },
+            BufferSpec::new("s", Role::Input, DType::F32, self.n),
+            BufferSpec::new("stop", Role::Output, DType::I32, 1),
         ]
     }
 

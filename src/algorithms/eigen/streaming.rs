@@ -220,7 +220,7 @@ fn dispatch(shader: &'static Shader, arguments: &[(&str, Value)], n: u64) -> Dis
 
 /// A buffer of a program's own.
 pub(super) fn scratch(name: &'static str, dtype: DType, len: u64) -> BufferSpec {
-    BufferSpec { name, role: Role::Scratch, dtype, len }
+    BufferSpec::new(name, Role::Scratch, dtype, len)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vec
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
@@ -12,10 +13,12 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// Maximum of a vector.
 pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
-    name: "vector-max",
+    name: Borrowed("vector-max"),
+    fingerprint: None,
     summary: "largest of the n non-negative elements of a vector",
     work: "n comparisons; x read once, max written once",
     default_size: VECTOR_SIZES,
@@ -23,48 +26,48 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: &[
+    variants: Borrowed(&[
         Variant {
-            name: "atomic",
+            name: Borrowed("atomic"),
             aliases: &["v0"],
             summary: "every invocation takes an atomic maximum in global memory",
             source: "the similarity post, kernelMaxInVector_v0",
             measures: Measures::Problem,
             kernels: &["vector-max/atomic"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "subgroup",
+            name: Borrowed("subgroup"),
             aliases: &["v1"],
             summary: "subgroupMax first, one atomic maximum a sub-group",
             source: "the similarity post, kernelMaxInVector_v1",
             measures: Measures::Problem,
             kernels: &["vector-max/subgroup"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "local",
+            name: Borrowed("local"),
             aliases: &["v2"],
             summary: "subgroupMax, then an atomic maximum in shared memory and a barrier, one in global memory a work-group",
             source: "the similarity post, kernelMaxInVector_v2, with its last line a maximum where the post adds",
             measures: Measures::Problem,
             kernels: &["vector-max/local"],
-            program: &program,
+            program: Static(&program),
         },
         Variant {
-            name: "streaming",
+            name: Borrowed("streaming"),
             aliases: &[],
             summary: "16-byte loads in one pass: one atomic maximum a work-group, the last to arrive writes",
             source: "ours, after the similarity post",
             measures: Measures::Problem,
             kernels: &["vector-max/streaming", "vector-max/streaming-texel"],
-            program: &streaming,
+            program: Static(&streaming),
         },
-    ],
+    ]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed })),
+    problem: Static(&|case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed }))),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -106,10 +109,7 @@ impl Problem for VectorMax {
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
-        vec![
-            BufferSpec { name: "x", role: Role::Input, dtype: DType::F32, len: self.n },
-            BufferSpec { name: "max", role: Role::Output, dtype: DType::F32, len: 1 },
-        ]
+        vec![BufferSpec::new("x", Role::Input, DType::F32, self.n), BufferSpec::new("max", Role::Output, DType::F32, 1)]
     }
 
     fn work(&self) -> Work {

@@ -98,7 +98,11 @@ impl<'a> Schedule<'a> {
 
     /// A buffer of the program's own.
     pub(super) fn own(&mut self, name: &'static str, dtype: DType, len: u64) -> BufferId {
-        self.scratch.push(BufferSpec { name, role: Role::Scratch, dtype, len });
+        self.add(BufferSpec::new(name, Role::Scratch, dtype, len))
+    }
+
+    fn add(&mut self, own: BufferSpec) -> BufferId {
+        self.scratch.push(own);
         BufferId(self.buffers + self.scratch.len() - 1)
     }
 
@@ -118,8 +122,7 @@ impl<'a> Schedule<'a> {
             return;
         }
         let v = self.own("rest of b", DType::F32, self.n);
-        let [l, u] = ["L in order", "U in order"].map(|name| solve::packed(self.n, name));
-        let [l, u] = [l, u].map(|packed| self.own(packed.name, packed.dtype, packed.len));
+        let [l, u] = ["L in order", "U in order"].map(|name| self.add(solve::packed(self.n, name)));
         let lower = Triangle { side: Side::Lower, matrix, stride, rows, packed: l, v, x: solve::X };
         self.steps.push(Step::Copy { from: solve::B, to: v });
         self.forward = Some(Forward::new(Substitution::new(case, self.device), [lower, solve::upper(self.n, u)]));

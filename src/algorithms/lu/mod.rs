@@ -18,17 +18,20 @@ mod widths;
 use super::input::Input;
 use super::{Algorithm, CaseSpec, Goal, Oracle, Problem, Sweeps, matrix};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::BufferId;
+use std::borrow::Cow::Borrowed;
 pub(crate) use widths::Widths;
 
 /// LU factorisation.
 pub(crate) static LU: Algorithm = Algorithm {
-    name: "lu",
+    name: Borrowed("lu"),
+    fingerprint: None,
     summary: "LU factorisation P·A = L·U, n×n, row major; P is the identity in variants without pivoting",
     work: "2/3·n³ operations; A read once, L and U written once",
     default_size: Sweeps { gpu: "128..1024", cpu: "64..256" },
@@ -44,15 +47,15 @@ pub(crate) static LU: Algorithm = Algorithm {
         Input::IllScaled,
     ],
     layouts: &[Layout::Nn],
-    variants: variants::VARIANTS,
+    variants: Borrowed(variants::VARIANTS),
     tunable: widths::TUNABLE,
     candidates: None,
     solution: Some(&solve::SOLUTION),
-    problem: &|case| match (case.goal, case.dtype) {
+    problem: Static(&|case| match (case.goal, case.dtype) {
         (Goal::Solution, _) => Ok(Box::new(system::System::new(case)?)),
         (Goal::Result, DType::F64) => Err("factors are in f32; --solve refines a solution by them to f64".into()),
         (Goal::Result, _) => Ok(Box::new(Lu::new(case)?)),
-    },
+    }),
 };
 
 /// The matrix; variants that copy U back change it.
@@ -103,13 +106,13 @@ impl Problem for Lu {
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
-        let matrix = |name, role| BufferSpec { name, role, dtype: DType::F32, len: self.n * self.n };
+        let matrix = |name, role| BufferSpec::new(name, role, DType::F32, self.n * self.n);
         vec![
             matrix("A", Role::InPlace),
             matrix("L", Role::Output),
             matrix("U", Role::Output),
-            BufferSpec { name: "status", role: Role::Output, dtype: DType::I32, len: 1 },
-            BufferSpec { name: "rows", role: Role::InPlace, dtype: DType::I32, len: self.n },
+            BufferSpec::new("status", Role::Output, DType::I32, 1),
+            BufferSpec::new("rows", Role::InPlace, DType::I32, self.n),
         ]
     }
 

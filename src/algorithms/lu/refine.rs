@@ -139,7 +139,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         Extent::Words(words) => words,
         Extent::Packed => solve::packed(n, "").len,
     };
-    let own = OWN.map(|(name, dtype, of)| BufferSpec { name, role: Role::Scratch, dtype, len: extent(of) });
+    let own = OWN.map(|(name, dtype, of)| BufferSpec::new(name, Role::Scratch, dtype, extent(of)));
     Program {
         steps,
         repeat: Some(Repeat { body: solve(Turn::Later), stop: ENDED, bound: MOST_STEPS }),

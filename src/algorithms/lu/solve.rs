@@ -80,7 +80,7 @@ pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
 
 /// A factor of order n in the order in which it is needed.
 pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
-    BufferSpec { name, role: Role::Scratch, dtype: DType::F32, len: n.div_ceil(BLOCK) * PACKED }
+    BufferSpec::new(name, Role::Scratch, DType::F32, n.div_ceil(BLOCK) * PACKED)
 }
 
 /// A triangular system of equations.

@@ -74,7 +74,7 @@ impl Problem for System {
 
     fn buffers(&self) -> Vec<BufferSpec> {
         let (n, dtype) = (self.n, self.case.dtype);
-        let of = |name, role, dtype, len| BufferSpec { name, role, dtype, len };
+        let of = BufferSpec::new;
         if self.refined() {
             let word = |name| of(name, Role::Output, DType::I32, 1);
             return vec![

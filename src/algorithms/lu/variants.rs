@@ -7,9 +7,11 @@
 use super::{A, L, NO_BAD_PIVOT, STATUS, U, blocked, order, pivot, refine, solve};
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Measures, Variant};
+use crate::basis::handle::Handle::Static;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// Invocations of a work-group: the document's 64, neighbouring columns of one row, or rows of one column.
 const GROUP: u32 = 64;
@@ -19,28 +21,28 @@ pub(super) const WITHOUT_PIVOTING: &[&str] = &["naive", "offset-copy", "in-place
 
 pub(super) static VARIANTS: &[Variant] = &[
     Variant {
-        name: "naive",
+        name: Borrowed("naive"),
         aliases: &["v0"],
         summary: "an n×n launch and a copy of all of U for every pivot: most invocations only find that they have no work",
         source: "the LU post, the naive version",
         measures: Measures::Problem,
         kernels: &["lu/identity-square", "lu/naive"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let grid = Launch::new(case, device);
             let n = grid.n;
             grid.program(grid.dispatch(shaders[0], 0, [n, n]), |i| {
                 vec![grid.dispatch(shaders[1], i, [n, n]), Step::Copy { from: U, to: A }]
             })
-        },
+        }),
     },
     Variant {
-        name: "offset-copy",
+        name: Borrowed("offset-copy"),
         aliases: &["v1"],
         summary: "launches and copies of exactly the elements that a pivot changes",
         source: "the LU post, offsets, non-uniform groups and sub-buffers",
         measures: Measures::Problem,
         kernels: &["lu/identity", "lu/offset-column", "lu/offset-update", "lu/offset-copy"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let grid = Launch::new(case, device);
             grid.program(grid.dispatch(shaders[0], 0, [1, grid.n]), |i| {
                 let rows = grid.n - i - 1;
@@ -50,16 +52,16 @@ pub(super) static VARIANTS: &[Variant] = &[
                     grid.dispatch(shaders[3], i, [rows, rows + 1]),
                 ]
             })
-        },
+        }),
     },
     Variant {
-        name: "in-place",
+        name: Borrowed("in-place"),
         aliases: &["v2"],
         summary: "U updated in place, without a copy; the pivot read once a sub-group and shared through local memory",
         source: "the LU post, the split update and the sub-group leader",
         measures: Measures::Problem,
         kernels: &["lu/identity", "lu/in-place-column", "lu/in-place-update", "lu/in-place-clear"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let grid = Launch::new(case, device);
             grid.program(grid.dispatch(shaders[0], 0, [1, grid.n]), |i| {
                 let rows = grid.n - i - 1;
@@ -69,19 +71,19 @@ pub(super) static VARIANTS: &[Variant] = &[
                 }
                 vec![column, grid.dispatch(shaders[2], i, [rows, rows]), grid.dispatch(shaders[3], i, [1, rows])]
             })
-        },
+        }),
     },
     Variant {
-        name: "blocked",
+        name: Borrowed("blocked"),
         aliases: &[],
         summary: "blocks of columns: one large product each, and the next diagonal block factorised beside it",
         source: "right-looking with look-ahead; docs/lu.md",
         measures: Measures::Problem,
         kernels: &["lu/blocked-pad", "lu/blocked-corner", "lu/blocked-solve", "lu/blocked-update"],
-        program: &blocked::without_pivoting,
+        program: Static(&blocked::without_pivoting),
     },
     Variant {
-        name: "blocked-split",
+        name: Borrowed("blocked-split"),
         aliases: &[],
         summary: "blocked, with its large products on the matrix units: three products of f16 for one of f32",
         source: "as blocked, and Ootomo and Yokota 2022; docs/lu.md",
@@ -95,10 +97,10 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/split-halves",
             "lu/split-update",
         ],
-        program: &blocked::without_pivoting,
+        program: Static(&blocked::without_pivoting),
     },
     Variant {
-        name: "blocked-pivot",
+        name: Borrowed("blocked-pivot"),
         aliases: &[],
         summary: "the same with partial pivoting: rows stay where they are and are found through a list",
         source: "right-looking with look-ahead; docs/lu.md",
@@ -115,10 +117,10 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/pivot-apply",
             "lu/pivot-next",
         ],
-        program: &pivot::with_pivoting,
+        program: Static(&pivot::with_pivoting),
     },
     Variant {
-        name: "blocked-pivot-texel",
+        name: Borrowed("blocked-pivot-texel"),
         aliases: &[],
         summary: "for software devices: the same with products through texel views, P by shuffle",
         source: "measured on llvmpipe; docs/lu.md",
@@ -134,16 +136,16 @@ pub(super) static VARIANTS: &[Variant] = &[
             "lu/pivot-panel-short",
             "lu/pivot-apply",
         ],
-        program: &pivot::with_pivoting,
+        program: Static(&pivot::with_pivoting),
     },
     Variant {
-        name: "refined",
+        name: Borrowed("refined"),
         aliases: &[],
         summary: "a solution in f64 by the f32 factors of blocked-pivot, refined until its backward error is 1e-12",
         source: "HPL-MxP; LAPACK's DSGESV; docs/lu.md",
         measures: Measures::Solution,
         kernels: refine::KERNELS,
-        program: &refine::program,
+        program: Static(&refine::program),
     },
 ];
 
@@ -222,7 +224,7 @@ mod tests {
             .iter()
             .filter(|variant| !["blocked", "refined"].iter().any(|other| variant.name.starts_with(other)))
         {
-            assert_eq!(program(variant.name, 1).steps.len(), 4, "{}", variant.name);
+            assert_eq!(program(&variant.name, 1).steps.len(), 4, "{}", variant.name);
         }
     }
 

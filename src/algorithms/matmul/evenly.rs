@@ -104,7 +104,7 @@ pub(super) fn program(
     let len = 2 * stretches.groups * u64::from(tile.bm) * u64::from(tile.bn);
     Program {
         steps: vec![Step::Dispatch(product), Step::Dispatch(added_up(sum, &tile, dims, stretches, device))],
-        scratch: vec![BufferSpec { name: "sums of shared blocks", role: Role::Scratch, dtype: case.dtype, len }],
+        scratch: vec![BufferSpec::new("sums of shared blocks", Role::Scratch, case.dtype, len)],
         ..Program::default()
     }
 }

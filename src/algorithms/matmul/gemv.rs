@@ -226,7 +226,7 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     } else {
         dispatch.constant("ACROSS", cut.width).constant("OWN", cut.own)
     };
-    let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
+    let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
     let sums_of = match case.dtype {
         DType::F64 => DType::F64,
         dtype if dtype.is_integer() => DType::I32,

@@ -23,18 +23,21 @@ use super::dims::Dims;
 use super::input::{Input, generator, random};
 use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Oracle, Problem, Sweeps};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
+use std::borrow::Cow::Borrowed;
 pub(super) use tile::matrix_shape;
 pub(crate) use tile::{Tile, TileTable};
 pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.
 pub(crate) static MATMUL: Algorithm = Algorithm {
-    name: "matmul",
+    name: Borrowed("matmul"),
+    fingerprint: None,
     summary: "matrix product C = A·B, row major, any M×N×K",
     work: "2·M·N·K operations; A and B read once, C written once",
     default_size: Sweeps { gpu: "256..2048", cpu: "128,256" },
@@ -46,11 +49,11 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform, Input::Signed],
     layouts: &Layout::ALL,
-    variants: variants::VARIANTS,
+    variants: Borrowed(variants::VARIANTS),
     tunable: tuning::TUNABLE,
     candidates: Some(auto::candidates),
     solution: None,
-    problem: &|case| Ok(Box::new(Matmul::new(case)?)),
+    problem: Static(&|case| Ok(Box::new(Matmul::new(case)?))),
 };
 
 /// Terms of the longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
@@ -111,9 +114,9 @@ impl Problem for Matmul {
         let Dims { m, n, k } = self.dims;
         let dtype = self.case.dtype;
         vec![
-            BufferSpec { name: "A", role: Role::Input, dtype, len: m * k },
-            BufferSpec { name: "B", role: Role::Input, dtype, len: k * n },
-            BufferSpec { name: "C", role: Role::Output, dtype: dtype.of_product(), len: m * n },
+            BufferSpec::new("A", Role::Input, dtype, m * k),
+            BufferSpec::new("B", Role::Input, dtype, k * n),
+            BufferSpec::new("C", Role::Output, dtype.of_product(), m * n),
         ]
     }
 

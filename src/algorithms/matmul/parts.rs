@@ -41,7 +41,7 @@ pub(super) fn program(
     let len = u64::from(tile.k_parts) * count.next_multiple_of(4);
     let sums = BufferId(OPERANDS + program.scratch.len());
     let dtype = stored(case.dtype, &tile);
-    program.scratch.push(BufferSpec { name: "sums of parts", role: Role::Scratch, dtype, len });
+    program.scratch.push(BufferSpec::new("sums of parts", Role::Scratch, dtype, len));
     if let Some(Step::Dispatch(last)) = program.steps.pop() {
         let product = last.argument("C", Value::Buffer(sums)).argument(PARTS, Value::U32(tile.k_parts));
         program.steps.push(Step::Dispatch(product));

@@ -313,7 +313,7 @@ pub(super) fn split(shaders: &[&'static Shader], case: &CaseSpec, device: &Devic
     // One chunk needs no memory between chunks; a buffer has an element at least.
     let sums_of_all = || strips(tile, dims, device).iter().product::<u64>() * u64::from(tile.bm) * u64::from(tile.bn);
     let between = if dims.k.min(part) <= chunk { 1 } else { sums_of_all() };
-    let scratch = |name, dtype, len| BufferSpec { name, role: Role::Scratch, dtype, len };
+    let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
     let mut program = Program {
         scratch: vec![
             scratch("largest of A", DType::I32, 1),

@@ -4,187 +4,189 @@ use super::tile::{BlockDivision, Tile, TileTable};
 use super::{Dims, direct, evenly, gemv, parts, units};
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Measures, Variant};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
+use std::borrow::Cow::Borrowed;
 
 /// Edge of the square work-groups of `naive` and `local-2d`: 256 invocations, which every device allows.
 const EDGE: u32 = 16;
 
 pub(super) static VARIANTS: &[Variant] = &[
     Variant {
-        name: "naive",
+        name: Borrowed("naive"),
         aliases: &["v0"],
         summary: "global loads only: every element of C reads its row of A and its column of B",
         source: "the matmul post, kernel v0; the SYCL workshop",
         measures: Measures::Problem,
         kernels: &["matmul/naive"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let dims = Dims::from(case.size);
             let dispatch = element_per_invocation(shaders[0], [dims.n, dims.m], [EDGE, EDGE], dims, device);
             Program::single(dispatch.loops(dims.k))
-        },
+        }),
     },
     Variant {
-        name: "naive-column",
+        name: Borrowed("naive-column"),
         aliases: &[],
         summary: "the naive product with x as the row of C: the same arithmetic, uncoalesced loads and stores",
         source: "the matmul post, the published code's work-group {B,1}",
         measures: Measures::Problem,
         kernels: &["matmul/naive-column"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let dims = Dims::from(case.size);
             let group = [case.subgroup_size(device), 1];
             Program::single(element_per_invocation(shaders[0], [dims.m, dims.n], group, dims, device).loops(dims.k))
-        },
+        }),
     },
     Variant {
-        name: "local",
+        name: Borrowed("local"),
         aliases: &["v1"],
         summary: "a tile of one row of A in shared memory, between two work-group barriers",
         source: "the matmul post, kernel v1; Data Parallel C++, figure 9-8",
         measures: Measures::Problem,
         kernels: &["matmul/local"],
-        program: &|shaders, case, device| Program::single(row_per_group(shaders[0], case, device)),
+        program: Static(&|shaders, case, device| Program::single(row_per_group(shaders[0], case, device))),
     },
     Variant {
-        name: "local-2d",
+        name: Borrowed("local-2d"),
         aliases: &[],
         summary: "square tiles of A and B in shared memory: locality in both dimensions",
         source: "the SYCL workshop, the tiled exercise",
         measures: Measures::Problem,
         kernels: &["matmul/local-2d"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let dims = Dims::from(case.size);
             let dispatch = element_per_invocation(shaders[0], [dims.n, dims.m], [EDGE, EDGE], dims, device);
             let loops = dims.k.next_multiple_of(u64::from(EDGE)) + dims.k.div_ceil(u64::from(EDGE));
             Program::single(dispatch.loops(loops))
-        },
+        }),
     },
     Variant {
-        name: "subgroup",
+        name: Borrowed("subgroup"),
         aliases: &["v2"],
         summary: "the tile in registers, handed round by subgroupBroadcast: no shared memory, no barrier",
         source: "the matmul post, kernel v2; Data Parallel C++, figure 9-12",
         measures: Measures::Problem,
         kernels: &["matmul/subgroup"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             Program::single(row_per_group(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
-        },
+        }),
     },
     Variant {
-        name: "subgroup-shuffle",
+        name: Borrowed("subgroup-shuffle"),
         aliases: &[],
         summary: "the subgroup product with subgroupShuffle: what a run-time lane costs",
         source: "Data Parallel C++, select_from_group (figure 9-14)",
         measures: Measures::Problem,
         kernels: &["matmul/subgroup-shuffle"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             Program::single(row_per_group(shaders[0], case, device).subgroups_of(case.subgroup_size(device)))
-        },
+        }),
     },
     Variant {
-        name: "tile-1d",
+        name: Borrowed("tile-1d"),
         aliases: &[],
         summary: "a 1-D tile of C in the registers of each invocation: a value of B serves several products",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
         measures: Measures::Problem,
         kernels: &["matmul/tile-1d"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_1D.for_case(case, device);
             Program::single(tile_per_invocation(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
-        },
+        }),
     },
     Variant {
-        name: "tile-2d",
+        name: Borrowed("tile-2d"),
         aliases: &[],
         summary: "a 2-D tile of C in the registers of each invocation: far fewer reads of shared memory a product",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
         measures: Measures::Problem,
         kernels: &["matmul/tile-2d"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
             let dispatch = tile_per_invocation(shaders[0], tile, dims, device).constant("TN", tile.tn);
             Program::single(dispatch.loops(iterations(dims, tile)))
-        },
+        }),
     },
     Variant {
-        name: "vectorised",
+        name: Borrowed("vectorised"),
         aliases: &[],
         summary: "the 2-D register tile with loads and stores of 16 bytes, A transposed in shared memory",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
         measures: Measures::Problem,
         kernels: &["matmul/vectorised"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let dims = Dims::from(case.size);
             let tile = TILE_2D.for_case(case, device);
             let dispatch = in_quads(tile_per_invocation(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
             let dispatch = dispatch.constant("C_ALIGNED", in_fours(dims.n));
             Program::single(dispatch.loops(iterations(dims, tile)))
-        },
+        }),
     },
     Variant {
-        name: "tiled",
+        name: Borrowed("tiled"),
         aliases: &[],
         summary: "register tiles in warp tiles, the next slab prefetched, no bank conflicts, a grid that suits the cache",
         source: "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 10; CUTLASS",
         measures: Measures::Problem,
         kernels: &["matmul/tiled", "matmul/tiled-evenly", "matmul/sum-shared"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let tile = TILED.for_case(case, device);
             evenly::program(shaders, tile, case, device, |shader| tiled(shader, tile, case, device))
-        },
+        }),
     },
     Variant {
-        name: "coopmat",
+        name: Borrowed("coopmat"),
         aliases: &[],
         summary: "matrix units through cooperative matrices of a sub-group, staged in shared memory; sums in 32 bits",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat", "matmul/coopmat-parts", "matmul/sum-parts"],
-        program: &|shaders, case, device| units::staged(shaders, Accumulator::Wide, case, device),
+        program: Static(&|shaders, case, device| units::staged(shaders, Accumulator::Wide, case, device)),
     },
     Variant {
-        name: "coopmat-narrow",
+        name: Borrowed("coopmat-narrow"),
         aliases: &[],
         summary: "the same with sums in the 16 bits of the operands: less accurate, half the registers",
         source: "GL_KHR_cooperative_matrix; CUTLASS",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat-narrow", "matmul/coopmat-narrow-parts", "matmul/sum-parts"],
-        program: &|shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device),
+        program: Static(&|shaders, case, device| units::staged(shaders, Accumulator::Narrow, case, device)),
     },
     Variant {
-        name: "coopmat-direct",
+        name: Borrowed("coopmat-direct"),
         aliases: &[],
         summary: "the same without shared memory: components lane by lane from global memory, K shared by sub-groups",
         source: "ours; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat-direct"],
-        program: &|shaders, case, device| direct::program(shaders[0], case, device),
+        program: Static(&|shaders, case, device| direct::program(shaders[0], case, device)),
     },
     Variant {
-        name: "coopmat2",
+        name: Borrowed("coopmat2"),
         aliases: &[],
         summary: "matrix units through cooperative matrices of a whole work-group, staged by the driver; sums in 32 bits",
         source: "GL_NV_cooperative_matrix2",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat2"],
-        program: &|shaders, case, device| units::whole(shaders[0], Accumulator::Wide, case, device),
+        program: Static(&|shaders, case, device| units::whole(shaders[0], Accumulator::Wide, case, device)),
     },
     Variant {
-        name: "coopmat2-narrow",
+        name: Borrowed("coopmat2-narrow"),
         aliases: &[],
         summary: "the same with sums in the 16 bits of the operands",
         source: "GL_NV_cooperative_matrix2",
         measures: Measures::Problem,
         kernels: &["matmul/coopmat2-narrow"],
-        program: &|shaders, case, device| units::whole(shaders[0], Accumulator::Narrow, case, device),
+        program: Static(&|shaders, case, device| units::whole(shaders[0], Accumulator::Narrow, case, device)),
     },
     Variant {
-        name: "split",
+        name: Borrowed("split"),
         aliases: &[],
         summary: "f32 on the matrix units: each operand split into two f16, three of their products summed up in f32",
         source: "H. Ootomo, R. Yokota (2022), arXiv 2203.03341",
@@ -196,16 +198,16 @@ pub(super) static VARIANTS: &[Variant] = &[
             "matmul/split-parts",
             "matmul/sum-parts",
         ],
-        program: &units::split,
+        program: Static(&units::split),
     },
     Variant {
-        name: "texel",
+        name: Borrowed("texel"),
         aliases: &[],
         summary: "for software devices: operands through texel views, a column of rows in registers, A by shuffle",
         source: "measured on llvmpipe; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/texel"],
-        program: &|shaders, case, device| {
+        program: Static(&|shaders, case, device| {
             let dims = Dims::from(case.size);
             let lanes = case.subgroup_size(device);
             // A GPU has its registers and no cheap spills.
@@ -218,25 +220,25 @@ pub(super) static VARIANTS: &[Variant] = &[
                 .constant("QUADS", quads)
                 .loops(dims.k.div_ceil(4));
             Program::single(in_quads(dispatch, case))
-        },
+        }),
     },
     Variant {
-        name: "gemv",
+        name: Borrowed("gemv"),
         aliases: &[],
         summary: "at most 8 rows or columns of C: the other operand read once, 16 bytes at a time, K in parts",
         source: "ours; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/gemv-along", "matmul/gemv-across"],
-        program: &|shaders, case, device| gemv::program(shaders, false, case, device),
+        program: Static(&|shaders, case, device| gemv::program(shaders, false, case, device)),
     },
     Variant {
-        name: "gemv-texel",
+        name: Borrowed("gemv-texel"),
         aliases: &[],
         summary: "the same for software devices: operands through texel views",
         source: "measured on llvmpipe; see docs/matmul.md",
         measures: Measures::Problem,
         kernels: &["matmul/gemv-texel-along", "matmul/gemv-texel-across"],
-        program: &|shaders, case, device| gemv::program(shaders, true, case, device),
+        program: Static(&|shaders, case, device| gemv::program(shaders, true, case, device)),
     },
 ];
 
@@ -492,7 +494,7 @@ mod tests {
     #[test]
     fn the_numbers_of_the_post_are_aliases() {
         for (alias, name) in [("v0", "naive"), ("v1", "local"), ("v2", "subgroup")] {
-            assert_eq!(MATMUL.variant(alias).map(|variant| variant.name), Ok(name));
+            assert_eq!(MATMUL.variant(alias).map(|variant| &*variant.name), Ok(name));
         }
     }
 }

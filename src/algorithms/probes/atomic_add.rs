@@ -7,6 +7,7 @@ use super::{AtomicPattern, Exact, GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -14,10 +15,12 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use rand::Rng;
+use std::borrow::Cow::Borrowed;
 
 /// Atomic additions.
 pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
-    name: "atomic-add",
+    name: Borrowed("atomic-add"),
+    fingerprint: None,
     summary: "rate of atomic additions: N invocations add 64 times each to C counters",
     work: "64·N operations; no bytes to speak of",
     default_size: Sweeps { gpu: "2^18x1,2^18x2^18", cpu: "2^12x1,2^12x2^12" },
@@ -25,8 +28,8 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: &[Variant {
-        name: "counters",
+    variants: Borrowed(&[Variant {
+        name: Borrowed("counters"),
         aliases: &[],
         summary: "32-bit integer atomicAdd to global memory, its result unused",
         source: "the usual method",
@@ -36,7 +39,7 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
             Size::Uniform(_) | Size::Three(..) => None,
         }),
         kernels: &["atomic-add/counters"],
-        program: &|shaders, case, _| {
+        program: Static(&|shaders, case, _| {
             let Additions { invocations, counters, .. } =
                 Additions::new(case).expect("the problem of this case was made, which checks its size");
             let group = invocations.min(GROUP);
@@ -49,12 +52,12 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
                     .constant("ADDS", ADDS)
                     .loops(u64::from(ADDS)),
             )
-        },
-    }],
+        }),
+    }]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(Additions::new(case)?)),
+    problem: Static(&|case| Ok(Box::new(Additions::new(case)?))),
 };
 
 /// Additions of an invocation: 0 and 1 in turn.
@@ -85,7 +88,7 @@ impl Problem for Additions {
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
-        vec![BufferSpec { name: "C", role: Role::InPlace, dtype: DType::I32, len: self.counters }]
+        vec![BufferSpec::new("C", Role::InPlace, DType::I32, self.counters)]
     }
 
     fn work(&self) -> Work {

@@ -14,6 +14,7 @@ use crate::algorithms::{
     Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
 };
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -24,10 +25,12 @@ use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
 use half::f16;
 use rand::Rng;
+use std::borrow::Cow::Borrowed;
 
 /// Chains of multiply-adds.
 pub(crate) static FMA: Algorithm = Algorithm {
-    name: "fma",
+    name: Borrowed("fma"),
+    fingerprint: None,
     summary: "arithmetic rate: n invocations go through 16 sequences of 2048 multiply-adds each",
     work: "n·16·2048·2 operations; no bytes to speak of",
     default_size: Sweeps { gpu: "2^23", cpu: "2^12" },
@@ -35,40 +38,40 @@ pub(crate) static FMA: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: VARIANTS,
+    variants: Borrowed(VARIANTS),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(Fma::new(case)?)),
+    problem: Static(&|case| Ok(Box::new(Fma::new(case)?))),
 };
 
 static VARIANTS: &[Variant] = &[
     Variant {
-        name: "chains-16",
+        name: Borrowed("chains-16"),
         aliases: &[],
         summary: "16 sequences at a time: enough independent work to hide the latency of the unit",
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS)),
+        program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, 16, STEPS))),
     },
     Variant {
-        name: "chains-8",
+        name: Borrowed("chains-8"),
         aliases: &[],
         summary: "8 sequences at a time: fewer registers, more invocations side by side",
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS)),
+        program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, 8, STEPS))),
     },
     Variant {
-        name: "chains-4",
+        name: Borrowed("chains-4"),
         aliases: &[],
         summary: "4 sequences at a time: shows how much the unit depends on independent work",
         source: "the method of every peak-rate benchmark",
         measures: Measures::Limit(|_, dtype| Some(Quantity::Arithmetic { dtype })),
         kernels: &["fma/chains"],
-        program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS)),
+        program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, 4, STEPS))),
     },
 ];
 
@@ -128,8 +131,8 @@ impl Problem for Fma {
         let dtype = self.case.dtype;
         let sum = if dtype == DType::F16 { DType::F32 } else { dtype };
         vec![
-            BufferSpec { name: "X", role: Role::Input, dtype, len: 2 + STARTS as u64 },
-            BufferSpec { name: "Y", role: Role::Output, dtype: sum, len: self.invocations },
+            BufferSpec::new("X", Role::Input, dtype, 2 + STARTS as u64),
+            BufferSpec::new("Y", Role::Output, sum, self.invocations),
         ]
     }
 

@@ -7,6 +7,7 @@ use super::{Exact, Operation, Quantity};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -15,10 +16,12 @@ use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 use rand::Rng;
+use std::borrow::Cow::Borrowed;
 
 /// Chains of dispatches.
 pub(crate) static LAUNCH: Algorithm = Algorithm {
-    name: "launch",
+    name: Borrowed("launch"),
+    fingerprint: None,
     summary: "cost of a dispatch: n of them in one command buffer",
     work: "no operations, no bytes; the time of one dispatch is the kernel time divided by n",
     default_size: Sweeps::same("1024"),
@@ -26,53 +29,53 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: &[
+    variants: Borrowed(&[
         Variant {
-            name: "empty",
+            name: Borrowed("empty"),
             aliases: &[],
             summary: "dispatches of a kernel that does nothing, in no order",
             source: "the usual method",
             measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::EmptyDispatch })),
             kernels: &["launch/empty", "launch/count"],
-            program: &|shaders, case, _| {
+            program: Static(&|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 let empty = Step::Dispatch(Dispatch::new(shaders[0], &[]));
                 chain(std::iter::repeat_n(empty, n as usize - 1).chain([count(shaders[1], n)]))
-            },
+            }),
         },
         Variant {
-            name: "dependent",
+            name: Borrowed("dependent"),
             aliases: &[],
             summary: "dispatches that each add 1 to what the one before left, behind a barrier each",
             source: "the usual method",
             measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::DependentDispatch })),
             kernels: &["launch/count"],
-            program: &|shaders, case, _| {
+            program: Static(&|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 chain(std::iter::repeat_n(count(shaders[0], 1), n as usize))
-            },
+            }),
         },
         Variant {
-            name: "indirect",
+            name: Borrowed("indirect"),
             aliases: &[],
             summary: "indirect dispatches of zero work-groups, behind a barrier each: what it costs to skip a step",
             source: "vkCmdDispatchIndirect with counts that the device holds",
             measures: Measures::Limit(|_, _| Some(Quantity::Latency { of: Operation::EmptyIndirectDispatch })),
             kernels: &["launch/count"],
-            program: &|shaders, case, _| {
+            program: Static(&|shaders, case, _| {
                 let n = dispatches(case).expect("the problem of this case was made, which checks its size");
                 let skipped = match count(shaders[0], 1) {
                     Step::Dispatch(dispatch) => Step::Dispatch(dispatch.indirect(BufferId(1))),
                     other => other,
                 };
                 chain(std::iter::repeat_n(skipped, n as usize - 1).chain([count(shaders[0], n)]))
-            },
+            }),
         },
-    ],
+    ]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed })),
+    problem: Static(&|case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed }))),
 };
 
 /// The most dispatches in a command buffer: longer ones tell nothing more.
@@ -106,10 +109,7 @@ impl Problem for Launches {
 
     fn buffers(&self) -> Vec<BufferSpec> {
         let dtype = DType::I32;
-        vec![
-            BufferSpec { name: "C", role: Role::InPlace, dtype, len: 1 },
-            BufferSpec { name: "G", role: Role::Input, dtype, len: 3 },
-        ]
+        vec![BufferSpec::new("C", Role::InPlace, dtype, 1), BufferSpec::new("G", Role::Input, dtype, 3)]
     }
 
     fn work(&self) -> Work {

@@ -12,6 +12,7 @@ use crate::algorithms::{
     Algorithm, CaseSpec, Check, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
 };
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -22,10 +23,12 @@ use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
 use half::{bf16, f16};
 use rand::Rng;
+use std::borrow::Cow::Borrowed;
 
 /// Products of cooperative matrices.
 pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
-    name: "matrix-unit",
+    name: Borrowed("matrix-unit"),
+    fingerprint: None,
     summary: "rate of the matrix units: products of one shape MxNxK of cooperative matrices, kept in registers",
     work: "16384 sub-groups · 4 accumulators · 1025 products · 2·M·N·K operations; no bytes to speak of",
     default_size: Sweeps::same("16x16x16"),
@@ -33,31 +36,35 @@ pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: VARIANTS,
+    variants: Borrowed(VARIANTS),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(Products::new(case)?)),
+    problem: Static(&|case| Ok(Box::new(Products::new(case)?))),
 };
 
 static VARIANTS: &[Variant] = &[
     Variant {
-        name: "wide",
+        name: Borrowed("wide"),
         aliases: &[],
         summary: "sums in 32 bits: f16 and bf16 into f32, 8-bit integers into 32-bit ones",
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
         measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Wide)),
         kernels: &["matrix-unit/wide"],
-        program: &|shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Wide)),
+        program: Static(&|shaders, case, device| {
+            Program::single(dispatch(shaders[0], case, device, Accumulator::Wide))
+        }),
     },
     Variant {
-        name: "narrow",
+        name: Borrowed("narrow"),
         aliases: &[],
         summary: "sums in the type of the operands: f16 into f16",
         source: "GL_KHR_cooperative_matrix; the method is that of fma",
         measures: Measures::Limit(|size, dtype| limit(size, dtype, Accumulator::Narrow)),
         kernels: &["matrix-unit/narrow"],
-        program: &|shaders, case, device| Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow)),
+        program: Static(&|shaders, case, device| {
+            Program::single(dispatch(shaders[0], case, device, Accumulator::Narrow))
+        }),
     },
 ];
 
@@ -148,9 +155,9 @@ impl Problem for Products {
         let dtype = self.case.dtype;
         let wide = if self.integers() { DType::I32 } else { DType::F32 };
         vec![
-            BufferSpec { name: "A", role: Role::Input, dtype, len: 2 * m * k },
-            BufferSpec { name: "B", role: Role::Input, dtype, len: CHAINS * k * n },
-            BufferSpec { name: "C", role: Role::Output, dtype: wide, len: CHAINS * m * n },
+            BufferSpec::new("A", Role::Input, dtype, 2 * m * k),
+            BufferSpec::new("B", Role::Input, dtype, CHAINS * k * n),
+            BufferSpec::new("C", Role::Output, wide, CHAINS * m * n),
         ]
     }
 

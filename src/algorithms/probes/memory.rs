@@ -11,6 +11,7 @@ use crate::algorithms::{
     Algorithm, CaseSpec, Check, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
 };
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -19,6 +20,7 @@ use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
 use rand::Rng;
+use std::borrow::Cow::Borrowed;
 
 const DEFAULT: Sweeps = Sweeps { gpu: "2^16x2^28,2^22x2^28,2^28x2^28", cpu: "2^12x2^24,2^18x2^24,2^24x2^24" };
 const VERIFY: &str = "2^12x2^15,2^14x2^18,2^16x2^16";
@@ -27,7 +29,8 @@ macro_rules! memory {
     ($($static:ident $name:literal $pattern:ident $summary:literal $shows:literal $source:literal $($more:expr)?;)*) => {$(
         #[doc = concat!("Bandwidth of memory: ", $summary, ".")]
         pub(crate) static $static: Algorithm = Algorithm {
-            name: $name,
+            name: Borrowed($name),
+            fingerprint: None,
             summary: $summary,
             work: "4·T bytes for T words touched; no operations",
             default_size: DEFAULT,
@@ -35,22 +38,22 @@ macro_rules! memory {
             iterative: false,
             inputs: &[Input::Uniform],
             layouts: &[Layout::Nn],
-            variants: &[
+            variants: Borrowed(&[
                 Variant {
-                    name: "vec4",
+                    name: Borrowed("vec4"),
                     aliases: &[],
                     summary: $shows,
                     source: $source,
                     measures: Measures::Limit(|size, _| limit(size, Pattern::$pattern)),
                     kernels: &[concat!($name, "/vec4")],
-                    program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::$pattern)),
+                    program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::$pattern))),
                 },
                 $($more,)?
-            ],
+            ]),
             tunable: &[],
             candidates: None,
             solution: None,
-            problem: &|case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?)),
+            problem: Static(&|case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?))),
         };
     )*};
 }
@@ -61,13 +64,13 @@ memory! {
         "read bandwidth: a working set of W words is read until T words were"
         "16-byte loads, neighbouring invocations at neighbouring addresses" "the read test of every memory benchmark"
         Variant {
-            name: "texel",
+            name: Borrowed("texel"),
             aliases: &[],
             summary: "fetches of four words through a texel view: the fastest way to memory on software devices",
             source: "none; known from llvmpipe, where a fetch costs less than a load",
             measures: Measures::Limit(|size, _| limit(size, Pattern::Read)),
             kernels: &["memory-read/texel"],
-            program: &|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::Read)),
+            program: Static(&|shaders, case, _| Program::single(dispatch(shaders[0], case, Pattern::Read))),
         };
     MEMORY_WRITE "memory-write" Write
         "write bandwidth: a working set of W words is written until T words were"
@@ -187,7 +190,7 @@ impl Problem for Traffic {
     }
 
     fn buffers(&self) -> Vec<BufferSpec> {
-        let spec = |name, role, len| BufferSpec { name, role, dtype: DType::I32, len };
+        let spec = |name, role, len| BufferSpec::new(name, role, DType::I32, len);
         match self.pattern {
             Pattern::Read => {
                 vec![spec("X", Role::Input, self.buffer()), spec("S", Role::Output, self.invocations())]

@@ -7,6 +7,7 @@ use super::{Exact, GROUP, Quantity, power_of_two};
 use crate::algorithms::input::{Input, generator};
 use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
+use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -14,10 +15,12 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use rand::Rng;
+use std::borrow::Cow::Borrowed;
 
 /// Reads of shared memory.
 pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
-    name: "shared-memory",
+    name: Borrowed("shared-memory"),
+    fingerprint: None,
     summary: "shared-memory bandwidth: n work-groups of 256 invocations load 4096 vectors of 16 bytes each",
     work: "n·256·4096·16 bytes; no operations",
     default_size: Sweeps { gpu: "2^13", cpu: "2^4" },
@@ -25,14 +28,14 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     iterative: false,
     inputs: &[Input::Uniform],
     layouts: &[Layout::Nn],
-    variants: &[Variant {
-        name: "read",
+    variants: Borrowed(&[Variant {
+        name: Borrowed("read"),
         aliases: &[],
         summary: "16-byte loads without bank conflicts",
         source: "the usual method: a tile is filled once and read again and again",
         measures: Measures::Limit(|_, _| Some(Quantity::SharedMemory)),
         kernels: &["shared-memory/read"],
-        program: &|shaders, case, _| {
+        program: Static(&|shaders, case, _| {
             let groups = groups(case).expect("the problem of this case was made, which checks its size");
             let arguments = [("X", Value::Buffer(BufferId(0))), ("Y", Value::Buffer(BufferId(1)))];
             Program::single(
@@ -42,12 +45,12 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
                     .constant("LOADS", LOADS)
                     .loops(u64::from(LOADS) / UNROLL),
             )
-        },
-    }],
+        }),
+    }]),
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: &|case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed })),
+    problem: Static(&|case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed }))),
 };
 
 /// Loads of an invocation.
@@ -75,8 +78,8 @@ impl Problem for Reads {
     fn buffers(&self) -> Vec<BufferSpec> {
         let dtype = DType::I32;
         vec![
-            BufferSpec { name: "X", role: Role::Input, dtype, len: 4 * GROUP },
-            BufferSpec { name: "Y", role: Role::Output, dtype, len: self.groups * GROUP },
+            BufferSpec::new("X", Role::Input, dtype, 4 * GROUP),
+            BufferSpec::new("Y", Role::Output, dtype, self.groups * GROUP),
         ]
     }
 

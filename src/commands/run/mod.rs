@@ -6,8 +6,9 @@ mod watch;
 
 use super::bench::{self, Planned};
 use super::{CommandOutput, ab};
-use crate::algorithms::{Algorithm, CaseSpec, Variant};
+use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error::Error;
+use crate::basis::handle::Handle;
 use crate::commands::cli::RunArgs;
 use crate::measure::session::Setup;
 use crate::plan::options::Selection;
@@ -40,7 +41,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup) -> Resul
     let request = args.request(vulkan);
     // Of several kernels --ab judges the first choices, of one the two that it has.
     let all = args.tune || args.ab && !kernels.has_several_kernels();
-    let run = planned(&kernels, own, all, &request.selection)?;
+    let run = planned(&kernels, &own, all, &request.selection)?;
     if args.ab {
         return ab::judge_run(args, run, setup);
     }
@@ -68,7 +69,7 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
         kernels.name = names.into_iter().find(|name| !taken(name)).unwrap_or(name);
         let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-        plan.runs.push(planned(&kernels, own, false, &request.selection)?);
+        plan.runs.push(planned(&kernels, &own, false, &request.selection)?);
         all.push(kernels);
     }
     Ok(all)
@@ -98,7 +99,7 @@ fn user_kernels(against: &[String], run: ResolvedRun, saves: Vec<Save>) -> Resul
 /// The cases: every point of the axes, with every choice of constants that it lets pass, or the first of each kernel.
 fn planned(
     kernels: &UserKernels,
-    algorithm: &'static Algorithm,
+    algorithm: &Handle<Algorithm>,
     all: bool,
     selection: &Selection,
 ) -> Result<PlannedRun, Error> {
@@ -106,7 +107,8 @@ fn planned(
     let groups = kernels.run.sizes().into_iter().enumerate().map(|(point, size)| {
         let spec = CaseSpec::new(algorithm, size, dtype)
             .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
-        let variants: Vec<&'static Variant> = kernels.choices(point, all).map(|at| &algorithm.variants[at]).collect();
+        let variants = kernels.choices(point, all).map(|at| algorithm.variants[at].clone()).collect();
+        let algorithm = algorithm.clone();
         CaseGroup { algorithm, spec, variants, on: DeviceClass::Any, pick: VariantChoice::Named, on_host: false }
     });
     let groups: Vec<_> = groups.filter(|group| !group.variants.is_empty()).collect();

@@ -84,7 +84,7 @@ fn read(args: &RunArgs, files: &mut BTreeSet<PathBuf>) -> (Seen, Result<Resolved
 fn measure(request: &Request, setup: &Setup, run: ResolvedRun) -> Result<Record, Error> {
     let kernels = user_kernels(&[], run, vec![])?;
     let own = kernels.clone().algorithm().map_err(Error::Usage)?;
-    let plan = Plan { runs: vec![planned(&kernels, own, false, &request.selection)?], run_tables: vec![] };
+    let plan = Plan { runs: vec![planned(&kernels, &own, false, &request.selection)?], run_tables: vec![] };
     let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Hold };
     let tuned = Tuned::none();
     measure_quietly(

@@ -26,14 +26,14 @@ pub(crate) struct Side {
 impl Side {
     /// The side of `variant`, which may have another kernel in place of one of its own.
     pub(crate) fn new(variant: &Variant, substitute: Option<(String, Vec<u8>)>) -> Self {
-        Self { variant: variant.name.into(), substitute }
+        Self { variant: variant.name.to_string(), substitute }
     }
 
     /// Its variant.
     ///
     /// # Panics
     /// When the algorithm of `group` has no such variant: the side was made for another.
-    pub(crate) fn variant(&self, group: &CaseGroup) -> &'static Variant {
+    pub(crate) fn variant<'g>(&self, group: &'g CaseGroup) -> &'g Variant {
         group.algorithm.variant(&self.variant).expect("the side of another algorithm")
     }
 }
@@ -71,7 +71,7 @@ impl Runner {
             let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
                 return Ok(State::failed(&format!("the case does not run {label}; choose another size")));
             };
-            self.workbench.pipelines.substitute(own.shader, spirv.clone());
+            self.workbench.pipelines.substitute(&own.shader, spirv.clone());
         }
         let state = self.prepare(name, loaded, program, sampling);
         self.workbench.pipelines.restore();

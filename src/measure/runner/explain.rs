@@ -16,9 +16,9 @@ const SAMPLING: Duration = Duration::from_millis(100);
 impl Runner {
     /// The name of a candidate and its program, or why it has none.
     pub(super) fn program_of(&self, candidate: &CaseGroup, problem: &dyn Problem) -> Result<(String, Program), String> {
-        let CaseGroup { algorithm, spec, ref variants, .. } = *candidate;
-        let program = algorithm.feasible(variants[0], &spec, problem, &self.device.info)?;
-        Ok((candidate.id(variants[0]).to_string(), program))
+        let CaseGroup { algorithm, spec, variants, .. } = candidate;
+        let program = algorithm.feasible(&variants[0], spec, problem, &self.device.info)?;
+        Ok((candidate.id(&variants[0]).to_string(), program))
     }
 
     /// A candidate with the time of its first run, if its answer is right.

@@ -7,6 +7,7 @@ use crate::basis::units::{Nanos, Work};
 use crate::plan::axes;
 use crate::tuning::tuned::Chosen;
 use crate::vulkan::{self, VulkanError};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Operations and bytes up to which a run is started without a forecast: some 15 s at 66 million operations a second, the
@@ -28,23 +29,26 @@ const MOST_FORETOLD: f64 = 1e7;
 pub(super) struct Forecasts(Vec<Seen>);
 
 /// The kind of case whose time grows with its work alone.
-#[derive(Clone, Copy)]
 pub(super) struct Kind {
-    algorithm: &'static str,
-    variant: &'static str,
+    algorithm: Cow<'static, str>,
+    variant: Cow<'static, str>,
     options: CaseOptions,
 }
 
 impl PartialEq for Kind {
     fn eq(&self, other: &Self) -> bool {
-        (self.algorithm, self.variant) == (other.algorithm, other.variant)
+        (&self.algorithm, &self.variant) == (&other.algorithm, &other.variant)
             && axes::same(&self.options, &other.options, |separates| separates.times)
     }
 }
 
 /// The kind of a case.
 pub(super) fn kind(chosen: &Chosen) -> Kind {
-    Kind { algorithm: chosen.algorithm.name, variant: chosen.variant.name, options: chosen.spec.options }
+    Kind {
+        algorithm: chosen.algorithm.name.clone(),
+        variant: chosen.variant.name.clone(),
+        options: chosen.spec.options,
+    }
 }
 
 struct Seen {
@@ -83,8 +87,8 @@ impl Forecasts {
     }
 
     /// The time of a run, from the largest smaller one of its kind.
-    fn of(&self, kind: Kind, work: Work) -> Option<Forecast> {
-        let smaller = self.0.iter().filter(|seen| seen.kind == kind && ratio(work, seen.work) >= 1.0);
+    fn of(&self, kind: &Kind, work: Work) -> Option<Forecast> {
+        let smaller = self.0.iter().filter(|seen| seen.kind == *kind && ratio(work, seen.work) >= 1.0);
         let seen = smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))?;
         let time = Nanos(seen.time.0 * ratio(work, seen.work));
         Some(Forecast { time, of: seen.work, telling: seen.time.0 >= TELLING.0 })
@@ -124,7 +128,7 @@ impl Runner {
         if !is_more(work, UNASKED) {
             return None;
         }
-        let kind = kind(chosen);
+        let kind = &kind(chosen);
         let longest = Nanos::from(self.max_run);
         // From small probes to larger ones, until one shows that the run is short, or would take long itself. A small one alone
         // refuses nothing: launches and a driver that compiles at the first of them do not grow with the work.
@@ -175,7 +179,7 @@ mod tests {
     use crate::basis::units::Bytes;
 
     fn usual() -> Kind {
-        Kind { algorithm: "matmul", variant: "naive", options: CaseOptions::new(&MATMUL, DType::F32) }
+        Kind { algorithm: "matmul".into(), variant: "naive".into(), options: CaseOptions::new(&MATMUL, DType::F32) }
     }
 
     fn with(change: impl FnOnce(&mut CaseOptions)) -> Kind {
@@ -191,17 +195,17 @@ mod tests {
     #[test]
     fn a_forecast_comes_from_the_largest_smaller_run_of_the_same_kind() {
         let mut forecasts = Forecasts::default();
-        assert_eq!(forecasts.of(usual(), work(1000)), None);
+        assert_eq!(forecasts.of(&usual(), work(1000)), None);
         forecasts.note(usual(), work(10), Nanos(5e3));
-        forecasts.note(Kind { variant: "tiled", ..usual() }, work(900), Nanos(1.0));
+        forecasts.note(Kind { variant: "tiled".into(), ..usual() }, work(900), Nanos(1.0));
         forecasts.note(with(|options| options.layout = Layout::Nt), work(900), Nanos(1.0));
         forecasts.note(with(|options| options.goal = Goal::Solution), work(900), Nanos(1.0));
         forecasts.note(usual(), work(2000), Nanos(1.0));
         let forecast = |telling, of, time| Some(Forecast { time: Nanos(time), of: work(of), telling });
-        assert_eq!(forecasts.of(usual(), work(1000)), forecast(false, 10, 5e5));
+        assert_eq!(forecasts.of(&usual(), work(1000)), forecast(false, 10, 5e5));
         forecasts.note(usual(), work(100), Nanos(20e6));
-        assert_eq!(forecasts.of(usual(), work(1000)), forecast(true, 100, 200e6));
-        assert_eq!(forecasts.of(usual(), work(5)), None, "the smaller of two says nothing of the larger");
+        assert_eq!(forecasts.of(&usual(), work(1000)), forecast(true, 100, 200e6));
+        assert_eq!(forecasts.of(&usual(), work(5)), None, "the smaller of two says nothing of the larger");
     }
 
     #[test]
@@ -209,7 +213,7 @@ mod tests {
         let mut forecasts = Forecasts::default();
         let bytes = |bytes| Work { operations: 0, bytes: Bytes(bytes) };
         forecasts.note(usual(), bytes(10), Nanos(20e6));
-        assert_eq!(forecasts.of(usual(), bytes(30)).map(|forecast| forecast.time), Some(Nanos(60e6)));
+        assert_eq!(forecasts.of(&usual(), bytes(30)).map(|forecast| forecast.time), Some(Nanos(60e6)));
     }
 
     #[test]

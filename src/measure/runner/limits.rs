@@ -64,7 +64,7 @@ impl dyn Executor + '_ {
         let (mut cases, mut missing): (Vec<Case>, _) = (vec![], vec![]);
         for group in run.groups {
             if !cases.is_empty() && begun.elapsed() >= most {
-                let left_out = |variant: &&Variant| Missing {
+                let left_out = |variant: &Variant| Missing {
                     case: group.id(variant).to_string(),
                     reason: format!(
                         "left out, for the quick run had taken {} on this slow device; `gpukern peak` waits for it, once",

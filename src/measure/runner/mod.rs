@@ -248,7 +248,7 @@ impl Runner {
         &mut self.workbench
     }
 
-    fn choose(&self, group: &CaseGroup) -> Vec<Chosen> {
+    fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Chosen<'g>> {
         tuned::choose(group, &self.device.info, &self.tuned)
     }
 
@@ -389,7 +389,7 @@ impl Runner {
     ) -> Entry {
         let planned = self.plan(chosen, desk.problem.as_ref());
         let (group, index) = (desk.group, self.device.info.index);
-        let mut case = Case::new(group, chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
+        let mut case = Case::new(group, &chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
         let note = planned.as_ref().ok().and_then(|program| program.note);
         case.notes =
             note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(desk.problem.warnings()).collect();
@@ -534,7 +534,7 @@ impl Executor for Runner {
         let problem = (first.algorithm.problem)(&first.spec)?;
         self.wake_canary();
         let programs: Vec<_> = candidates.iter().map(|own| self.program_of(own, problem.as_ref())).collect();
-        self.witness.on_device(first.variants[0].name);
+        self.witness.on_device(&first.variants[0].name);
         self.workbench.pipelines.prepare_together(programs.iter().flatten().map(|(_, program)| program));
         let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
         // All are verified before the first is timed: a device that waits for the host drops its clock.

@@ -47,7 +47,7 @@ pub(super) struct Hunt<'a> {
     group: &'a CaseGroup,
     /// Called with every tile that is tried, and the best before it with its time.
     progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    variant: &'static Variant,
+    variant: &'a Variant,
     info: DeviceInfo,
     problem: Box<dyn Problem>,
     loaded: LoadedProblem,
@@ -73,14 +73,14 @@ struct Tally {
 
 /// A participant of the run-off.
 #[derive(Clone, Copy)]
-enum Who {
+enum Who<'a> {
     /// A tile of the variant.
     Tile(Tile),
     /// The variant that the rule of `auto` takes.
-    Rule(&'static str),
+    Rule(&'a str),
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Who<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tile(tile) => write!(f, "{tile}"),
@@ -90,8 +90,8 @@ impl fmt::Display for Who {
 }
 
 /// A participant of the run-off, and its median there.
-struct Finalist {
-    who: Who,
+struct Finalist<'a> {
+    who: Who<'a>,
     program: Program,
     median: Option<Nanos>,
     /// What is wrong with its answer after all.
@@ -174,8 +174,8 @@ impl<'a> Hunt<'a> {
         Question { kept, avoid, budget }: Question,
         progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
     ) -> Result<Self, Fruitless> {
-        let CaseGroup { algorithm, spec, ref variants, .. } = *group;
-        let variant = variants[0];
+        let CaseGroup { algorithm, spec, variants, .. } = group;
+        let (variant, spec) = (&variants[0], *spec);
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
         let wanted = |tile: &Tile| !avoid.contains(tile);
         let begun = runner.keeper.time().now();
@@ -226,8 +226,8 @@ impl<'a> Hunt<'a> {
 
     /// The variant's program with `tile`.
     fn program(&self, tile: Tile) -> Result<Program, String> {
-        let CaseGroup { algorithm, spec, .. } = *self.group;
-        algorithm.feasible(self.variant, &CaseSpec { tile: Some(tile), ..spec }, self.problem.as_ref(), &self.info)
+        let CaseGroup { algorithm, spec, .. } = self.group;
+        algorithm.feasible(self.variant, &CaseSpec { tile: Some(tile), ..*spec }, self.problem.as_ref(), &self.info)
     }
 
     /// Time that is left for the search.
@@ -300,7 +300,7 @@ impl<'a> Hunt<'a> {
 
     /// The best so far, the built-in tile, and the variant that the rule of `auto` takes where that is another. None
     /// where no tile was timed.
-    fn finalists(&mut self) -> Vec<Finalist> {
+    fn finalists(&mut self) -> Vec<Finalist<'a>> {
         let timed = &mut self.tally.timed;
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let mut tiles: Vec<Tile> = timed.iter().take(FINALISTS).map(|(tile, _)| *tile).collect();
@@ -312,10 +312,10 @@ impl<'a> Hunt<'a> {
         }
         let finalist = |who, program| Finalist { who, program, median: None, wrong: None };
         let tiles = tiles.into_iter().filter_map(|tile| Some(finalist(Who::Tile(tile), self.program(tile).ok()?)));
-        let CaseGroup { algorithm, spec, .. } = *self.group;
-        let rule = tuned::favourite(algorithm, &spec, &self.info).filter(|rule| rule.name != self.variant.name);
-        let plan = |rule| algorithm.feasible(rule, &spec, self.problem.as_ref(), &self.info).ok();
-        let rule = rule.and_then(|rule| Some(finalist(Who::Rule(rule.name), plan(rule)?)));
+        let CaseGroup { algorithm, spec, .. } = self.group;
+        let rule = tuned::favourite(algorithm, spec, &self.info).filter(|rule| rule.name != self.variant.name);
+        let plan = |rule| algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info).ok();
+        let rule = rule.and_then(|rule| Some(finalist(Who::Rule(&rule.name), plan(rule)?)));
         tiles.chain(rule).collect()
     }
 

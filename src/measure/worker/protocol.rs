@@ -2,6 +2,7 @@
 
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{Algorithm, CaseSpec};
+use crate::basis::handle::Handle;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::capability::DeviceInfo;
@@ -99,9 +100,9 @@ pub(super) struct NamedGroup {
 impl From<&CaseGroup> for NamedGroup {
     fn from(group: &CaseGroup) -> Self {
         Self {
-            algorithm: group.algorithm.name.into(),
+            algorithm: group.algorithm.name.to_string(),
             spec: group.spec,
-            variants: group.variants.iter().map(|variant| variant.name.into()).collect(),
+            variants: group.variants.iter().map(|variant| variant.name.to_string()).collect(),
             auto: group.pick == VariantChoice::Auto,
         }
     }
@@ -112,12 +113,19 @@ impl NamedGroup {
     ///
     /// # Errors
     /// When a name is that of nothing: the other process is another program.
-    pub(super) fn group(&self, algorithms: &[&'static Algorithm]) -> Result<CaseGroup, String> {
-        let algorithm = algorithms.iter().copied().find(|algorithm| algorithm.name == self.algorithm);
+    pub(super) fn group(&self, algorithms: &[Handle<Algorithm>]) -> Result<CaseGroup, String> {
+        let algorithm = algorithms.iter().find(|algorithm| algorithm.name == self.algorithm);
         let algorithm = algorithm.ok_or_else(|| format!("there is no algorithm {}", self.algorithm))?;
-        let variants = self.variants.iter().map(|name| algorithm.variant(name)).collect::<Result<_, _>>()?;
+        let variants = self.variants.iter().map(|name| algorithm.variant(name).cloned()).collect::<Result<_, _>>()?;
         let pick = if self.auto { VariantChoice::Auto } else { VariantChoice::Named };
-        Ok(CaseGroup { algorithm, spec: self.spec, variants, on: DeviceClass::Any, pick, on_host: false })
+        Ok(CaseGroup {
+            algorithm: algorithm.clone(),
+            spec: self.spec,
+            variants,
+            on: DeviceClass::Any,
+            pick,
+            on_host: false,
+        })
     }
 }
 

@@ -201,7 +201,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Every case of `run`.
-    fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Chosen)> {
+    fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Chosen<'r>)> {
         let choose =
             |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
         run.groups.iter().flat_map(choose).collect()
@@ -346,13 +346,13 @@ impl Executor for Remote<'_> {
             };
             if self.interrupted.load(Ordering::Relaxed) {
                 // A driver that does not end its call soon takes the process, but not what was timed before.
-                let CaseGroup { algorithm, spec, ref variants, .. } = *group;
-                let tunable = algorithm.tunable(variants[0]);
+                let CaseGroup { algorithm, spec, variants, .. } = group;
+                let tunable = algorithm.tunable(&variants[0]);
                 return Ok(timed.zip(tunable).map(|(best, tunable)| {
-                    let built_in = tunable.built_in(&spec, &self.device);
+                    let built_in = tunable.built_in(spec, &self.device);
                     let time = Some(best.1).filter(|_| best.0 == built_in);
                     let (built_in, tried) = ((built_in, time), question.avoid.len() + tried.len());
-                    let space = algorithm.tiles(tunable, &spec, &self.device).len();
+                    let space = algorithm.tiles(tunable, spec, &self.device).len();
                     Found { best, built_in, rule: None, tried, space, refused: dead }
                 }));
             }

@@ -3,6 +3,7 @@
 use super::protocol::{self, Done, Event, NamedGroup, Order};
 use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
+use crate::basis::handle::Handle;
 use crate::basis::stderr::say;
 use crate::measure::executor::Executor;
 use crate::measure::host;
@@ -66,9 +67,9 @@ pub(crate) fn serve() -> Result<(), Error> {
 }
 
 /// The algorithms of the table, and those of the user's kernels.
-fn catalogue(kernels: &[UserKernels]) -> Result<Vec<&'static Algorithm>, String> {
+fn catalogue(kernels: &[UserKernels]) -> Result<Vec<Handle<Algorithm>>, String> {
     let own = kernels.iter().cloned().map(UserKernels::algorithm);
-    ALGORITHMS.iter().copied().map(Ok).chain(own).collect()
+    ALGORITHMS.iter().map(|own| Ok(Handle::Static(*own))).chain(own).collect()
 }
 
 /// Asks the system to end this process with its parent, where it can. Elsewhere the closed pipe does.
@@ -172,7 +173,7 @@ fn report(event: &Event) {
 struct Worker<'a> {
     setup: &'a Setup,
     /// All that it can measure.
-    algorithms: Vec<&'static Algorithm>,
+    algorithms: Vec<Handle<Algorithm>>,
     instance: Rc<Instance>,
     physicals: Vec<PhysicalDevice>,
     orders: Receiver<Order>,

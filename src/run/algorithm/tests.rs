@@ -107,8 +107,8 @@ fn shifted() -> Vec<Buffer> {
 fn run(own: &UserKernels) -> Vec<Case> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let algorithm = own.clone().algorithm().expect("it fits");
-    let spec = CaseSpec::new(algorithm, own.run.sizes()[0], own.dtype());
-    let variants = own.choices(0, true).map(|at| &algorithm.variants[at]).collect();
+    let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
+    let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
     let (on, pick) = (DeviceClass::Any, VariantChoice::Named);
     let group = CaseGroup { algorithm, spec, variants, on, pick, on_host: false };
     let selection = Selection { max_time: Some("20ms".into()), ..Selection::default() };

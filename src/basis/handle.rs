@@ -1,0 +1,37 @@
+//! Handles to what a table of this program has, and to its like made at run time.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Something of a static table, or of the same type but made at run time: that lives as long as a handle to it.
+#[derive(Debug)]
+pub enum Handle<T: ?Sized + 'static> {
+    Static(&'static T),
+    Shared(Arc<T>),
+}
+
+impl<T: ?Sized> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Static(own) => Self::Static(own),
+            Self::Shared(own) => Self::Shared(Arc::clone(own)),
+        }
+    }
+}
+
+impl<T: ?Sized> Deref for Handle<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Static(own) => own,
+            Self::Shared(own) => own,
+        }
+    }
+}
+
+impl<T: ?Sized> From<&'static T> for Handle<T> {
+    fn from(own: &'static T) -> Self {
+        Self::Static(own)
+    }
+}
