@@ -3,12 +3,12 @@
 
 use super::{Named, bandwidth, named, rate, reason, status};
 use crate::basis::markup::{markdown as plain, markdown_code as code};
-use crate::basis::units::{self, Nanos, significant};
-use crate::compare::gate::Ruling;
+use crate::basis::units::{self, Nanos, percent, significant};
+use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Compared, Comparison, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Measured, Record};
-use crate::report::grid::main_sections;
+use crate::report::bench::main_sections;
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -74,7 +74,6 @@ fn every_case(timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) -> 
     let mut table = table.numbers(shares.then_some("of hardware")).text(signs.then_some(""));
     for (named, m) in timed {
         let case = named.case;
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let or_dash = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "–".into()));
         let number = |rate: Option<f64>| or_dash(rate.map(|rate| significant(rate * 1e-9)));
         let finite = |share: Option<f64>| or_dash(share.filter(|share| share.is_finite()).map(percent));
@@ -95,10 +94,8 @@ fn every_case(timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) -> 
 /// The comparison as Markdown.
 #[must_use]
 pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
-    let counts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
-    let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
-    let counts = counts.into_iter().chain([(wrong, "newly wrong"), (ruling.violations.len(), "limits broken")]);
-    let counts: Vec<_> = counts.filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect();
+    let counts = ruling.counts(comparison).filter(|(_, name)| *name != NOT_COMPARED);
+    let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
     let counts = if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") };
     let devices: BTreeSet<_> = comparison.cases.iter().map(|case| plain(&case.device)).collect();
     let devices: Vec<_> = devices.into_iter().collect();
@@ -112,7 +109,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         let _ = writeln!(out, "- limit {}: {}", code(&violation.id), plain(&violation.message));
     }
     for case in &comparison.unmatched {
-        let sign = if case.newly_wrong { "**regressed**" } else { "not compared" };
+        let sign = if case.newly_wrong { "**regressed**" } else { NOT_COMPARED };
         let _ = writeln!(
             out,
             "- {sign} {}: {} → {} {}",

@@ -1,10 +1,9 @@
 //! The series of a case: its time in each run that measured it, and the steps in it.
 
-use super::Run;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::method::{CacheState, Clock};
-use crate::record::{Case, Record};
+use crate::record::{Case, NamedRecord, Record};
 use crate::stats;
 use crate::stats::steps::{SIDE, deviation};
 use std::collections::HashMap;
@@ -90,7 +89,7 @@ impl Step {
 
 impl Series {
     /// The times in nanoseconds.
-    pub(super) fn values(&self) -> Vec<f64> {
+    pub(crate) fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.time.0).collect()
     }
 
@@ -139,7 +138,7 @@ fn problem(record: &Record, case: &Case) -> String {
 }
 
 /// The series of every case of `runs`, in the order in which they first appear.
-pub(super) fn all(runs: &[Run], apart: &[Apart]) -> Vec<Series> {
+pub(super) fn all(runs: &[NamedRecord], apart: &[Apart]) -> Vec<Series> {
     let mut places: HashMap<Key, usize> = HashMap::new();
     let mut all: Vec<Series> = vec![];
     for (at, run) in runs.iter().enumerate() {
@@ -163,16 +162,14 @@ pub(super) fn all(runs: &[Run], apart: &[Apart]) -> Vec<Series> {
 
 /// The measured cases of a run by what they are in every run, with the name of their device; several processes may have
 /// the same.
-fn cases_of(run: &Run, apart: &[Apart]) -> Vec<((Key, String), Vec<usize>)> {
+fn cases_of(run: &NamedRecord, apart: &[Apart]) -> Vec<((Key, String), Vec<usize>)> {
     let record = &run.record;
     let mut found: Vec<((Key, String), Vec<usize>)> = vec![];
     let mut places: HashMap<(Key, usize), usize> = HashMap::new();
     let mut twins: HashMap<Key, Vec<usize>> = HashMap::new();
     for (at, case) in record.cases.iter().enumerate() {
         let measured = case.measured().is_some_and(|measured| !measured.samples.is_empty());
-        let Some(device) = record.devices.iter().find(|device| device.index == case.device).filter(|_| measured) else {
-            continue;
-        };
+        let Some(device) = record.device(case.device).filter(|_| measured) else { continue };
         let traits: Vec<_> = apart.iter().map(|apart| apart.of(record, device, case)).collect();
         let mut key = (identity(device), traits, 0, case.id.clone(), problem(record, case));
         // Alike devices are told apart by number where more than one of them has the case.

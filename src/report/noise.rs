@@ -1,56 +1,38 @@
 //! How far the processes of a record lie apart: the table of `bench --noise`.
 
 use super::table::Table;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, percent};
 use crate::record::{Case, Record};
 use crate::stats::{median, noise};
 use std::fmt::Write;
 
-/// What several processes of the same run show.
-#[derive(Debug)]
-pub(crate) struct Noise {
-    pub devices: Vec<String>,
-    /// Processes that measured some.
-    pub processes: usize,
-    /// The cases that at least two of them measured.
-    pub cases: Vec<Spread>,
-}
-
 /// How far the processes lie apart for one case.
 #[derive(Debug)]
-pub(crate) struct Spread {
+struct Spread {
     /// The id of the case.
-    pub id: String,
+    id: String,
     /// The median of each process.
-    pub medians: Vec<Nanos>,
+    medians: Vec<Nanos>,
     /// Relative standard deviation of the medians.
-    pub between: f64,
+    between: f64,
     /// Half the width of the interval of a process's median, relative to that median: the median over the processes.
-    pub within: Option<f64>,
+    within: Option<f64>,
     /// Share of pairs of processes whose intervals overlap.
-    pub agreeing: Option<f64>,
+    agreeing: Option<f64>,
     /// The smallest effects that comparisons of [`SIDES`] processes a side find in 80 of 100 cases.
-    pub resolved: [f64; SIDES.len()],
+    resolved: [f64; SIDES.len()],
 }
 
 /// Processes a side that a table shows.
 const SIDES: [usize; 3] = [3, 5, 10];
 
-impl Noise {
-    /// The spread between the processes of `record`.
-    #[must_use]
-    pub(crate) fn of(record: &Record) -> Self {
-        let sightings = record.sightings();
-        let order = record.across_processes();
-        let place = |spread: &Spread| order.cases.iter().position(|case| case.id == spread.id);
-        let mut cases: Vec<Spread> = sightings.iter().filter_map(|sightings| spread(sightings)).collect();
-        cases.sort_by_key(place);
-        Self {
-            devices: record.devices.iter().map(|device| device.name.clone()).collect(),
-            processes: record.processes().len(),
-            cases,
-        }
-    }
+/// The cases of `record` that at least two of its processes measured.
+fn spreads(record: &Record) -> Vec<Spread> {
+    let order = record.across_processes();
+    let place = |spread: &Spread| order.cases.iter().position(|case| case.id == spread.id);
+    let mut spreads: Vec<Spread> = record.sightings().iter().filter_map(|sightings| spread(sightings)).collect();
+    spreads.sort_by_key(place);
+    spreads
 }
 
 fn spread(sightings: &[&Case]) -> Option<Spread> {
@@ -78,13 +60,14 @@ fn spread(sightings: &[&Case]) -> Option<Spread> {
 
 /// A line for each case.
 #[must_use]
-pub(crate) fn text(noise: &Noise) -> String {
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let mut out = format!("{} processes of the same run on {}\n\n", noise.processes, noise.devices.join(", "));
+pub(crate) fn text(record: &Record) -> String {
+    let devices: Vec<_> = record.devices.iter().map(|device| &*device.name).collect();
+    let mut out = format!("{} processes of the same run on {}\n\n", record.processes().len(), devices.join(", "));
+    let spreads = spreads(record);
     let sees = SIDES.map(|processes| format!("sees with {processes}"));
     let mut table =
         Table::default().text(["case"]).numbers(["median", "between", "within ±", "pairs that agree"]).numbers(sees);
-    for case in &noise.cases {
+    for case in &spreads {
         let times: Vec<f64> = case.medians.iter().map(|median| median.0).collect();
         let cells = [
             case.id.clone(),
@@ -102,7 +85,7 @@ pub(crate) fn text(noise: &Noise) -> String {
         "\nbetween: standard deviation of the processes' medians; within: half the interval that each gives its own;\n\
          sees with r: the smallest change that r processes a side show in 80 of 100 comparisons, 2.8·between·√(2/r)"
     );
-    let shares: Vec<f64> = noise.cases.iter().map(|case| case.between).collect();
+    let shares: Vec<f64> = spreads.iter().map(|case| case.between).collect();
     if let Some(floor) = median(&shares) {
         let _ = writeln!(out, "noise floor of this machine, the median of the cases: {}", percent(floor));
     }
@@ -130,10 +113,10 @@ mod tests {
         let process =
             |order| Process { started: String::new(), command: vec![], order: Some(order), origin: Origin::default() };
         whole.processes = vec![process(0), process(1)];
-        let noise = Noise::of(&whole);
+        let spreads = spreads(&whole);
         // Only two cases of the fixture have times.
-        assert_eq!(noise.cases.len(), 2);
-        assert_eq!(noise.cases[0].agreeing, Some(0.0));
-        insta::assert_snapshot!(text(&noise));
+        assert_eq!(spreads.len(), 2);
+        assert_eq!(spreads[0].agreeing, Some(0.0));
+        insta::assert_snapshot!(text(&whole));
     }
 }
