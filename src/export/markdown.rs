@@ -68,10 +68,8 @@ fn every_case(timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) -> 
     if timed.is_empty() {
         return "No case was measured.\n\n".into();
     }
-    let shares = timed.iter().any(|(named, _)| named.case.share.is_some());
-    let signs = timed.iter().any(|(named, _)| !conditions.marks(named.case).is_empty());
-    let table = Table::default().text(["case"]).numbers(["median", "±", "GFLOP/s", "GB/s"]);
-    let mut table = table.numbers(shares.then_some("of hardware")).text(signs.then_some(""));
+    let table = Table::default().text(["case"]).numbers(["median", "±", "GFLOP/s", "GB/s", "of hardware"]);
+    let mut table = table.text([""]);
     for (named, m) in timed {
         let case = named.case;
         let or_dash = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "–".into()));
@@ -83,11 +81,12 @@ fn every_case(timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) -> 
             finite(m.summary.relative_error()),
             number(rate(case, m.summary.median)),
             number(bandwidth(case, m.summary.median)),
+            finite(case.share.map(|share| share.fraction)),
+            conditions.signs(case).into(),
         ];
-        let share = shares.then(|| finite(case.share.map(|share| share.fraction)));
-        let signs = signs.then(|| conditions.signs(case).into());
-        table.row(cells.into_iter().chain(share).chain(signs));
+        table.row(cells);
     }
+    table.leave_out_empty(&["of hardware", ""], "–");
     table.markdown() + "\n"
 }
 

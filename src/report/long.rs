@@ -138,7 +138,7 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
         table.row([case.row(), case.variant.clone()].into_iter().chain(cells));
     }
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
-    table.leave_out_empty(&may_go.collect::<Vec<_>>());
+    table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
     if view.columns.is_none() {
         let mut least: Vec<_> = COLUMNS.iter().filter(|column| column.importance != STAYS).collect();
         least.sort_by_key(|column| column.importance);

@@ -24,7 +24,7 @@ pub(crate) fn table(record: &Record, width: usize) -> String {
             let closest = closest(&cases).map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share));
             table.row(names.into_iter().chain(counts).chain([closest]));
         }
-        table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"]);
+        table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"], "0");
         out.push_str(&table.terminal(width));
     }
     out

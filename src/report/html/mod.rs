@@ -205,27 +205,27 @@ impl Page {
             }
         }
         self.line("</div>");
-        let winners = |(at, source)| {
-            let cases = groups.iter().flat_map(move |group| group.winners(at));
-            marks(source, cases)
+        let winners = |at| groups.iter().flat_map(move |group| group.winners(at));
+        let marks = |(at, source): (usize, &Source<'_>)| {
+            winners(at).flat_map(|case| source.conditions.marks(case)).collect::<Vec<_>>()
         };
-        self.legend(&sources.iter().enumerate().flat_map(winners).collect());
+        self.legend(sources.iter().enumerate().flat_map(marks));
         self.line("</section>");
     }
 
     /// What is true of all cases of a source, a sentence each.
     fn conditions(&mut self, sources: &[Source<'_>]) {
         for source in sources {
-            let Some(sentence) = RunConditions::of(&source.run.record).sentence(source.device.index) else { continue };
+            let Some(sentence) = source.conditions.sentence(source.device.index) else { continue };
             let whose = if sources.len() > 1 { format!("{}: ", source.name) } else { String::new() };
             self.paragraph("quiet", &format!("{whose}{sentence}"));
         }
     }
 
     /// What the signs in tables mean.
-    fn legend(&mut self, marks: &BTreeSet<Mark>) {
-        for Mark { sign, meaning } in marks {
-            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(sign), escape(meaning));
+    fn legend(&mut self, marks: impl Iterator<Item = Mark>) {
+        for Mark { sign, meaning } in marks.collect::<BTreeSet<_>>() {
+            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(sign), escape(&meaning));
         }
     }
 
@@ -261,41 +261,39 @@ impl Page {
         if all.iter().all(Vec::is_empty) {
             return;
         }
-        let shares = own.len() == 1 && all[0].iter().any(|case| finite_share(case).is_some());
-        let conditions: Vec<_> = own.iter().map(|at| RunConditions::of(&sources[*at].run.record)).collect();
-        let alone_marked = own.len() == 1 && all[0].iter().any(|case| !conditions[0].signs(case).is_empty());
+        let alone = own.len() == 1;
         let title = match own {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
             _ => group.title(),
         };
         let table = Table::captioned(title).text(["size"]);
         let table = match own {
-            [_] => table.text(["fastest"]).numbers(["time"]),
+            [_] => table.text(["fastest"]).numbers(["time", "of hardware"]),
             // A column for each source: a phone has no room for more.
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
-        let table = table.numbers(shares.then_some("of hardware")).text(judged.map(|_| "verdict"));
-        let mut table = table.text(alone_marked.then_some("mark"));
+        let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
         for name in distinct(all.iter().flatten().map(|case| row(case))) {
             let of_row = |cases: &Vec<&'a Case>| cases.iter().find(|case| row(case) == name).copied();
             let cases: Vec<Option<&Case>> = all.iter().map(of_row).collect();
             let best =
                 cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
             let mut cells = vec![Cell::from(name)];
-            for (case, conditions) in cases.iter().zip(&conditions) {
-                if own.len() == 1 {
-                    cells.extend(cells_alone(*case, shares));
+            for (case, at) in cases.iter().zip(own) {
+                if alone {
+                    cells.extend(cells_alone(*case));
                 } else {
                     // The best of several sources, unless there is a verdict on them.
                     let best = judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
-                    cells.push(cell_beside(*case, best, conditions));
+                    cells.push(cell_beside(*case, best, &sources[*at].conditions));
                 }
             }
             cells.extend(judged.map(|comparison| verdict_on(&cases, comparison).into()));
-            let signs = || cases[0].map_or_else(String::new, |case| conditions[0].signs(case));
-            cells.extend(alone_marked.then(|| signs().into()));
+            let signs = || cases[0].map_or_else(String::new, |case| sources[own[0]].conditions.signs(case));
+            cells.extend(alone.then(|| signs().into()));
             table.row(cells);
         }
+        table.leave_out_empty(&["of hardware", "mark"], "–");
         self.html.push_str(&table.html("figures won"));
     }
 
@@ -312,7 +310,7 @@ impl Page {
         for (source, cases) in sources.iter().zip(&group.cases) {
             if !cases.is_empty() {
                 self.table(&group.title(), source, cases);
-                self.legend(&marks(source, cases.iter().copied()).collect());
+                self.legend(cases.iter().flat_map(|case| source.conditions.marks(case)));
                 self.details(cases);
             }
         }
@@ -385,25 +383,21 @@ impl Page {
 
     /// The values of a group's charts for one source.
     fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
-        let shares = cases.iter().any(|case| case.share.is_some());
-        let speedups = cases.iter().any(|case| case.speedup.is_some());
-        let conditions = RunConditions::of(&source.run.record);
-        let marked = cases.iter().any(|case| !conditions.signs(case).is_empty());
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", times of one operation" } else { "" };
         let table = Table::captioned(format!("{title}: {}{one}", source.name)).text(["size", "variant"]);
         let table = table.numbers(["median", "±", "minimum", "GFLOP/s", "GB/s", "samples"]);
-        let table = table.numbers(shares.then_some("of hardware")).numbers(speedups.then_some("host ÷ device"));
-        let mut table = table.text(marked.then_some("mark")).prose(remarked.then_some("remarks"));
+        let table = table.numbers(["of hardware", "host ÷ device"]);
+        let mut table = table.text(["mark"]).prose(remarked.then_some("remarks"));
         for case in cases {
             let figures = case.measured().map_or_else(|| vec!["–".to_string(); 6], |m| figures(case, m));
-            let share = || share_of(case).filter(|_| case.measured().is_some()).unwrap_or_else(|| "–".into());
-            let share = shares.then(share);
-            let speedup = speedups.then(|| case.speedup.map_or_else(|| "–".into(), significant));
+            let share = share_of(case).filter(|_| case.measured().is_some()).unwrap_or_else(|| "–".into());
+            let speedup = case.speedup.map_or_else(|| "–".into(), significant);
             let names = [case.row(), case.variant.clone()].into_iter();
-            let cells = names.chain(figures).chain(share).chain(speedup);
-            table.row(cells.chain(marked.then(|| conditions.signs(case))).chain(remarked.then(|| remarks(case))));
+            let cells = names.chain(figures).chain([share, speedup, source.conditions.signs(case)]);
+            table.row(cells.chain(remarked.then(|| remarks(case))));
         }
+        table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
         self.html.push_str(&table.html(if remarked { "figures remarks" } else { "figures" }));
     }
 
@@ -421,11 +415,11 @@ impl Page {
 }
 
 /// The winner of a size on the only source: its name, time and share.
-fn cells_alone(case: Option<&Case>, shares: bool) -> impl Iterator<Item = Cell> {
+fn cells_alone(case: Option<&Case>) -> [Cell; 3] {
     let name = case.map_or_else(|| "–".into(), |case| case.variant.clone());
     let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
-    let share = shares.then(|| case.and_then(share_of).unwrap_or_else(|| "–".into()));
-    [name, time].into_iter().chain(share).map(Cell::from)
+    let share = case.and_then(share_of).unwrap_or_else(|| "–".into());
+    [name, time, share].map(Cell::from)
 }
 
 /// The same in one cell, beside those of other sources.
@@ -517,12 +511,6 @@ fn figures(case: &Case, m: &Measured) -> Vec<String> {
         rate(case.work.bandwidth(m.summary.median).0),
         m.summary.count.to_string(),
     ]
-}
-
-/// The marks of some cases of a source.
-fn marks<'a>(source: &Source<'_>, cases: impl Iterator<Item = &'a Case>) -> impl Iterator<Item = Mark> {
-    let conditions = RunConditions::of(&source.run.record);
-    cases.flat_map(move |case| conditions.marks(case))
 }
 
 /// Why a case has no time, and what its algorithm says of it.

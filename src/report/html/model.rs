@@ -8,17 +8,18 @@ use crate::basis::alike::{alike, distinct};
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
-use crate::record::peak::{Figure, Quantity};
+use crate::record::marks::RunConditions;
+use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
 use std::fmt::Write;
 
 /// A device in a run.
-#[derive(Clone, Debug)]
 pub(super) struct Source<'a> {
     pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
     /// What tells it from the others: the device, the run where all are of one device, or both.
     pub(super) name: String,
+    pub(super) conditions: RunConditions,
 }
 
 /// Variants that a chart names; the others are grey.
@@ -40,7 +41,7 @@ impl<'a> Source<'a> {
                 own if all_alike(own) => run.name.clone(),
                 _ => format!("{shown} ({})", run.name),
             };
-            Self { run, device, name }
+            Self { run, device, name, conditions: RunConditions::of(&run.record) }
         };
         devices().map(source).collect()
     }
@@ -430,12 +431,12 @@ impl ChartGroup<'_> {
             return None;
         }
         let peaks = source.run.record.peaks.iter().filter(|peak| peak.uuid == source.device.uuid);
-        let figures: Vec<&Figure> = peaks.flat_map(|peak| &peak.figures).filter(|figure| figure.best > 0.0).collect();
+        let peaks: Vec<&Peak> = peaks.collect();
         let measured = cases().filter(|case| case.measured().is_some());
         let used = distinct(measured.map(Case::computed_in).map(|computes| (computes.dtype, computes.operations)));
         let all = by_intensity(cases());
-        let compute = compute_ceilings(&figures, &used);
-        let bandwidth = bandwidth_ceilings(&figures);
+        let compute = compute_ceilings(&peaks, &used);
+        let bandwidth = bandwidth_ceilings(&peaks);
         let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
         if all.is_empty() || top == 0.0 || steepest == 0.0 {
@@ -513,7 +514,7 @@ fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y
 
 /// Arithmetic limits in GFLOP/s of nominal work, one for each arithmetic that is used: what does three operations for each
 /// nominal one has a third of the rate.
-fn compute_ceilings(figures: &[&Figure], used: &[(DType, u64)]) -> Vec<(String, f64)> {
+fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)> {
     let of = |(wanted, operations): &(DType, u64), figure: &Figure| {
         let name = match figure.quantity {
             Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
@@ -523,7 +524,8 @@ fn compute_ceilings(figures: &[&Figure], used: &[(DType, u64)]) -> Vec<(String, 
         let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
         Some((name, figure.best * 1e-9 / *operations as f64))
     };
-    let found = used.iter().flat_map(|used| figures.iter().filter_map(move |figure| of(used, figure)));
+    let figures = || peaks.iter().flat_map(|peak| &peak.figures);
+    let found = used.iter().flat_map(|used| figures().filter_map(move |figure| of(used, figure)));
     let best = |same: Vec<(String, f64)>| {
         let most = same.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         (format!("{}: {}", same[0].0, rate(most, "FLOP/s")), most)
@@ -537,15 +539,10 @@ fn rate(giga: f64, unit: &str) -> String {
 }
 
 /// Bandwidth limits in GB/s: of the largest working set, and of the fastest where that is another and faster.
-fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, Bytes, f64)> {
-    let of = |wanted: Pattern| {
-        let found = figures.iter().filter_map(move |figure| match figure.quantity {
-            Quantity::Bandwidth { pattern, working_set } if pattern == wanted => {
-                Some((working_set, figure.best * 1e-9))
-            }
-            _ => None,
-        });
-        found.collect::<Vec<_>>()
+fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
+    let of = |pattern: Pattern| {
+        let found = peaks.iter().flat_map(|peak| peak.bandwidths(pattern));
+        found.map(|(working_set, rate)| (working_set, rate * 1e-9)).collect::<Vec<_>>()
     };
     let found = [Pattern::Read, Pattern::Copy, Pattern::Write].into_iter().map(of).find(|found| !found.is_empty());
     let found = found.unwrap_or_default();
