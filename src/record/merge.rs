@@ -7,12 +7,10 @@ use crate::device::capability::DeviceInfo;
 use crate::plan::Shard;
 use std::collections::{BTreeSet, HashMap};
 
-/// A device of the joined record.
+/// A device of the joined record, at the same place there.
 struct Joined {
-    /// As its own record has it.
+    /// As its own record has it, whose index may be another.
     info: DeviceInfo,
-    /// Its index in the joined record.
-    index: usize,
     /// Where it was measured; of shards, every host that has its like.
     hosts: BTreeSet<Option<String>>,
 }
@@ -51,7 +49,7 @@ impl Whole {
         let NamedRecord { name, mut record, .. } = first;
         let processes = record.processes();
         let host = record.origin.host.clone();
-        let device = |info: &DeviceInfo| Joined { info: info.clone(), index: info.index, hosts: [host.clone()].into() };
+        let device = |info: &DeviceInfo| Joined { info: info.clone(), hosts: [host.clone()].into() };
         let devices = record.devices.iter().map(device).collect();
         let cases = record.cases.iter().map(|case| ((case.device, case.id.clone()), name.clone())).collect();
         (record.processes, record.plan, record.command) = (processes, None, command);
@@ -162,7 +160,7 @@ impl Whole {
             self.devices[place].hosts.insert(host.clone());
             places.insert(info.index, place);
         }
-        places.into_iter().map(|(index, place)| (index, self.devices[place].index)).collect()
+        places.into_iter().map(|(index, place)| (index, self.record.devices[place].index)).collect()
     }
 
     /// Adds a device; returns its place.
@@ -174,7 +172,7 @@ impl Whole {
             info.index
         };
         self.record.devices.push(DeviceInfo { index, ..info.clone() });
-        self.devices.push(Joined { info: info.clone(), index, hosts: BTreeSet::new() });
+        self.devices.push(Joined { info: info.clone(), hosts: BTreeSet::new() });
         self.devices.len() - 1
     }
 

@@ -57,6 +57,19 @@ impl Series {
     fn colour(&self) -> String {
         self.style.map_or(AXIS, |style| SERIES[style % SERIES.len()]).hex()
     }
+
+    /// The line through the marks that are on it, in order of x.
+    fn line(&self, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
+        let mut points: Vec<_> = self.points.iter().filter(|point| point.on_line).collect();
+        if points.len() < 2 {
+            return String::new();
+        }
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        let places: Vec<_> = points.into_iter().map(at).map(|(x, y)| format!("{x} {y}")).collect();
+        let (colour, width) = (self.colour(), if self.style.is_some() { 2 } else { 1 });
+        let dashes = if self.dashed { DASHES } else { "" };
+        format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, places.join("L"))
+    }
 }
 
 /// A limit: a straight line on logarithmic axes.
@@ -95,8 +108,6 @@ pub(super) struct Plot {
     pub(super) y: Axis,
     pub(super) x_label: fn(f64) -> String,
     pub(super) y_label: fn(f64) -> String,
-    /// Whether the marks of a series are joined by a line, in order of x.
-    pub(super) joined: bool,
     pub(super) series: Vec<Series>,
     pub(super) ceilings: Vec<Ceiling>,
 }
@@ -213,7 +224,7 @@ impl Plot {
         // What matters lies above what does not.
         let order = |grey: bool| self.series.iter().filter(move |series| series.style.is_none() == grey);
         for series in order(true).chain(order(false)) {
-            marks.push_str(&self.line(series, &|point| at(point.x, point.y)));
+            marks.push_str(&series.line(&|point| at(point.x, point.y)));
             for point in &series.points {
                 let (x, y) = at(point.x, point.y);
                 let ends = point.ends.map(|ends| ends.map(|end| at(point.x, clamped(end)).1));
@@ -231,19 +242,6 @@ impl Plot {
         root.present().ok()?;
         drop(chart);
         Some(marks)
-    }
-
-    /// The line through the marks of a series.
-    fn line(&self, series: &Series, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
-        let mut points: Vec<_> = series.points.iter().filter(|point| point.on_line).collect();
-        if !self.joined || points.len() < 2 {
-            return String::new();
-        }
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let places: Vec<_> = points.into_iter().map(at).map(|(x, y)| format!("{x} {y}")).collect();
-        let (colour, width) = (series.colour(), if series.style.is_some() { 2 } else { 1 });
-        let dashes = if series.dashed { DASHES } else { "" };
-        format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, places.join("L"))
     }
 
     /// The series by their marks, where no names stand beside the lines.

@@ -154,31 +154,23 @@ impl<'a> ChartGroup<'a> {
     pub(super) fn that_matter<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
         let timed: Vec<(&Case, f64)> =
             cases.filter_map(|case| Some((case, median(case)?.0))).filter(|(_, time)| *time > 0.0).collect();
-        // Of a name: sizes won, logarithms of its times over the best, and how many there are.
-        let mut names: Vec<(String, usize, f64, usize)> = vec![];
-        let mut sizes: Vec<(usize, String)> = vec![];
-        for (case, time) in &timed {
-            let key = (case.device, case.row());
-            let rivals = timed.iter().filter(|(other, _)| (other.device, other.row()) == key);
-            let best = rivals.map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
-            if !sizes.contains(&key) {
-                sizes.push(key);
-            }
-            let name = series(case);
-            let at = names.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
-                names.push((name, 0, 0.0, 0));
-                names.len() - 1
-            });
-            names[at].1 += usize::from(*time <= best);
-            names[at].2 += (time / best).ln();
-            names[at].3 += 1;
-        }
+        let rivals = |a: &Case, b: &Case| (a.device, a.row()) == (b.device, b.row());
+        let sizes = alike(timed.iter().map(|(case, _)| *case), |a, b| rivals(a, b)).len();
+        // The name of each, whether it wins its size, and the logarithm of its time over the best.
+        let results = timed.iter().map(|(case, time)| {
+            let times = timed.iter().filter(|(other, _)| rivals(other, case)).map(|(_, time)| *time);
+            let best = times.fold(f64::INFINITY, f64::min);
+            (series(case), *time <= best, (time / best).ln())
+        });
+        let mut names = alike(results, |(a, ..), (b, ..)| a == b);
+        let won = |of: &Vec<(String, bool, f64)>| of.iter().filter(|(_, wins, _)| *wins).count();
         // A variant that has few of the sizes is known by those alone; each that it lacks counts as a loss by half.
-        let loss = |(_, _, logs, count): &(String, usize, f64, usize)| {
-            (logs + sizes.len().saturating_sub(*count) as f64 * std::f64::consts::LN_2) / sizes.len().max(1) as f64
+        let loss = |of: &Vec<(String, bool, f64)>| {
+            let logs: f64 = of.iter().map(|(.., log)| log).sum();
+            (logs + sizes.saturating_sub(of.len()) as f64 * std::f64::consts::LN_2) / sizes.max(1) as f64
         };
-        names.sort_by(|a, b| b.1.cmp(&a.1).then(loss(a).total_cmp(&loss(b))));
-        names.into_iter().map(|(name, ..)| name).take(MOST_NAMED).collect()
+        names.sort_by(|a, b| won(b).cmp(&won(a)).then(loss(a).total_cmp(&loss(b))));
+        names.into_iter().take(MOST_NAMED).map(|mut of| of.swap_remove(0).0).collect()
     }
 
     fn plot(&self, sources: &[Source<'_>], own: &[usize], shown: Shown, panel: Option<&str>) -> Option<Chart> {
@@ -230,7 +222,6 @@ impl<'a> ChartGroup<'a> {
             x_label: axis::size,
             y_label: shown.label(&y),
             y,
-            joined: true,
             series: series_list,
             ceilings: vec![],
         };
@@ -464,7 +455,6 @@ impl ChartGroup<'_> {
             x_label: axis::number,
             y_label: Shown::Rate.label(&y),
             y,
-            joined: false,
             series: all,
             ceilings,
         };
