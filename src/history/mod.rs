@@ -7,7 +7,7 @@ mod series;
 pub(crate) mod store;
 
 pub(crate) use event::Event;
-pub(crate) use series::{Apart, Series, Step};
+pub(crate) use series::{APART, Apart, Series, Step};
 pub(crate) use store::Order;
 
 use crate::record::NamedRecord;
@@ -215,7 +215,7 @@ pub(crate) mod tests {
             run.record.devices[0].name = format!("llvmpipe (LLVM {number})");
         }
         let count = |apart| History::new(runs.clone(), vec![], &Settings { apart, ..settings() }).series.len();
-        assert_eq!((count(vec![]), count(vec![Apart::Host])), (2, 4));
+        assert_eq!((count(vec![]), count(vec![APART[1].1])), (2, 4));
     }
 
     /// The least of what a record needs to be a run.
