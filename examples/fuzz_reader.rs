@@ -4,7 +4,7 @@
 //! No nightly compiler and no coverage feedback: mutations know what JSON is made of instead (values swapped for others
 //! of the document and for hostile ones, pieces cut, doubled and joined, bytes flipped). The same `--seed` gives the same inputs.
 
-use gpukern::{Format, Outcome, Record, Settings, compare, html, parse_record, tables};
+use gpukern::{Format, NamedRecord, Outcome, Record, Settings, compare, html, parse_record, tables};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::{Duration, Instant};
@@ -154,7 +154,7 @@ fn use_it(record: Record, other: &Record) {
     let view = tables::View::of_width(80);
     let _ = (tables::compact(&record, &view), tables::long(&record, &view), tables::notes(&record));
     let _ = compare(std::slice::from_ref(other), std::slice::from_ref(&record), &Settings::default());
-    let _ = html::report(&[html::NamedRecord { name: "fuzz".into(), record }]);
+    let _ = html::report(&[NamedRecord::new("fuzz", record)]);
 }
 
 fn main() -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! The base of every other room: units, element types, sizes, errors, text, places to write to. Imports no room.
 
+pub(crate) mod alike;
 pub(crate) mod destination;
 pub(crate) mod dtype;
 pub(crate) mod error;

@@ -125,6 +125,12 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// A share as people write it: `61.4 %`.
+#[must_use]
+pub(crate) fn percent(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
+}
+
 /// A decimal without the zeros at its end that say nothing: `2`, `0.5`, `1000`.
 #[must_use]
 pub(crate) fn trimmed(decimal: &str) -> &str {

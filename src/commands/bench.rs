@@ -15,9 +15,7 @@ use crate::plan::request::Request;
 use crate::plan::{Plan, Shard};
 use crate::record::{Outcome, Record, Warning};
 use crate::report;
-use crate::report::bench::View;
-use crate::report::long::Column;
-use crate::report::noise::Noise;
+use crate::report::long::{Column, View};
 use crate::run::algorithm::UserKernels;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
@@ -117,7 +115,7 @@ pub(super) fn carry_out(
 
     // The record is written before anything else can go wrong.
     let text = match request.noise {
-        Some(_) => report::noise::text(&Noise::of(&record)),
+        Some(_) => report::noise::text(&record),
         None => format!("{}{}", tables(&shown, output.table_form(), &view), more(&shown)),
     };
     let mut answer = CommandOutput::new(text, notes, exit);
@@ -190,9 +188,9 @@ fn processes(request: &Request, setup: &Setup) -> Result<usize, Error> {
 /// The tables of a record.
 pub(super) fn tables(record: &Record, form: TableForm, view: &View) -> String {
     let table = match form {
-        TableForm::Compact => report::bench::compact(record, view),
-        TableForm::Long => report::bench::long(record, view),
-        TableForm::Both => format!("{}\n{}", report::bench::compact(record, view), report::bench::long(record, view)),
+        TableForm::Compact => report::grid::compact(record, view),
+        TableForm::Long => report::long::long(record, view),
+        TableForm::Both => format!("{}\n{}", report::grid::compact(record, view), report::long::long(record, view)),
     };
     if record.devices.iter().filter(|device| device.kind != DeviceKind::Host).count() > 1 {
         return format!("{table}\n{}", report::grid::side_by_side(record, view.width));

@@ -7,7 +7,7 @@ use crate::basis::input_file;
 use crate::basis::printable::{excerpt, printable};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare;
-use crate::compare::gate::{self, GateLimit};
+use crate::compare::gate::{self, ComparisonDocument, GateLimit};
 use crate::export::{junit, markdown};
 use crate::report;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<CommandOutput, Error> {
         ComparisonForm::Markdown => markdown::comparison(&comparison, &ruling),
     };
     let mut answer = CommandOutput::new(text, notes, exit);
-    answer.deliver_json(json, &compare::ComparisonDocument::new(&comparison, &ruling.violations, exit));
+    answer.deliver_json(json, &ComparisonDocument::new(&comparison, &ruling.violations, exit));
     if let Some(target) = junit {
         answer.deliver(target, &junit::comparison(&comparison, &ruling));
     }

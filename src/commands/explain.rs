@@ -9,7 +9,7 @@ use crate::device::capability::DeviceInfo;
 use crate::measure::runner::{Observer, Timing};
 use crate::measure::session::{Session, Setup};
 use crate::plan::{CaseGroup, Plan, VariantChoice};
-use crate::report::explain as report;
+use crate::report::explain::Explanation;
 use crate::tuning::tuned::Tuned;
 use std::fmt::Write;
 use std::path::Path;
@@ -48,8 +48,9 @@ pub(super) fn run(plan: &Plan, ways: usize, json: Option<&Path>, setup: &Setup) 
                 let alone = candidates.iter().map(|candidate| alone(group, candidate)).collect::<Vec<_>>();
                 match executor.explain(&alone, &run.sampling) {
                     Ok(times) => {
-                        answer.output.push_str(&report::text(device, group, &candidates, &times));
-                        explained.push(report::Explanation::new(device, group, &candidates, times));
+                        let explanation = Explanation::new(device, group, &candidates, times);
+                        answer.output.push_str(&explanation.text());
+                        explained.push(explanation);
                     }
                     Err(reason) => {
                         let _ = writeln!(answer.notes, "skipped   {} {}: {reason}", group.spec.size, group.spec.dtype);

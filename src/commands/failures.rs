@@ -36,7 +36,7 @@ impl Failures {
     pub(super) fn keep(&self, record: &Record, plan: &Plan, tuned: &Tuned, request: &Request) -> Result<String, Error> {
         let mut kept = 0;
         for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
-            let Some(device) = record.devices.iter().find(|device| device.index == case.device) else { continue };
+            let Some(device) = record.device(case.device) else { continue };
             let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
             let command = reproducing(request, case, device).command();
             let validation = record.method.validation;

@@ -8,7 +8,7 @@ use crate::basis::printable::{brief, printable};
 use crate::commands::cli::HistoryArgs;
 use crate::compare::gate;
 use crate::export::otava;
-use crate::history::{Apart, History, MIN_EFFECT, Order, Settings, store};
+use crate::history::{APART, History, MIN_EFFECT, Order, Settings, store};
 use crate::record::is_commit;
 use crate::report;
 use std::fmt::Write;
@@ -66,8 +66,8 @@ fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> 
 
 fn settings(args: &HistoryArgs) -> Result<Settings, Error> {
     let apart = args.apart.iter().map(|text| {
-        let names = Apart::ALL.map(|(name, _)| name);
-        let found = Apart::ALL.into_iter().find(|(name, _)| name == text);
+        let names = APART.map(|(name, _)| name);
+        let found = APART.into_iter().find(|(name, _)| name == text);
         found.map(|(_, apart)| apart).ok_or_else(|| Error::Usage(error::unknown("trait", text, "", &names)))
     });
     let min_effect = args.min_effect.as_deref().map(gate::percentage).transpose();

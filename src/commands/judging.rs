@@ -20,6 +20,7 @@ pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
     Ok(Settings {
         min_effect: percentage("min-effect", judging.min_effect.as_deref())?.unwrap_or(default.min_effect),
         noise: percentage("process-noise", judging.process_noise.as_deref())?,
+        ..default
     })
 }
 

@@ -5,7 +5,8 @@ use super::{CommandOutput, command_line, read};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::counted;
 use crate::commands::cli::MergeArgs;
-use crate::record::{MergePart, merge};
+use crate::record::NamedRecord;
+use crate::record::merge::merge;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -15,7 +16,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<CommandOutput, Error> {
     let mut notes = String::new();
     let mut parts = vec![];
     for path in &args.run {
-        parts.push(MergePart { name: path.display().to_string(), record: read(path, &mut notes)?.record });
+        parts.push(NamedRecord { name: path.display().to_string(), ..read(path, &mut notes)? });
     }
     let (record, missing) = merge(parts, command_line()).map_err(Error::Usage)?;
     for note in missing {

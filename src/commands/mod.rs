@@ -38,8 +38,7 @@ use crate::measure::session::{Isolation, Session, Setup};
 use crate::measure::worker::serve;
 use crate::plan::request::VulkanOptions;
 use crate::plan::{Plan, options};
-use crate::record::Record;
-use crate::record::reader::{self, LoadedRecord};
+use crate::record::{NamedRecord, Record, reader};
 use crate::vulkan::Validation;
 use document::Target;
 use journal::{Journal, Watch};
@@ -182,7 +181,7 @@ fn worker() -> Result<CommandOutput, Error> {
 }
 
 /// Reads the record in a file; what is odd about it goes to `notes`.
-fn read(path: &Path, notes: &mut String) -> Result<LoadedRecord, Error> {
+fn read(path: &Path, notes: &mut String) -> Result<NamedRecord, Error> {
     let loaded = reader::read(path)?;
     for note in &loaded.notes {
         let _ = writeln!(notes, "note: {note}");

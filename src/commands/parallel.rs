@@ -13,7 +13,8 @@ use crate::measure::session::Setup;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::plan::{HOST, Plan};
-use crate::record::{Caveat, MergePart, Record, merge};
+use crate::record::merge::merge;
+use crate::record::{Caveat, NamedRecord, Record};
 use crate::{report, stats};
 use std::time::Instant;
 
@@ -45,7 +46,7 @@ pub(super) fn run(
     }
     progress::line(&format!("{} devices at once", devices.len()));
     let records = at_once(plan, &devices, setup, &options)?;
-    let part = |(record, device): (Record, &DeviceInfo)| MergePart { name: format!("device {}", device.index), record };
+    let part = |(record, device): (Record, &DeviceInfo)| NamedRecord::new(format!("device {}", device.index), record);
     let parts: Vec<_> = records.into_iter().zip(&devices).map(part).collect();
     let beside: Vec<_> = parts.iter().map(|part| canary(&part.record)).collect();
     let (mut record, _) = merge(parts, command_line()).map_err(Error::Failure)?;

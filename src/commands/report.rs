@@ -5,7 +5,8 @@ use super::{CommandOutput, read};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
-use crate::report::html::{NamedRecord, report};
+use crate::record::NamedRecord;
+use crate::report::html::report;
 use std::fmt::Write;
 
 const REPORT: Document = Document { name: "a report", option: "--output" };
@@ -17,7 +18,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<CommandOutput, Error> {
     let (mut runs, mut notes) = (vec![], String::new());
     for path in &args.run {
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
-        runs.push(NamedRecord { name, record: read(path, &mut notes)?.record });
+        runs.push(NamedRecord { name, ..read(path, &mut notes)? });
     }
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(

@@ -10,7 +10,7 @@ use crate::basis::units::Nanos;
 use crate::commands::cli::{Comparing, Judging};
 use crate::commands::progress;
 use crate::compare::gate::Ruling;
-use crate::compare::{self, Comparison, Looks, Settings, Verdict};
+use crate::compare::{Comparison, Settings, Verdict, compare};
 use crate::measure::measurement::MeasureOptions;
 use crate::measure::session::Setup;
 use crate::plan::Plan;
@@ -67,7 +67,8 @@ impl Rounds {
             return Err(Error::Usage("standard input ('-') is given twice; it holds one record".into()));
         }
         Ok(Some(Self {
-            settings: judging::settings(&comparing.judging)?,
+            // Without a budget the one look is all there is.
+            settings: Settings { growing: !budget.is_zero(), ..judging::settings(&comparing.judging)? },
             keep: comparing.rounds.as_deref().map(empty_folder).transpose()?,
             baseline: judging::read_all(&paths, notes)?,
             judging: comparing.judging.clone(),
@@ -86,7 +87,7 @@ impl Rounds {
         let planned = plan.ids();
         let mut candidate = vec![first];
         judging::check_alike(&self.baseline, &candidate, &self.judging)?;
-        let mut comparison = self.compare(&candidate);
+        let mut comparison = compare(&self.baseline, &candidate, &self.settings);
         judging::check_any(&comparison)?;
         let begun = Instant::now();
         let mut last = None;
@@ -114,7 +115,7 @@ impl Rounds {
                 }
             }
             last = Some(start.elapsed());
-            comparison = self.compare(&candidate);
+            comparison = compare(&self.baseline, &candidate, &self.settings);
         }
         let ruling = Ruling::default();
         let exit = match judging::exit(&comparison, &ruling) {
@@ -128,12 +129,6 @@ impl Rounds {
             progress::line(&format!("error: {error}"));
         }
         Ok(Judged { text, exit })
-    }
-
-    fn compare(&self, candidate: &[Record]) -> Comparison {
-        // Without a budget the one look is all there is.
-        let looks = if self.budget.is_zero() { Looks::Once } else { Looks::EachRecord };
-        compare::compare_at(looks, &self.baseline, candidate, &self.settings)
     }
 
     /// Measures the cases `ids` of a plan in other processes; `None` when interrupted.

@@ -1,6 +1,8 @@
-//! Limits that a candidate must keep: a TOML file of `[[limit]]` tables.
+//! Limits that a candidate must keep: a TOML file of `[[limit]]` tables. And the document of a comparison, which says
+//! whether it keeps them; its schema is `docs/compare.schema.json`, generated from the types, and a test compares the two.
 
 use super::{Compared, Comparison, State, Verdict};
+use crate::basis::error::Exit;
 use crate::basis::units::{self, Nanos, significant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -146,6 +148,21 @@ pub(crate) struct Ruling {
     pub unheld: Vec<String>,
 }
 
+/// What a case is that has no time on one side, and worked on neither or still does.
+pub(crate) const NOT_COMPARED: &str = "not compared";
+
+impl Ruling {
+    /// How many cases of `comparison` have each verdict, how many have none, and how many limits are broken; but for those
+    /// of which there are none.
+    pub(crate) fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
+        let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
+        let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
+        let others = comparison.unmatched.len() - wrong;
+        let more = [(wrong, "newly wrong"), (others, NOT_COMPARED), (self.violations.len(), "limits broken")];
+        verdicts.into_iter().chain(more).filter(|(count, _)| *count > 0)
+    }
+}
+
 /// Holds `comparison` against `limits`.
 ///
 /// # Errors
@@ -175,6 +192,26 @@ pub(crate) fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruli
     }
     ruling.settled = kept.into_iter().filter(|(_, all)| *all).map(|(index, _)| index).collect();
     Ok(ruling)
+}
+
+/// What `compare --json` writes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Document"))]
+pub(crate) struct ComparisonDocument<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    /// Limits of `--gate` that the candidate does not keep.
+    violations: &'a [Violation],
+    /// The exit code: 0 all same or faster, 1 slower, newly wrong or beyond a limit, 4 undecided.
+    exit: u8,
+}
+
+impl<'a> ComparisonDocument<'a> {
+    /// Of a finished comparison.
+    #[must_use]
+    pub(crate) fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
+        Self { comparison, violations, exit: exit as u8 }
+    }
 }
 
 impl GateLimit {
@@ -218,6 +255,13 @@ impl GateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        let settings = schemars::generate::SchemaSettings::default().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<ComparisonDocument<'_>>();
+        crate::record::tests::assert_committed("docs/compare.schema.json", &schema);
+    }
 
     #[test]
     fn a_star_stands_for_any_text() {

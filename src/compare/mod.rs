@@ -3,7 +3,6 @@
 
 mod command_line;
 mod differences;
-mod document;
 pub(crate) mod gate;
 pub(crate) mod known;
 mod pair;
@@ -12,18 +11,17 @@ mod side;
 mod why;
 
 pub(crate) use differences::Difference;
-pub(crate) use document::ComparisonDocument;
 
 use crate::algorithms::input::generator;
 use crate::basis::printable::{printable, shell_word};
 use crate::basis::units::{Nanos, Work, significant, trimmed};
-use crate::record::{Case, Record, Share};
+use crate::record::{Record, Share};
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 use rayon::prelude::*;
 use serde::Serialize;
-pub(crate) use side::State;
-use side::{Matching, Seen, Sightings};
+pub(crate) use side::{Seen, State};
+pub(crate) use why::reasons;
 
 /// Name and version of the JSON document of a comparison.
 pub(crate) const SCHEMA: &str = "gpukern-compare/1";
@@ -49,36 +47,18 @@ pub struct Settings {
     /// How far the medians of two processes lie apart by chance (95 of 100 times), as a ratio less 1; `None` for the
     /// default of the kind of device.
     pub noise: Option<f64>,
+    /// Whether each record of the candidate is looked at as it comes, until nothing is undecided.
+    pub growing: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { min_effect: 0.02, noise: None }
+        Self { min_effect: 0.02, noise: None, growing: false }
     }
 }
 
-/// How often a case is looked at before its verdict is final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looks {
-    /// Once.
-    Once,
-    /// After each record of the candidate, more of which follow while it is undecided.
-    EachRecord,
-}
-
-impl Looks {
-    /// The factor of a case's p after so many `records` of the candidate. Who looks until something shows finds
-    /// something: the p of look k counts k(k + 1)-fold, and because 1/2 + 1/6 + 1/12 + … = 1, all looks together
-    /// are wrong no more often than one.
-    fn penalty(self, records: usize) -> f64 {
-        match self {
-            Self::Once => 1.0,
-            Self::EachRecord => spent(records),
-        }
-    }
-}
-
-/// The factor of p at the `look`-th look at growing data: see [`Looks`].
+/// The factor of p at the `look`-th look at growing data. Who looks until something shows finds something: the p of look k
+/// counts k(k + 1)-fold, and because 1/2 + 1/6 + 1/12 + … = 1, all looks together are wrong no more often than one.
 #[must_use]
 pub(crate) fn spent(look: usize) -> f64 {
     let k = look.max(1) as f64;
@@ -255,32 +235,14 @@ pub(crate) fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Diff
     differences::find(baseline, candidate)
 }
 
-/// What changed between the same case of two sides that may explain another time: clock, canary, kernels. The last of
-/// each side is looked at for what does not vary.
-#[must_use]
-pub(crate) fn reasons(baseline: &[(&Record, &Case)], candidate: &[(&Record, &Case)]) -> Vec<String> {
-    let [baseline, candidate] =
-        [baseline, candidate].map(|side| side.iter().map(|(record, case)| Seen { record, case }).collect::<Vec<_>>());
-    why::reasons(&baseline, &candidate, false)
-}
-
 /// Compares the records of two sides, each of at least one process.
 #[must_use]
 pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
-    compare_at(Looks::Once, baseline, candidate, settings)
-}
-
-/// Compares like [`compare`] where the verdict is asked for again after each process of the candidate.
-#[must_use]
-pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record], settings: &Settings) -> Comparison {
     let differences = differences(baseline, candidate);
     let driver_changed = differences.iter().any(Difference::is_driver);
-    let matching = Matching::of(baseline, candidate);
-    let [before, after] = [Sightings::new(baseline, matching), Sightings::new(candidate, matching)];
     let (mut pairs, mut unmatched) = (vec![], vec![]);
-    let keys = before.order.iter().chain(after.order.iter().filter(|key| !before.cases.contains_key(*key)));
-    for key in keys {
-        match pair::pair(before.get(key), after.get(key)) {
+    for [before, after] in side::matched(baseline, candidate) {
+        match pair::pair(&before, &after) {
             Ok(pair) => pairs.push(pair),
             Err(listed) => unmatched.push(*listed),
         }
@@ -292,7 +254,8 @@ pub(crate) fn compare_at(looks: Looks, baseline: &[Record], candidate: &[Record]
         .map(|(index, pair)| pair.ratio(settings, &mut generator(1, index as u64)))
         .collect();
     let penalised = |(pair, ratio): (&pair::Pair<'_>, &Option<bootstrap::Ratio>)| {
-        Some((ratio.as_ref()?.p * looks.penalty(pair.looks())).min(1.0))
+        let looks = if settings.growing { spent(pair.looks()) } else { 1.0 };
+        Some((ratio.as_ref()?.p * looks).min(1.0))
     };
     let p: Vec<f64> = pairs.iter().zip(&ratios).filter_map(penalised).collect();
     let mut adjusted = benjamini_hochberg(&p).into_iter();

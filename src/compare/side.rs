@@ -9,71 +9,56 @@ use std::fmt;
 /// What joins the cases of two sides: the device, its number among those of this name, and the id.
 pub(super) type Key = (String, usize, String);
 
-/// How the devices of two sides are matched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Matching {
-    /// By name; of several with one name, in order.
-    Name,
-    /// In order, because no name is on both sides: `--force` compares two devices.
-    Place,
+/// Whether the devices of two sides are matched by name; of several with one name, in order. Where no name is on both
+/// sides they are matched in order alone: `--force` compares two devices.
+fn by_name(baseline: &[Record], candidate: &[Record]) -> bool {
+    let names = |records: &'_ [Record]| -> BTreeSet<String> {
+        records.iter().flat_map(|record| &record.devices).map(|device| device.name.clone()).collect()
+    };
+    !names(baseline).is_disjoint(&names(candidate))
 }
 
-impl Matching {
-    pub(super) fn of(baseline: &[Record], candidate: &[Record]) -> Self {
-        let names = |records: &'_ [Record]| -> BTreeSet<String> {
-            records.iter().flat_map(|record| &record.devices).map(|device| device.name.clone()).collect()
-        };
-        if names(baseline).is_disjoint(&names(candidate)) { Self::Place } else { Self::Name }
-    }
-
-    pub(super) fn key(self, record: &Record, case: &Case) -> Key {
-        let place = record.devices.iter().position(|device| device.index == case.device);
-        let (Self::Name, Some(place)) = (self, place) else {
-            return (String::new(), place.unwrap_or(usize::MAX), case.id.clone());
-        };
-        let name = &record.devices[place].name;
-        let number = record.devices[..place].iter().filter(|device| device.name == *name).count();
-        (name.clone(), number, case.id.clone())
-    }
+fn key(record: &Record, case: &Case, by_name: bool) -> Key {
+    let place = record.devices.iter().position(|device| device.index == case.device);
+    let Some(place) = place.filter(|_| by_name) else {
+        return (String::new(), place.unwrap_or(usize::MAX), case.id.clone());
+    };
+    let name = &record.devices[place].name;
+    let number = record.devices[..place].iter().filter(|device| device.name == *name).count();
+    (name.clone(), number, case.id.clone())
 }
 
 /// A case of one process.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
-    pub(super) record: &'a Record,
-    pub(super) case: &'a Case,
+pub(crate) struct Seen<'a> {
+    pub(crate) record: &'a Record,
+    pub(crate) case: &'a Case,
 }
 
-/// The cases of one side.
-pub(super) struct Sightings<'a> {
-    pub(super) cases: HashMap<Key, Vec<Seen<'a>>>,
-    pub(super) order: Vec<Key>,
-}
-
-impl<'a> Sightings<'a> {
-    pub(super) fn new(records: &'a [Record], matching: Matching) -> Self {
-        let mut sightings = Self { cases: HashMap::new(), order: vec![] };
+/// The cases of a baseline and of a candidate that belong together, in the order of the baseline; a side that lacks a case
+/// has none.
+pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<Seen<'a>>; 2]> {
+    let by_name = by_name(baseline, candidate);
+    let mut matched: Vec<(Key, [Vec<Seen<'a>>; 2])> = vec![];
+    for (side, records) in [baseline, candidate].into_iter().enumerate() {
+        let first_new = matched.len();
+        let mut places: HashMap<Key, usize> = matched.iter().map(|(key, _)| key.clone()).zip(0..).collect();
         for record in records {
             for case in &record.cases {
-                let key = matching.key(record, case);
-                let seen = sightings.cases.entry(key.clone()).or_default();
-                if seen.is_empty() {
-                    sightings.order.push(key);
+                let key = key(record, case, by_name);
+                let place = *places.entry(key.clone()).or_insert(matched.len());
+                if place == matched.len() {
+                    matched.push((key, [vec![], vec![]]));
                 }
-                seen.push(Seen { record, case });
+                matched[place].1[side].push(Seen { record, case });
             }
         }
         // Each of several processes has them in a random order of its own.
         if records.iter().flat_map(|record| &record.processes).any(|process| process.order.is_some()) {
-            let Self { cases, order } = &mut sightings;
-            order.sort_by_cached_key(|key| cases[key].first().map(|seen| rank(seen.case)));
+            matched[first_new..].sort_by_cached_key(|(_, seen)| rank(seen[side][0].case));
         }
-        sightings
     }
-
-    pub(super) fn get(&self, key: &Key) -> &[Seen<'a>] {
-        self.cases.get(key).map_or(&[], Vec::as_slice)
-    }
+    matched.into_iter().map(|(_, sides)| sides).collect()
 }
 
 impl Seen<'_> {
@@ -81,8 +66,8 @@ impl Seen<'_> {
         self.case.measured().map_or(&[], |measured| &measured.samples)
     }
 
-    pub(super) fn device(&self) -> Option<&crate::device::capability::DeviceInfo> {
-        self.record.devices.iter().find(|device| device.index == self.case.device)
+    pub(crate) fn device(&self) -> Option<&crate::device::capability::DeviceInfo> {
+        self.record.device(self.case.device)
     }
 
     /// What tells its process from every other.
@@ -143,16 +128,15 @@ impl fmt::Display for State {
 /// What a side says of a case, and why.
 pub(super) fn state(side: &[Seen<'_>]) -> (State, String) {
     let say = |seen: &Seen<'_>| match &seen.case.outcome {
-        Outcome::Rejected(verification) => (State::Rejected, verification.worst.clone()),
-        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => {
-            (State::Failed, seen.case.outcome.failure().unwrap_or_default())
-        }
-        Outcome::Measured(measured) if !measured.samples.is_empty() => (State::Measured, String::new()),
-        Outcome::Measured(_) => (State::VerifiedOnly, String::new()),
-        Outcome::Skipped { reason } => (State::Skipped, reason.clone()),
-        Outcome::Interrupted => (State::Interrupted, String::new()),
+        Outcome::Rejected(_) => State::Rejected,
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => State::Failed,
+        Outcome::Measured(measured) if !measured.samples.is_empty() => State::Measured,
+        Outcome::Measured(_) => State::VerifiedOnly,
+        Outcome::Skipped { .. } => State::Skipped,
+        Outcome::Interrupted => State::Interrupted,
     };
-    side.iter().map(say).min_by_key(|said| said.0).unwrap_or((State::Absent, String::new()))
+    let worst = side.iter().min_by_key(|seen| say(seen));
+    worst.map_or((State::Absent, String::new()), |seen| (say(seen), seen.case.outcome.reason().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 /// The least change of a clock, or of the canary's time, that is worth a word.
 const WORTH_A_WORD: f64 = 0.02;
 
-/// What else changed between the two sides of a case.
-pub(super) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bool) -> Vec<String> {
+/// What changed between the same case of two sides that may explain another time: clock, canary, kernels, and the driver if
+/// that is known to differ. The last of each side is looked at for what does not vary.
+#[must_use]
+pub(crate) fn reasons(baseline: &[Seen<'_>], candidate: &[Seen<'_>], driver: bool) -> Vec<String> {
     let mut reasons = vec![];
     if driver {
         reasons.push("another driver".to_string());

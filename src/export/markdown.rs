@@ -3,12 +3,12 @@
 
 use super::{Named, bandwidth, named, rate, reason, status};
 use crate::basis::markup::{markdown as plain, markdown_code as code};
-use crate::basis::units::{self, Nanos, significant};
-use crate::compare::gate::Ruling;
+use crate::basis::units::{self, Nanos, percent, significant};
+use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Compared, Comparison, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Measured, Record};
-use crate::report::grid::main_sections;
+use crate::report::bench::main_sections;
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -68,13 +68,10 @@ fn every_case(timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) -> 
     if timed.is_empty() {
         return "No case was measured.\n\n".into();
     }
-    let shares = timed.iter().any(|(named, _)| named.case.share.is_some());
-    let signs = timed.iter().any(|(named, _)| !conditions.marks(named.case).is_empty());
-    let table = Table::default().text(["case"]).numbers(["median", "±", "GFLOP/s", "GB/s"]);
-    let mut table = table.numbers(shares.then_some("of hardware")).text(signs.then_some(""));
+    let table = Table::default().text(["case"]).numbers(["median", "±", "GFLOP/s", "GB/s", "of hardware"]);
+    let mut table = table.text([""]);
     for (named, m) in timed {
         let case = named.case;
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let or_dash = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "–".into()));
         let number = |rate: Option<f64>| or_dash(rate.map(|rate| significant(rate * 1e-9)));
         let finite = |share: Option<f64>| or_dash(share.filter(|share| share.is_finite()).map(percent));
@@ -84,21 +81,20 @@ fn every_case(timed: &[(&Named<'_>, &Measured)], conditions: &RunConditions) -> 
             finite(m.summary.relative_error()),
             number(rate(case, m.summary.median)),
             number(bandwidth(case, m.summary.median)),
+            finite(case.share.map(|share| share.fraction)),
+            conditions.signs(case).into(),
         ];
-        let share = shares.then(|| finite(case.share.map(|share| share.fraction)));
-        let signs = signs.then(|| conditions.signs(case).into());
-        table.row(cells.into_iter().chain(share).chain(signs));
+        table.row(cells);
     }
+    table.leave_out_empty(&["of hardware", ""], "–");
     table.markdown() + "\n"
 }
 
 /// The comparison as Markdown.
 #[must_use]
 pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
-    let counts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
-    let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
-    let counts = counts.into_iter().chain([(wrong, "newly wrong"), (ruling.violations.len(), "limits broken")]);
-    let counts: Vec<_> = counts.filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect();
+    let counts = ruling.counts(comparison).filter(|(_, name)| *name != NOT_COMPARED);
+    let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
     let counts = if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") };
     let devices: BTreeSet<_> = comparison.cases.iter().map(|case| plain(&case.device)).collect();
     let devices: Vec<_> = devices.into_iter().collect();
@@ -112,7 +108,7 @@ pub(crate) fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         let _ = writeln!(out, "- limit {}: {}", code(&violation.id), plain(&violation.message));
     }
     for case in &comparison.unmatched {
-        let sign = if case.newly_wrong { "**regressed**" } else { "not compared" };
+        let sign = if case.newly_wrong { "**regressed**" } else { NOT_COMPARED };
         let _ = writeln!(
             out,
             "- {sign} {}: {} → {} {}",

@@ -155,7 +155,7 @@ fn named(record: &Record) -> Vec<Named<'_>> {
         .cases
         .iter()
         .map(|case| {
-            let device = record.devices.iter().find(|device| device.index == case.device);
+            let device = record.device(case.device);
             let name = name(case, device);
             let count = seen.entry(name.clone()).or_default();
             *count += 1;
@@ -452,12 +452,12 @@ pub(crate) mod tests {
             let text = format.export(&read).unwrap_or_else(|error| panic!("{format:?}: {error}"));
             assert!(text.contains("convolve"), "{format:?}\n{text}");
         }
-        let table = crate::report::bench::compact(&read, &crate::report::bench::View::of_width(80));
+        let table = crate::report::grid::compact(&read, &crate::report::long::View::of_width(80));
         assert!(
             table.contains("convolve f32") && table.contains("3x3x64x64") && table.contains("naive-shared"),
             "{table}"
         );
-        let run = crate::report::html::NamedRecord { name: "run.json".into(), record: read };
+        let run = crate::record::NamedRecord::new("run.json", read);
         let page = crate::report::html::report(&[run]).html;
         assert!(page.contains("naive-shared") && page.contains("3x3x64x64"));
     }

@@ -5,7 +5,8 @@
 //! Otava would refuse a file with several.
 
 use crate::basis::error::Error;
-use crate::history::{History, Run, Series};
+use crate::history::{History, Series};
+use crate::record::NamedRecord;
 use serde_json::{Map, json};
 
 /// Name of the configuration.
@@ -42,10 +43,10 @@ fn csv(history: &History, series: &Series) -> Result<String, Error> {
     let headings = ["time"].into_iter().chain(ATTRIBUTES).chain(["time_ns"]);
     writer.write_record(headings).map_err(|e| failure(e.to_string()))?;
     for point in &series.points {
-        let Run { name, record } = &history.runs[point.run];
+        let NamedRecord { name, record, .. } = &history.runs[point.run];
         let origin = &record.origin;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let device = record.devices.iter().find(|device| device.index == record.cases[point.case].device);
+        let device = record.device(record.cases[point.case].device);
         let driver = device.map_or_else(String::new, |device| device.driver.info.clone());
         let row = [
             record.started.clone(),

@@ -1,7 +1,7 @@
 //! The commands that confirm a step.
 
-use super::event::Fact;
-use super::{Event, Run, Series};
+use super::event::{self, Event};
+use super::series::Series;
 use crate::algorithms::{self, CaseOptions};
 use crate::basis::printable::shell_word;
 use crate::device::capability::DeviceKind;
@@ -9,7 +9,7 @@ use crate::plan::HOST;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
-use crate::record::Case;
+use crate::record::{Case, NamedRecord};
 
 /// Processes that tell how far processes lie apart.
 const PROCESSES: usize = 5;
@@ -18,23 +18,23 @@ const PROCESSES: usize = 5;
 const RECORDS: usize = 3;
 
 /// The commands that confirm the step of the case that changed most. None for a case that this version cannot run.
-pub(super) fn commands(runs: &[Run], series: &[Series], event: &Event) -> Vec<String> {
+pub(super) fn commands(runs: &[NamedRecord], series: &[Series], event: &Event) -> Vec<String> {
     let Some(most) = event.moves.first() else { return vec![] };
     let (series, own) = (&series[most.series], !most.changes.is_empty());
     let step = &series.steps[most.step];
     let [before, after] = [step.at - 1, step.at].map(|at| series.points[at]);
-    let case = &runs[after.run].record.cases[after.case];
-    let devices = &runs[after.run].record.devices;
-    let host = devices.iter().any(|device| device.index == case.device && device.kind == DeviceKind::Host);
+    let record = &runs[after.run].record;
+    let case = &record.cases[after.case];
+    let host = record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
     let Some(arguments) = arguments(case, host) else { return vec![] };
-    let has = |fact| event.changes.iter().any(|change| change.fact == fact);
+    let has = |what| event.changes.iter().any(|change| change.what == what);
     let commits = [before, after].map(|point| runs[point.run].record.origin.commit.clone());
     let bench = format!("gpukern bench {arguments} --processes {PROCESSES} --json");
-    if (has(Fact::Driver) || has(Fact::Build)) && !host && case.stop.is_none() {
+    if (has(event::DRIVER) || has(event::BUILD)) && !host && case.stop.is_none() {
         return vec![format!("gpukern ab {arguments} --a-driver BEFORE_icd.json --b-driver AFTER_icd.json")];
     }
     match commits {
-        [Some(old), Some(new)] if old != new && (own || has(Fact::Commit)) => vec![
+        [Some(old), Some(new)] if old != new && (own || has(event::COMMIT)) => vec![
             format!("at {}: {bench} before.json", short(&old)),
             format!("at {}: {bench} after.json", short(&new)),
             "gpukern compare before.json after.json".into(),

@@ -1,9 +1,8 @@
 //! The places of a history where cases changed, and what else changed there.
 
-use super::{Run, Series};
-use crate::compare;
-use crate::device::capability::DeviceInfo;
-use crate::record::{Case, Record};
+use super::series::Series;
+use crate::compare::{self, Seen};
+use crate::record::NamedRecord;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -26,6 +25,9 @@ pub(crate) struct Event {
 impl Event {
     /// What changed there, in words.
     pub(crate) fn changes_in_words(&self) -> String {
+        if self.changes.is_empty() {
+            return "nothing that records have of all cases".into();
+        }
         self.changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 }
@@ -33,7 +35,8 @@ impl Event {
 /// A fact beside a case that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    pub(super) fact: Fact,
+    /// What it is of, one of [`facts`].
+    pub(super) what: &'static str,
     /// Before and after.
     pub(super) values: [String; 2],
 }
@@ -42,36 +45,15 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [old, new] = &self.values;
         // A driver's name is said once.
-        let shared =
-            old.split(' ').next().filter(|first| self.fact == Fact::Driver && new.starts_with(&format!("{first} ")));
+        let shared = old.split(' ').next().filter(|first| self.what == DRIVER && new.starts_with(&format!("{first} ")));
         let without = |text: &str| shared.map_or(text, |first| text[first.len()..].trim_start()).to_string();
-        write!(f, "{} {} → {}", self.fact.name(), without(old), without(new))
+        write!(f, "{} {} → {}", self.what, without(old), without(new))
     }
 }
 
-/// What is recorded beside a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fact {
-    Driver,
-    Build,
-    Tool,
-    Host,
-    System,
-    Commit,
-}
-
-impl Fact {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Driver => "driver",
-            Self::Build => "the driver's build",
-            Self::Tool => "gpukern",
-            Self::Host => "host",
-            Self::System => "system",
-            Self::Commit => "commit",
-        }
-    }
-}
+pub(super) const DRIVER: &str = "driver";
+pub(super) const BUILD: &str = "the driver's build";
+pub(super) const COMMIT: &str = "commit";
 
 /// A case that changed.
 #[derive(Debug)]
@@ -84,25 +66,11 @@ pub(crate) struct Move {
     pub(crate) changes: Vec<String>,
 }
 
-/// A point with what was recorded there.
-#[derive(Clone, Copy)]
-struct Sight<'a> {
-    run: &'a Run,
-    case: &'a Case,
-    device: Option<&'a DeviceInfo>,
-}
-
-impl<'a> Sight<'a> {
-    fn new(runs: &'a [Run], series: &Series, at: usize) -> Self {
-        let point = &series.points[at];
-        let run = &runs[point.run];
-        let case = &run.record.cases[point.case];
-        Self { run, case, device: run.record.devices.iter().find(|device| device.index == case.device) }
-    }
-
-    fn pair(self) -> (&'a Record, &'a Case) {
-        (&self.run.record, self.case)
-    }
+/// What was recorded at a point of a series.
+fn seen<'a>(runs: &'a [NamedRecord], series: &Series, at: usize) -> Seen<'a> {
+    let point = &series.points[at];
+    let record = &runs[point.run].record;
+    Seen { record, case: &record.cases[point.case] }
 }
 
 /// What is other at a point of a series than before it.
@@ -116,50 +84,49 @@ pub(super) enum Recorded {
 }
 
 /// What is other at a point of a series than before it.
-pub(super) fn changed_at(runs: &[Run], series: &Series, at: usize) -> Recorded {
+pub(super) fn changed_at(runs: &[NamedRecord], series: &Series, at: usize) -> Recorded {
     if at == 0 || at >= series.points.len() {
         return Recorded::Nothing;
     }
-    let [before, after] = [at - 1, at].map(|at| Sight::new(runs, series, at));
-    let hashes = |sight: Sight<'_>| sight.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
+    let [before, after] = [at - 1, at].map(|at| seen(runs, series, at));
+    let hashes = |seen: Seen<'_>| seen.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
     let changed = facts(before).into_iter().zip(facts(after)).filter(|((_, old), (_, new))| old != new);
-    let changed: Vec<_> = changed.map(|((fact, _), _)| fact).collect();
+    let changed: Vec<_> = changed.map(|((what, _), _)| what).collect();
     match (hashes(before) != hashes(after), &changed[..]) {
         (false, []) => Recorded::Nothing,
-        (false, [Fact::Commit]) => Recorded::Commit,
+        (false, [COMMIT]) => Recorded::Commit,
         _ => Recorded::Cause,
     }
 }
 
 /// The facts beside a case.
-fn facts(sight: Sight<'_>) -> [(Fact, Option<String>); 6] {
-    let Sight { run: Run { record, .. }, device, .. } = sight;
-    let driver = device.map(|device| &device.driver);
+fn facts(seen: Seen<'_>) -> [(&'static str, Option<String>); 6] {
+    let (record, driver) = (seen.record, seen.device().map(|device| &device.driver));
     [
-        (Fact::Driver, driver.map(|driver| format!("{} {}", driver.name, driver.info))),
-        (Fact::Build, driver.and_then(|driver| driver.build.clone())),
-        (Fact::Tool, Some(record.version.clone())),
-        (Fact::Host, record.origin.host.clone()),
-        (Fact::System, record.origin.system.clone()),
-        (Fact::Commit, record.origin.commit.as_ref().map(|commit| commit.chars().take(12).collect())),
+        (DRIVER, driver.map(|driver| format!("{} {}", driver.name, driver.info))),
+        (BUILD, driver.and_then(|driver| driver.build.clone())),
+        ("gpukern", Some(record.version.clone())),
+        ("host", record.origin.host.clone()),
+        ("system", record.origin.system.clone()),
+        (COMMIT, record.origin.commit.as_ref().map(|commit| commit.chars().take(12).collect())),
     ]
 }
 
 /// What changed beside the case between two points.
-fn recorded(before: Sight<'_>, after: Sight<'_>) -> Vec<Change> {
+fn recorded(before: Seen<'_>, after: Seen<'_>) -> Vec<Change> {
     let mut changes: Vec<Change> = vec![];
-    for ((fact, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
+    for ((what, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
         let (Some(old), Some(new)) = (old, new) else { continue };
-        let implied = fact == Fact::Build && changes.iter().any(|change| change.fact == Fact::Driver);
+        let implied = what == BUILD && changes.iter().any(|change| change.what == DRIVER);
         if old != new && !implied {
-            changes.push(Change { fact, values: [old, new] });
+            changes.push(Change { what, values: [old, new] });
         }
     }
     changes
 }
 
 /// Every place of `series` with steps, in the order of the runs.
-pub(super) fn all(runs: &[Run], series: &[Series]) -> Vec<Event> {
+pub(super) fn all(runs: &[NamedRecord], series: &[Series]) -> Vec<Event> {
     let mut places: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
     for (index, one) in series.iter().enumerate() {
         for (number, step) in one.steps.iter().enumerate() {
@@ -183,16 +150,15 @@ pub(super) fn all(runs: &[Run], series: &[Series]) -> Vec<Event> {
 }
 
 /// What changed at a step: beside the case, and of it.
-fn changes_of(runs: &[Run], series: &Series, number: usize) -> (Vec<Change>, Vec<String>) {
+fn changes_of(runs: &[NamedRecord], series: &Series, number: usize) -> (Vec<Change>, Vec<String>) {
     let (at, bounds) = (series.steps[number].at, series.bounds());
     let [start, end] = [bounds[number].max(at.saturating_sub(NEAR)), bounds[number + 2].min(at + NEAR)];
-    let pairs = |range: &mut dyn Iterator<Item = usize>| -> Vec<(&Record, &Case)> {
-        range.map(|at| Sight::new(runs, series, at).pair()).collect()
-    };
+    let seen = |at| seen(runs, series, at);
     // What does not vary is looked at in the last of each side: the two points of the step.
-    let (before, after) = (pairs(&mut (start..at)), pairs(&mut (at..end).rev()));
-    let mut own = compare::reasons(&before, &after);
+    let before: Vec<_> = (start..at).map(seen).collect();
+    let after: Vec<_> = (at..end).rev().map(seen).collect();
+    let mut own = compare::reasons(&before, &after, false);
     // A program may have a kernel twice.
     own.dedup();
-    (recorded(Sight::new(runs, series, at - 1), Sight::new(runs, series, at)), own)
+    (recorded(seen(at - 1), seen(at)), own)
 }

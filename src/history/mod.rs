@@ -3,15 +3,14 @@
 
 mod confirm;
 mod event;
-mod order;
 mod series;
 pub(crate) mod store;
 
 pub(crate) use event::Event;
-pub(crate) use order::Order;
-pub(crate) use series::{Apart, Series, Step};
-pub(crate) use store::Run;
+pub(crate) use series::{APART, Apart, Series, Step};
+pub(crate) use store::Order;
 
+use crate::record::NamedRecord;
 use crate::stats::steps;
 
 /// Expected share of false ones among the cases that have steps.
@@ -34,7 +33,7 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct History {
     /// The runs, in order.
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<NamedRecord>,
     /// A series for each case of each device.
     pub(crate) series: Vec<Series>,
     /// The places where cases changed, in order.
@@ -53,8 +52,8 @@ impl History {
 
     /// The history of `runs`; `left_out` says which files are none of them.
     #[must_use]
-    pub(crate) fn new(runs: Vec<Run>, mut left_out: Vec<String>, settings: &Settings) -> Self {
-        let runs = order::ordered(runs, &settings.order, &mut left_out);
+    pub(crate) fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &Settings) -> Self {
+        let runs = store::ordered(runs, &settings.order, &mut left_out);
         let mut series = series::all(&runs, &settings.apart);
         let values: Vec<Vec<f64>> = series.iter().map(Series::values).collect();
         let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
@@ -81,7 +80,7 @@ pub(crate) mod tests {
     }
 
     /// A run of minute `number` whose first two cases take `times` (µs).
-    pub(crate) fn run(number: usize, times: [f64; 2]) -> Run {
+    pub(crate) fn run(number: usize, times: [f64; 2]) -> NamedRecord {
         let mut record = record();
         record.started = format!("2026-01-01T{:02}:{:02}:00Z", number / 60, number % 60);
         record.command = vec!["gpukern".into(), "bench".into()];
@@ -90,7 +89,7 @@ pub(crate) mod tests {
         for (case, time) in record.cases.iter_mut().zip(times) {
             set(case, time);
         }
-        Run { name: format!("{number:03}.json"), record }
+        NamedRecord::new(format!("{number:03}.json"), record)
     }
 
     fn set(case: &mut crate::record::Case, time: f64) {
@@ -107,7 +106,7 @@ pub(crate) mod tests {
     }
 
     /// Forty runs; from the 25th on the driver is another, and the first case takes 10 % longer.
-    pub(crate) fn driver_change() -> Vec<Run> {
+    pub(crate) fn driver_change() -> Vec<NamedRecord> {
         let mut runs = vec![];
         for number in 0..40 {
             let factor = if number >= 24 { 1.1 } else { 1.0 };
@@ -138,7 +137,7 @@ pub(crate) mod tests {
 
     /// Forty runs, each of a commit of its own; the first case takes `factor` times as long from run `slow` on, and the
     /// driver is another from run 24 on.
-    fn driver_at_24(slow: usize, factor: f64) -> Vec<Run> {
+    fn driver_at_24(slow: usize, factor: f64) -> Vec<NamedRecord> {
         let mut runs = driver_change();
         for (number, run) in runs.iter_mut().enumerate() {
             let factor = if number >= slow { factor } else { 1.0 };
@@ -200,7 +199,7 @@ pub(crate) mod tests {
     #[test]
     fn a_run_that_is_there_twice_counts_once_and_one_under_validation_not_at_all() {
         let mut runs: Vec<_> = (0..3).map(|number| run(number, [250.0, 125.0])).collect();
-        runs.push(Run { name: "copy.json".into(), record: runs[1].record.clone() });
+        runs.push(NamedRecord::new("copy.json", runs[1].record.clone()));
         runs[2].record.method.validation = true;
         let history = History::new(runs, vec![], &settings());
         assert_eq!(history.runs.len(), 2);
@@ -216,7 +215,7 @@ pub(crate) mod tests {
             run.record.devices[0].name = format!("llvmpipe (LLVM {number})");
         }
         let count = |apart| History::new(runs.clone(), vec![], &Settings { apart, ..settings() }).series.len();
-        assert_eq!((count(vec![]), count(vec![Apart::Host])), (2, 4));
+        assert_eq!((count(vec![]), count(vec![APART[1].1])), (2, 4));
     }
 
     /// The least of what a record needs to be a run.

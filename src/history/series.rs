@@ -1,10 +1,9 @@
 //! The series of a case: its time in each run that measured it, and the steps in it.
 
-use super::Run;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::method::{CacheState, Clock};
-use crate::record::{Case, Record};
+use crate::record::{Case, NamedRecord, Origin, Record};
 use crate::stats;
 use crate::stats::steps::{SIDE, deviation};
 use std::collections::HashMap;
@@ -16,31 +15,20 @@ const LEAST_SPREAD: usize = 3;
 /// it: the times are then at most e³, twenty times, as likely elsewhere, if their noise is Laplace's.
 const MOST_COST: f64 = 3.0;
 
-/// What series can be kept apart by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Apart {
-    /// The driver and its version.
-    Driver,
-    Host,
-    Branch,
-    Label,
-}
+/// What is to be the same in all runs of a series: a text of a case.
+pub(crate) type Apart = fn(&Record, &DeviceInfo, &Case) -> String;
 
-impl Apart {
-    pub(crate) const ALL: [(&'static str, Self); 4] =
-        [("driver", Self::Driver), ("host", Self::Host), ("branch", Self::Branch), ("label", Self::Label)];
+/// What series can be kept apart by, with its name; the driver is that with its version.
+pub(crate) const APART: [(&str, Apart); 4] = [
+    ("driver", |_, device, _| device.driver.info.clone()),
+    ("host", |record, _, case| origin(record, case).host.clone().unwrap_or_else(|| "unknown host".into())),
+    ("branch", |record, _, case| origin(record, case).branch.clone().unwrap_or_else(|| "no branch".into())),
+    ("label", |record, _, case| origin(record, case).label.clone().unwrap_or_else(|| "no label".into())),
+];
 
-    /// What it is of a case.
-    fn of(self, record: &Record, device: &DeviceInfo, case: &Case) -> String {
-        let process = record.processes.get(case.process).map(|process| &process.origin);
-        let origin = process.unwrap_or(&record.origin);
-        match self {
-            Self::Driver => device.driver.info.clone(),
-            Self::Host => origin.host.clone().unwrap_or_else(|| "unknown host".into()),
-            Self::Branch => origin.branch.clone().unwrap_or_else(|| "no branch".into()),
-            Self::Label => origin.label.clone().unwrap_or_else(|| "no label".into()),
-        }
-    }
+/// The origin of the process that measured a case.
+fn origin<'a>(record: &'a Record, case: &Case) -> &'a Origin {
+    record.processes.get(case.process).map_or(&record.origin, |process| &process.origin)
 }
 
 /// A case of a device over the runs.
@@ -90,7 +78,7 @@ impl Step {
 
 impl Series {
     /// The times in nanoseconds.
-    pub(super) fn values(&self) -> Vec<f64> {
+    pub(crate) fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.time.0).collect()
     }
 
@@ -139,7 +127,7 @@ fn problem(record: &Record, case: &Case) -> String {
 }
 
 /// The series of every case of `runs`, in the order in which they first appear.
-pub(super) fn all(runs: &[Run], apart: &[Apart]) -> Vec<Series> {
+pub(super) fn all(runs: &[NamedRecord], apart: &[Apart]) -> Vec<Series> {
     let mut places: HashMap<Key, usize> = HashMap::new();
     let mut all: Vec<Series> = vec![];
     for (at, run) in runs.iter().enumerate() {
@@ -163,17 +151,15 @@ pub(super) fn all(runs: &[Run], apart: &[Apart]) -> Vec<Series> {
 
 /// The measured cases of a run by what they are in every run, with the name of their device; several processes may have
 /// the same.
-fn cases_of(run: &Run, apart: &[Apart]) -> Vec<((Key, String), Vec<usize>)> {
+fn cases_of(run: &NamedRecord, apart: &[Apart]) -> Vec<((Key, String), Vec<usize>)> {
     let record = &run.record;
     let mut found: Vec<((Key, String), Vec<usize>)> = vec![];
     let mut places: HashMap<(Key, usize), usize> = HashMap::new();
     let mut twins: HashMap<Key, Vec<usize>> = HashMap::new();
     for (at, case) in record.cases.iter().enumerate() {
         let measured = case.measured().is_some_and(|measured| !measured.samples.is_empty());
-        let Some(device) = record.devices.iter().find(|device| device.index == case.device).filter(|_| measured) else {
-            continue;
-        };
-        let traits: Vec<_> = apart.iter().map(|apart| apart.of(record, device, case)).collect();
+        let Some(device) = record.device(case.device).filter(|_| measured) else { continue };
+        let traits: Vec<_> = apart.iter().map(|apart| apart(record, device, case)).collect();
         let mut key = (identity(device), traits, 0, case.id.clone(), problem(record, case));
         // Alike devices are told apart by number where more than one of them has the case.
         let alike = twins.entry(key.clone()).or_default();

@@ -1,25 +1,17 @@
-//! A store: a folder of records, with folders below it, merged by copying.
+//! A store: a folder of records, with folders below it, merged by copying; and the order of its runs.
 
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
-use crate::record::Record;
-use crate::record::reader;
+use crate::record::{NamedRecord, reader};
 use rayon::prelude::*;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// A record of a store.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    /// Path of its file.
-    pub(crate) name: String,
-    pub(crate) record: Record,
-}
-
-/// The records below `folder`, and a sentence for each file there that is none.
+/// The records below `folder` by the paths of their files, and a sentence for each file there that is none.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub(crate) fn read(folder: &Path) -> Result<(Vec<Run>, Vec<String>), Error> {
+pub(crate) fn read(folder: &Path) -> Result<(Vec<NamedRecord>, Vec<String>), Error> {
     let (mut files, mut left_out) = (vec![], vec![]);
     let entries = std::fs::read_dir(folder).map_err(|e| {
         let shown = printable(&folder.display().to_string()).into_owned();
@@ -27,15 +19,11 @@ pub(crate) fn read(folder: &Path) -> Result<(Vec<Run>, Vec<String>), Error> {
     })?;
     walk(entries, &mut files, &mut left_out);
     files.sort();
-    let read = |path: &PathBuf| match reader::read(path) {
-        Ok(loaded) => Ok(Run { name: path.display().to_string(), record: loaded.record }),
-        Err(error) => Err(error.to_string()),
-    };
     let mut runs = vec![];
-    for run in files.par_iter().map(read).collect::<Vec<_>>() {
-        match run {
-            Ok(run) => runs.push(run),
-            Err(reason) => left_out.push(reason),
+    for (path, read) in files.iter().zip(files.par_iter().map(|path| reader::read(path)).collect::<Vec<_>>()) {
+        match read {
+            Ok(run) => runs.push(NamedRecord { name: path.display().to_string(), ..run }),
+            Err(error) => left_out.push(error.to_string()),
         }
     }
     Ok((runs, left_out))
@@ -66,6 +54,66 @@ fn walk(entries: std::fs::ReadDir, files: &mut Vec<PathBuf>, left_out: &mut Vec<
             files.push(path);
         }
     }
+}
+
+/// What the order of runs is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// That of their beginnings.
+    Started,
+    /// That of their commits' dates, then of their beginnings.
+    Committed,
+    /// That of a list of commits, the oldest first, then of their beginnings.
+    Listed(Vec<String>),
+}
+
+/// `runs` in order, each once. Those that have no place in it are named in `left_out`.
+pub(super) fn ordered(runs: Vec<NamedRecord>, order: &Order, left_out: &mut Vec<String>) -> Vec<NamedRecord> {
+    let mut placed = vec![];
+    for run in runs {
+        match place(&run, order) {
+            Ok(place) => placed.push((place, run)),
+            Err(reason) => left_out.push(format!("'{}' {reason}", printable(&run.name))),
+        }
+    }
+    placed.sort_by(|(a, first), (b, second)| a.cmp(b).then_with(|| first.name.cmp(&second.name)));
+    let mut known: HashMap<_, String> = HashMap::new();
+    let mut kept = vec![];
+    for (_, run) in placed {
+        let record = &run.record;
+        let key = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
+        if let Some(first) = known.get(&key) {
+            left_out.push(format!("'{}' is the run of '{}'", printable(&run.name), printable(first)));
+        } else {
+            known.insert(key, run.name.clone());
+            kept.push(run);
+        }
+    }
+    kept
+}
+
+/// The place of a run: of its commit, then of its beginning.
+fn place(run: &NamedRecord, order: &Order) -> Result<(i128, i128), String> {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).ok();
+    if run.record.method.validation {
+        return Err("ran under the validation layers, whose times are no kernel's".into());
+    }
+    let started = time(&run.record.started).ok_or("does not say when it began")?;
+    let origin = &run.record.origin;
+    let commit = match order {
+        Order::Started => 0,
+        Order::Committed => {
+            let committed = origin.committed.as_deref().and_then(time);
+            committed.ok_or("does not say when its commit was made")?
+        }
+        Order::Listed(commits) => {
+            let own = origin.commit.as_deref().ok_or("does not say of which commit it is")?;
+            let same = |listed: &String| own.starts_with(listed.as_str()) || listed.starts_with(own);
+            let at = commits.iter().position(same);
+            at.ok_or_else(|| format!("is of commit {own}, which the list of commits lacks"))? as i128
+        }
+    };
+    Ok((commit, started))
 }
 
 #[cfg(test)]

@@ -1,25 +1,16 @@
 //! Records of shards and devices joined in one.
 
-use super::{Origin, Process, Record};
+use super::{NamedRecord, Origin, Process, Record};
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::plan::Shard;
 use std::collections::{BTreeSet, HashMap};
 
-/// A record with the name that messages have for it.
-#[derive(Clone, Debug)]
-pub(crate) struct MergePart {
-    pub(crate) name: String,
-    pub(crate) record: Record,
-}
-
-/// A device of the joined record.
+/// A device of the joined record, at the same place there.
 struct Joined {
-    /// As its own record has it.
+    /// As its own record has it, whose index may be another.
     info: DeviceInfo,
-    /// Its index in the joined record.
-    index: usize,
     /// Where it was measured; of shards, every host that has its like.
     hosts: BTreeSet<Option<String>>,
 }
@@ -28,7 +19,7 @@ struct Joined {
 ///
 /// # Errors
 /// Why two of them do not belong together.
-pub(crate) fn merge(parts: Vec<MergePart>, command: Vec<String>) -> Result<(Record, Vec<String>), String> {
+pub(crate) fn merge(parts: Vec<NamedRecord>, command: Vec<String>) -> Result<(Record, Vec<String>), String> {
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else { return Err("there is nothing to merge; name two records".into()) };
     let origin = first.record.origin.clone();
@@ -54,11 +45,11 @@ struct Whole {
 }
 
 impl Whole {
-    fn new(first: MergePart, command: Vec<String>) -> Self {
-        let MergePart { name, mut record } = first;
+    fn new(first: NamedRecord, command: Vec<String>) -> Self {
+        let NamedRecord { name, mut record, .. } = first;
         let processes = record.processes();
         let host = record.origin.host.clone();
-        let device = |info: &DeviceInfo| Joined { info: info.clone(), index: info.index, hosts: [host.clone()].into() };
+        let device = |info: &DeviceInfo| Joined { info: info.clone(), hosts: [host.clone()].into() };
         let devices = record.devices.iter().map(device).collect();
         let cases = record.cases.iter().map(|case| ((case.device, case.id.clone()), name.clone())).collect();
         (record.processes, record.plan, record.command) = (processes, None, command);
@@ -66,7 +57,7 @@ impl Whole {
     }
 
     /// Refuses a part that does not belong to the first.
-    fn check(&self, part: &MergePart) -> Result<(), String> {
+    fn check(&self, part: &NamedRecord) -> Result<(), String> {
         let (own, other) = (&self.record, &part.record);
         let [a, b] = [&self.name, &part.name].map(|name| format!("'{}'", printable(name)));
         if own.version != other.version {
@@ -106,8 +97,8 @@ impl Whole {
     }
 
     /// Adds the cases of a part.
-    fn add(&mut self, part: MergePart) -> Result<(), String> {
-        let MergePart { name, record } = part;
+    fn add(&mut self, part: NamedRecord) -> Result<(), String> {
+        let NamedRecord { name, record, .. } = part;
         let places = self.places(&record);
         let offset = self.record.processes.len();
         let processes: Vec<Process> = record.processes();
@@ -122,7 +113,7 @@ impl Whole {
                     "'{}' has case '{}' of '{}', which '{}' has too; a case is measured in one part alone",
                     printable(&name),
                     printable(&case.id),
-                    self.device_name(*place),
+                    printable(self.record.device(*place).map_or("", |device| &device.name)),
                     printable(other)
                 ));
             }
@@ -150,12 +141,6 @@ impl Whole {
         Ok(())
     }
 
-    /// The name of the device of this index.
-    fn device_name(&self, index: usize) -> String {
-        let device = self.record.devices.iter().find(|device| device.index == index);
-        device.map_or_else(String::new, |device| printable(&device.name).into_owned())
-    }
-
     /// The indices that the devices of a part have in the whole, where new ones are added.
     ///
     /// A device of the same host is the same. Of shards, whose machines are to be alike, one of another host is too, where
@@ -175,19 +160,19 @@ impl Whole {
             self.devices[place].hosts.insert(host.clone());
             places.insert(info.index, place);
         }
-        places.into_iter().map(|(index, place)| (index, self.devices[place].index)).collect()
+        places.into_iter().map(|(index, place)| (index, self.record.devices[place].index)).collect()
     }
 
     /// Adds a device; returns its place.
     fn join(&mut self, info: &DeviceInfo) -> usize {
-        let used = |index: usize| self.record.devices.iter().any(|device| device.index == index);
+        let used = |index: usize| self.record.device(index).is_some();
         let index = if used(info.index) {
             (0..=self.devices.len()).find(|index| !used(*index)).unwrap_or_default()
         } else {
             info.index
         };
         self.record.devices.push(DeviceInfo { index, ..info.clone() });
-        self.devices.push(Joined { info: info.clone(), index, hosts: BTreeSet::new() });
+        self.devices.push(Joined { info: info.clone(), hosts: BTreeSet::new() });
         self.devices.len() - 1
     }
 
@@ -216,7 +201,7 @@ mod tests {
     use crate::report::bench::tests::record;
 
     /// A part with the case at `at` alone, measured on `host`.
-    fn part(at: usize, host: &str, shard: Option<Shard>) -> MergePart {
+    fn part(at: usize, host: &str, shard: Option<Shard>) -> NamedRecord {
         let mut record = record();
         record.cases = vec![record.cases[at].clone()];
         record.options = Some("same".into());
@@ -224,14 +209,14 @@ mod tests {
         record.command = vec!["gpukern".into(), format!("bench-{at}")];
         record.started = format!("2026-01-0{}T00:00:00Z", 9 - at);
         record.origin = Origin { commit: Some("0123456".into()), host: Some(host.into()), ..Origin::default() };
-        MergePart { name: format!("{at}.json"), record }
+        NamedRecord::new(format!("{at}.json"), record)
     }
 
     fn shard(index: u32, count: u32) -> Shard {
         Shard { index, count }
     }
 
-    fn merged(parts: Vec<MergePart>) -> Result<(Record, Vec<String>), String> {
+    fn merged(parts: Vec<NamedRecord>) -> Result<(Record, Vec<String>), String> {
         let merged = merge(parts, vec!["gpukern".into(), "merge".into()])?;
         let text = serde_json::to_vec(&merged.0).expect("JSON");
         assert_eq!(reader::parse(&text, "merged").expect("a record").record.cases, merged.0.cases);
@@ -286,7 +271,7 @@ mod tests {
         let (first, notes) =
             merged(vec![part(0, "a", Some(shard(1, 4))), part(1, "b", Some(shard(3, 4)))]).expect("two");
         assert_eq!(notes, ["of 4 shards, these are missing: 2, 4"]);
-        let first = MergePart { name: "first.json".into(), record: first };
+        let first = NamedRecord::new("first.json", first);
         let (all, notes) = merged(vec![first, part(2, "c", Some(shard(2, 4)))]).expect("three");
         assert_eq!((all.cases.len(), all.devices.len(), all.processes.len()), (3, 1, 3));
         assert_eq!(notes, ["of 4 shards, these are missing: 4"]);

@@ -3,13 +3,11 @@
 
 mod case_size;
 pub(crate) mod marks;
-mod merge;
+pub(crate) mod merge;
 mod origin;
 pub(crate) mod peak;
 pub(crate) mod processes;
 pub(crate) mod reader;
-#[cfg(test)]
-pub(crate) mod schema;
 
 use crate::algorithms::{self, ALGORITHMS, CaseOptions, Check, CheckMethod, Form, Problem, Variant, WrongElements};
 use crate::basis::metric::Metric;
@@ -23,7 +21,6 @@ use crate::plan::options::Selection;
 use crate::plan::{CaseGroup, Shard};
 use crate::stats::{Summary, noise};
 pub(crate) use case_size::CaseSize;
-pub(crate) use merge::{MergePart, merge};
 pub(crate) use origin::{LONGEST, Origin, is_commit};
 pub(crate) use peak::Peak;
 use serde::{Deserialize, Serialize};
@@ -45,7 +42,7 @@ pub struct Record {
     /// The command line.
     pub command: Vec<String>,
     /// Who measured it, and at which commit; of several processes, what they agree on.
-    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub origin: Origin,
     /// A hash of what was to be measured and how: one record completes another of the same plan. Absent where that is not
     /// known.
@@ -84,6 +81,25 @@ pub struct Record {
     pub overhead: Nanos,
 }
 
+/// A record with what people call it.
+#[derive(Clone, Debug)]
+pub struct NamedRecord {
+    /// Of one that was read where it came from, fit for printing.
+    pub name: String,
+    /// The record. Its summaries are those of its samples.
+    pub record: Record,
+    /// What was mended or looks odd where it was read, for standard error.
+    pub notes: Vec<String>,
+}
+
+impl NamedRecord {
+    /// A record of which there is nothing to note.
+    #[must_use]
+    pub fn new(name: impl Into<String>, record: Record) -> Self {
+        Self { name: name.into(), record, notes: vec![] }
+    }
+}
+
 /// A process that measured cases of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -93,7 +109,7 @@ pub struct Process {
     /// Its command line.
     pub command: Vec<String>,
     /// Where it ran, and at which commit.
-    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub origin: Origin,
     /// Seed of the random order in which it took its cases; absent where that is the order of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,7 +151,7 @@ pub struct Case {
     /// Index of the device.
     pub device: usize,
     /// Index of the process that measured it.
-    #[serde(default, skip_serializing_if = "is_first")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub process: usize,
     /// The buffers of a user's kernel and what fills them: `A f32[64,64] uniform(-1,1)`. Absent for the algorithms that are
     /// built in, whose input and seed say it.
@@ -144,7 +160,7 @@ pub struct Case {
     /// Nominal work.
     pub work: Work,
     /// Bytes of the outputs, all of which are written.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub written: Bytes,
     /// The operations of a chain in which each waits for the one before, where the case is such a chain: the median
     /// divided by it is the time of one operation. `null` for others.
@@ -211,6 +227,16 @@ impl Outcome {
             Self::Failed { error } => Some(error.clone()),
             Self::Crashed(death) | Self::TimedOut(death) => Some(death.to_string()),
             _ => None,
+        }
+    }
+
+    /// Why it has no time, where a reason is known: what is wrong with its answer, what the device lacks, what failed.
+    #[must_use]
+    pub(crate) fn reason(&self) -> Option<String> {
+        match self {
+            Self::Rejected(verification) => Some(verification.worst.clone()),
+            Self::Skipped { reason } => Some(reason.clone()),
+            _ => self.failure(),
         }
     }
 
@@ -612,23 +638,23 @@ pub struct Phases {
     pub device: Nanos,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_nothing(bytes: &Bytes) -> bool {
-    *bytes == Bytes(0)
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_first(process: &usize) -> bool {
-    *process == 0
+fn is_default<T: Default + PartialEq>(field: &T) -> bool {
+    *field == T::default()
 }
 
 impl Record {
     /// The name of a device, with its index where others have the same.
     #[must_use]
     pub fn device_name(&self, index: usize) -> String {
-        let Some(device) = self.devices.iter().find(|device| device.index == index) else { return String::new() };
+        let Some(device) = self.device(index) else { return String::new() };
         let alike = self.devices.iter().filter(|other| other.name == device.name).count() > 1;
         if alike { format!("{} [{index}]", device.name) } else { device.name.clone() }
+    }
+
+    /// The device of this index.
+    #[must_use]
+    pub(crate) fn device(&self, index: usize) -> Option<&DeviceInfo> {
+        self.devices.iter().find(|device| device.index == index)
     }
 
     /// The processes that measured it.
@@ -781,12 +807,27 @@ impl Case {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Holds `schema` against the committed file at `path`, or writes it there where `UPDATE_SCHEMA` is set.
+    pub(crate) fn assert_committed(path: &str, schema: &schemars::Schema) {
+        let generated = serde_json::to_string_pretty(schema).expect("a schema is JSON") + "\n";
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(path, &generated).expect("docs/ can be written");
+        } else {
+            let committed = std::fs::read_to_string(path).expect("it is committed");
+            // Not `assert_eq!`, which would print both.
+            assert!(
+                committed == generated,
+                "{path}: run `UPDATE_SCHEMA=1 cargo test --release schema` and review the change"
+            );
+        }
+    }
 
     #[test]
     fn the_committed_schema_is_that_of_the_types() {
-        schema::assert_committed("docs/record.schema.json", &schemars::schema_for!(Record));
+        assert_committed("docs/record.schema.json", &schemars::schema_for!(Record));
     }
 
     #[test]

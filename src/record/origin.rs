@@ -40,12 +40,6 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Whether nothing is known.
-    #[must_use]
-    pub fn is_unknown(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// What all of `origins` agree on.
     #[must_use]
     pub(crate) fn common<'a>(origins: impl IntoIterator<Item = &'a Self>) -> Self {

@@ -135,11 +135,10 @@ impl Peak {
                 let Summary { min, median, .. } = measured.summary;
                 self.add(Figure::new(quantity, [min, median].map(figure), &measured.conditions, case.id.clone()));
             }
-            (Outcome::Skipped { reason }, _) => self.missing.push(missing(reason.clone())),
             (Outcome::Rejected(verification), _) => {
                 self.missing.push(missing(format!("its answer is wrong: {}", verification.worst)));
             }
-            (outcome, _) => self.missing.extend(outcome.failure().map(missing)),
+            (outcome, _) => self.missing.extend(outcome.reason().map(missing)),
         }
     }
 

@@ -59,8 +59,7 @@ fn across(sightings: &[&Case]) -> Case {
         Outcome::Interrupted => 4,
     };
     let worst = sightings.iter().min_by_key(gravity).expect("a sighting is of a case");
-    let measured: Vec<(&Case, &Measured)> =
-        sightings.iter().filter_map(|case| Some((*case, case.measured()?))).collect();
+    let measured: Vec<&Measured> = sightings.iter().filter_map(|case| case.measured()).collect();
     if worst.measured().is_none() || measured.len() < 2 {
         return (*worst).clone();
     }
@@ -71,7 +70,6 @@ fn across(sightings: &[&Case]) -> Case {
     notes.sort();
     notes.dedup();
     case.notes = notes;
-    let measured: Vec<&Measured> = measured.into_iter().map(|(_, measured)| measured).collect();
     let mut whole = joined(&measured);
     let of_all = |share: super::Share| share.of_time(whole.summary.median);
     (case.share, case.structure) = (case.share.map(of_all), case.structure.map(of_all));

@@ -1,34 +1,61 @@
-//! The tables of `bench`.
+//! What the tables of `bench` have in common: the cases that share one, and the notes below.
 
-use super::grid::Section;
-use super::long::Column;
-use super::reference::ReferenceTimes;
 use super::table;
-use crate::device::capability::DeviceKind;
+use crate::basis::alike::{alike, distinct};
+use crate::basis::units::Nanos;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Caveat, Outcome, Record};
+use crate::record::{Case, Caveat, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-pub use super::grid::compact;
-pub use super::long::long;
-
-/// What of a record is shown, and on how many columns.
-pub struct View {
-    /// Columns of the terminal: no line is wider.
-    pub width: usize,
-    /// Figures of others.
-    pub(crate) reference: Option<ReferenceTimes>,
-    /// The columns that the long table has; those that fit where it is `None`.
-    pub(crate) columns: Option<Vec<&'static Column>>,
+/// Cases that share a table: one device, algorithm, goal, element type and kind of input. For operations that have several
+/// forms a size is one of an operation, and a variant is a form.
+pub(crate) struct Section<'a> {
+    pub(crate) device: &'a DeviceInfo,
+    pub(crate) cases: Vec<&'a Case>,
+    /// The host's cases of the same problems, where the device is another.
+    pub(super) host: Vec<&'a Case>,
 }
 
-impl View {
-    /// A view of so many columns, without anything beside the record.
-    #[must_use]
-    pub fn of_width(width: usize) -> Self {
-        Self { width, reference: None, columns: None }
-    }
+/// The sections of a record, in the order in which they were measured.
+#[must_use]
+pub(crate) fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
+    let same = |a: &&Case, b: &&Case| a.device == b.device && a.same_kind(b);
+    let section = |cases: Vec<&'a Case>| {
+        let device = record.device(cases[0].device)?;
+        Some(Section { device, host: hosts(record, device, cases[0]), cases })
+    };
+    alike(&record.cases, same).into_iter().filter_map(section).collect()
+}
+
+/// The host's measured cases of one kind with `first`, which another device measured.
+fn hosts<'a>(record: &'a Record, device: &DeviceInfo, first: &Case) -> Vec<&'a Case> {
+    let is_host = |case: &Case| record.device(case.device).is_some_and(|device| device.kind == DeviceKind::Host);
+    let same = |case: &&Case| {
+        case.same_kind(first) && device.kind != DeviceKind::Host && is_host(case) && case.measured().is_some()
+    };
+    record.cases.iter().filter(same).collect()
+}
+
+/// The sections that stand for themselves: where there are other devices, the host is a column in their tables.
+#[must_use]
+pub(crate) fn main_sections(record: &Record) -> Vec<Section<'_>> {
+    let alone = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
+    let mut sections = sections(record);
+    sections.retain(|section| alone || section.device.kind != DeviceKind::Host);
+    sections
+}
+
+/// The row that a case competes in: its size, and of chains its operation.
+pub(crate) fn row(case: &Case) -> String {
+    case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
+}
+
+/// The median of a case as tables show it: that of one operation of a chain.
+#[must_use]
+pub(crate) fn median(case: &Case) -> Option<Nanos> {
+    case.measured().map(|measured| case.shown(measured.summary.median))
 }
 
 /// What the numbers do not say: why cases have none, and what the signs beside them mean.
@@ -50,7 +77,7 @@ pub fn notes(record: &Record) -> String {
     // What is said of a software device need not be said of the host beside it.
     let is_host = |caveat: &Caveat| match caveat {
         Caveat::OneProcess { device, .. } => {
-            record.devices.iter().any(|own| own.index == *device && own.kind == DeviceKind::Host)
+            record.device(*device).is_some_and(|device| device.kind == DeviceKind::Host)
         }
         Caveat::Disturbed { .. } => false,
     };
@@ -66,12 +93,9 @@ pub fn notes(record: &Record) -> String {
 pub fn outcomes(record: &Record) -> String {
     let mut out = String::new();
     for case in &record.cases {
-        let _ = match &case.outcome {
-            Outcome::Measured(_) | Outcome::Interrupted => Ok(()),
-            Outcome::Rejected(v) => writeln!(out, "rejected  {}: {}", case.id, v.worst),
-            Outcome::Skipped { reason } => writeln!(out, "skipped   {}: {reason}", case.id),
-            other => writeln!(out, "{:9} {}: {}", other.status(), case.id, other.failure().unwrap_or_default()),
-        };
+        if let Some(reason) = case.outcome.reason() {
+            let _ = writeln!(out, "{:9} {}: {reason}", case.outcome.status(), case.id);
+        }
     }
     let remarks = record.cases.iter().flat_map(|case| case.notes.iter().map(|note| (case.algorithm.as_str(), note)));
     for (algorithm, remark) in remarks.collect::<BTreeSet<_>>() {
@@ -93,42 +117,36 @@ fn whose(record: &Record, algorithm: &str, remark: &String) -> String {
         if own().all(|case| noted(&case)) {
             return variant.to_string();
         }
-        let rows: Vec<_> = own().filter(noted).map(Case::row).collect();
-        format!("{variant} {}", distinct(rows.iter().map(String::as_str)).join(", "))
+        format!("{variant} {}", distinct(own().filter(noted).map(Case::row)).join(", "))
     });
     format!(" ({})", variants.collect::<Vec<_>>().join("; "))
 }
 
 /// The heading over the cases of a section.
 pub(super) fn heading(section: &Section<'_>, conditions: &RunConditions, width: usize) -> String {
-    let device = section.device;
-    let device = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
     let sentence = conditions.sentence(section.device.index).map(|sentence| table::prose(&sentence, width, 2));
-    let named = table::prose(&section.cases[0].kind(), width, 2) + &table::prose(&device, width, 2);
-    named + &sentence.unwrap_or_default()
+    table::prose(&section.cases[0].kind(), width, 2) + &named(section.device, width) + &sentence.unwrap_or_default()
 }
 
-pub(super) fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut kept = vec![];
-    for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
+/// The line over what was measured on a device.
+pub(super) fn named(device: &DeviceInfo, width: usize) -> String {
+    let text = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
+    table::prose(&text, width, 2)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::grid::compact;
+    use super::super::long::{View, long};
     use super::*;
     use crate::algorithms::matmul::MATMUL;
     use crate::algorithms::{CaseOptions, CheckMethod};
     use crate::basis::dtype::DType;
-    use crate::basis::units::{Bytes, Nanos, Work};
+    use crate::basis::units::{Bytes, Work};
     use crate::device::capability::tests::software_device;
     use crate::plan::method::CacheState;
     use crate::plan::method::Clock;
-    use crate::record::{Conditions, Measured, Method, Phases, SCHEMA, Sample, Verification, Warning};
+    use crate::record::{Conditions, Measured, Method, Outcome, Phases, SCHEMA, Sample, Verification, Warning};
     use crate::stats::Summary;
 
     fn case(variant: &str, outcome: Outcome) -> Case {

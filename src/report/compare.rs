@@ -1,13 +1,12 @@
 //! The table of `compare`, and the verdict of `ab`.
 
-use super::bench::distinct;
 use super::table::{self, Table};
+use crate::basis::alike::{alike, distinct};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, Nanos, TimeUnit};
-use crate::compare::gate::Ruling;
+use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::paired::{Finding, Trial, Turns};
 use crate::compare::{Compared, Comparison, Difference, Unmatched, Verdict};
-use crate::record::Outcome;
 use std::fmt::Write;
 
 /// What differs, a row for each case, what has no ratio, broken limits, and a line that sums up.
@@ -21,22 +20,19 @@ pub(crate) fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> St
         let _ = writeln!(out, "{}", table::prose(&printable(device), width, 2));
         let mut table =
             Table::default().text(["case", "verdict"]).numbers(["ratio", "95 % interval", "baseline", "candidate"]);
-        let mut whys: Vec<(String, Vec<&str>)> = vec![];
+        let mut whys = vec![];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| case.device == device) {
             table.row(row(case));
-            let why = why(case, ruling.settled.contains(&index));
-            match whys.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, ids)) => ids.push(&case.id),
-                None => whys.push((why, vec![&case.id])),
-            }
+            whys.push((why(case, ruling.settled.contains(&index)), case.id.as_str()));
         }
         table.fit(width, &["candidate", "baseline", "95 % interval"]);
         let _ = writeln!(out, "{}", table.terminal(width));
         let all = table.rows();
         whys.retain(|(why, _)| !why.is_empty());
-        for (why, ids) in &whys {
+        for same in alike(&whys, |(a, _), (b, _)| a == b) {
+            let ids: Vec<_> = same.iter().map(|(_, id)| *id).collect();
             let whose = if ids.len() == all { "all".into() } else { printable(&ids.join(", ")).into_owned() };
-            out.push_str(&table::prose(&format!("{whose}: {why}"), width, 2));
+            out.push_str(&table::prose(&format!("{whose}: {}", same[0].0), width, 2));
         }
         if !whys.is_empty() {
             out.push('\n');
@@ -108,19 +104,14 @@ fn why(case: &Compared, settled: bool) -> String {
 }
 
 fn unmatched(case: &Unmatched) -> String {
-    let sign = if case.newly_wrong { "REGRESSED" } else { "not compared" };
+    let sign = if case.newly_wrong { "REGRESSED" } else { NOT_COMPARED };
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", printable(&case.reason)) };
     format!("{sign}  {}: {} → {}{reason}", printable(&case.id), case.baseline, case.candidate)
 }
 
 /// `12 same, 1 slower`, and what is worth a word beside it.
 pub(crate) fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
-    let counts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
-    let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
-    let others = comparison.unmatched.len() - wrong;
-    let more = [(wrong, "newly wrong"), (others, "not compared"), (ruling.violations.len(), "limits broken")];
-    let parts = counts.into_iter().chain(more).filter(|(count, _)| *count > 0);
-    let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
+    let parts: Vec<_> = ruling.counts(comparison).map(|(count, name)| format!("{count} {name}")).collect();
     let percent = units::significant(100.0 * comparison.min_effect);
     format!("{} (changes below {} % do not matter)", parts.join(", "), units::trimmed(&percent))
 }
@@ -135,14 +126,10 @@ pub(crate) fn trial(trial: &Trial) -> String {
     let unit = medians.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(TimeUnit::for_value);
     let width = trial.sides().map(|(_, side)| printable(&side.label).chars().count()).into_iter().max().unwrap_or(0);
     for (name, side) in trial.sides() {
-        let time = match (&side.case.outcome, side.median, unit) {
-            (Outcome::Rejected(verification), ..) => format!("rejected: {}", printable(&verification.worst)),
-            (Outcome::Skipped { reason }, ..) => format!("skipped: {reason}"),
-            (outcome, median, unit) => match (outcome.failure(), median, unit) {
-                (Some(failure), ..) => format!("{}: {}", outcome.status(), printable(&failure)),
-                (None, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
-                _ => "no round was completed".into(),
-            },
+        let time = match (side.case.outcome.reason(), side.median, unit) {
+            (Some(reason), ..) => format!("{}: {}", side.case.outcome.status(), printable(&reason)),
+            (None, Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
+            _ => "no round was completed".into(),
         };
         let label = printable(&side.label);
         let (device, driver) = (printable(&side.device.name), printable(&side.device.driver.info));

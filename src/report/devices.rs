@@ -2,10 +2,11 @@
 
 use super::table::Table;
 use crate::algorithms::{ALGORITHMS, CaseSpec, Goal, Measures};
+use crate::basis::alike::alike;
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, Sweep};
 use crate::basis::units::Bytes;
-use crate::device::capability::{DeviceInfo, Feature};
+use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, FlexibleMatrix, Heap};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -96,15 +97,12 @@ impl<'a> DeviceCard<'a> {
     /// A row for each variant, and the reasons of those that do not run.
     fn support(&self, width: usize) -> String {
         let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with", "not with"]);
-        let mut rows: Vec<(&str, &str)> = self.variants.iter().map(|s| (s.algorithm, s.variant)).collect();
-        rows.dedup();
-        for (algorithm, variant) in rows {
-            let of: Vec<_> =
-                self.variants.iter().filter(|s| (s.algorithm, s.variant) == (algorithm, variant)).collect();
+        let same = |a: &&Support, b: &&Support| (a.algorithm, a.variant) == (b.algorithm, b.variant);
+        for of in alike(&self.variants, same) {
             let runs: Vec<_> = of.iter().filter(|s| s.missing.is_none()).map(|s| s.dtype.name()).collect();
             let reasons: Vec<_> =
                 of.iter().filter_map(|s| s.missing.as_ref().map(|reason| format!("{}: {reason}", s.dtype))).collect();
-            table.row([algorithm.to_string(), variant.to_string(), none_or(&runs, ", "), reasons.join("; ")]);
+            table.row([of[0].algorithm.into(), of[0].variant.into(), none_or(&runs, ", "), reasons.join("; ")]);
         }
         table.terminal(width)
     }
@@ -122,9 +120,8 @@ fn none_or(items: &[impl AsRef<str>], separator: &str) -> String {
 }
 
 fn heaps(info: &DeviceInfo) -> String {
-    let heap = |heap: &crate::device::capability::Heap| {
-        format!("{} {}", heap.size, if heap.device_local { "on the device" } else { "on the host" })
-    };
+    let heap =
+        |heap: &Heap| format!("{} {}", heap.size, if heap.device_local { "on the device" } else { "on the host" });
     info.heaps.iter().map(heap).collect::<Vec<_>>().join(", ")
 }
 
@@ -166,30 +163,24 @@ fn dtypes(info: &DeviceInfo) -> String {
 }
 
 fn matrices(info: &DeviceInfo) -> String {
-    let shape = |c: &crate::device::capability::CooperativeMatrix| {
-        format!("{}×{}×{} {}→{} ({})", c.m, c.n, c.k, c.input, c.accumulator, c.scope)
-    };
+    let shape = |c: &CooperativeMatrix| format!("{}×{}×{} {}→{} ({})", c.m, c.n, c.k, c.input, c.accumulator, c.scope);
     let fixed = info.cooperative_matrices.iter().map(shape);
     // A line for each pair of types: the sizes of the work-groups that can hold them differ in nothing else.
     let held = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes).filter(|f| f.scope == "workgroup");
-    let mut flexible: Vec<(String, Vec<String>)> = vec![];
-    for own in held {
-        let [m, n, k] = own.granularity;
-        let shape = format!("multiples of {m}×{n}×{k} {}→{}", own.input, own.accumulator);
-        match flexible.iter_mut().find(|(known, _)| *known == shape) {
-            Some((_, sizes)) => sizes.push(own.invocations.to_string()),
-            None => flexible.push((shape, vec![own.invocations.to_string()])),
-        }
-    }
-    let flexible = flexible.into_iter().map(|(shape, sizes)| format!("{shape} (workgroup of {})", sizes.join(" or ")));
+    let types = |own: &FlexibleMatrix| (own.granularity, own.input.clone(), own.accumulator.clone());
+    let flexible = alike(held, |a, b| types(a) == types(b)).into_iter().map(|own| {
+        let ([m, n, k], input, accumulator) = types(own[0]);
+        let sizes: Vec<_> = own.iter().map(|own| own.invocations.to_string()).collect();
+        format!("multiples of {m}×{n}×{k} {input}→{accumulator} (workgroup of {})", sizes.join(" or "))
+    });
     none_or(&fixed.chain(flexible).collect::<Vec<_>>(), ", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::capability::FlexibleMatrices;
     use crate::device::capability::tests::software_device;
-    use crate::device::capability::{FlexibleMatrices, FlexibleMatrix};
 
     #[test]
     fn the_card_fits_eighty_columns() {

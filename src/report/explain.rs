@@ -2,6 +2,8 @@
 
 use super::table::Table;
 use crate::algorithms::Candidate;
+use crate::algorithms::tile::Tile;
+use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::plan::CaseGroup;
@@ -15,7 +17,7 @@ pub(crate) struct Explanation {
     algorithm: String,
     size: String,
     dtype: String,
-    layout: String,
+    layout: Layout,
     candidates: Vec<Timed>,
 }
 
@@ -23,11 +25,11 @@ pub(crate) struct Explanation {
 #[derive(Serialize)]
 struct Timed {
     variant: &'static str,
-    tile: Option<String>,
-    predicted_ns: f64,
+    tile: Option<Tile>,
+    predicted_ns: Nanos,
     /// The median, or why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    measured_ns: Option<f64>,
+    measured_ns: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
@@ -42,9 +44,9 @@ impl Explanation {
         let spec = &group.spec;
         let timed = candidates.iter().zip(times).map(|(own, time)| Timed {
             variant: own.variant,
-            tile: own.tile.map(String::from),
-            predicted_ns: own.predicted.0,
-            measured_ns: time.as_ref().ok().map(|time| time.0),
+            tile: own.tile,
+            predicted_ns: own.predicted,
+            measured_ns: time.as_ref().ok().copied(),
             reason: time.err(),
         });
         Self {
@@ -52,49 +54,35 @@ impl Explanation {
             algorithm: group.algorithm.name.to_string(),
             size: spec.size.to_string(),
             dtype: spec.dtype.to_string(),
-            layout: spec.layout.to_string(),
+            layout: spec.layout,
             candidates: timed.collect(),
         }
     }
-}
 
-/// A line for each candidate: its predicted and its measured time, or why it has none; and what `auto` loses by its choice.
-#[must_use]
-pub(crate) fn text(
-    device: &DeviceInfo,
-    group: &CaseGroup,
-    candidates: &[Candidate],
-    times: &[Result<Nanos, String>],
-) -> String {
-    let spec = &group.spec;
-    let (algorithm, layout) = (&group.algorithm.name, spec.layout.unusual());
-    let layout = layout.map_or_else(String::new, |layout| format!(" {layout}"));
-    let mut out =
-        format!("{algorithm} {} {}{layout}, {}: what auto chooses from\n\n", spec.size, spec.dtype, device.name);
-    let best = times.iter().flatten().map(|time| time.0).fold(f64::INFINITY, f64::min);
-    let mut table = Table::default().text(["variant", "tile"]).numbers(["predicted", "measured", "of the fastest"]);
-    for (candidate, time) in candidates.iter().zip(times) {
-        let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
-        let [measured, ratio] = match time {
-            Ok(time) => [micros(*time), format!("{:.2} ×", time.0 / best)],
-            Err(why) => [why.clone(), "–".into()],
-        };
-        let tile = candidate.tile.map_or_else(|| "–".into(), |tile| tile.to_string());
-        table.row([candidate.variant.into(), tile, micros(candidate.predicted), measured, ratio]);
-    }
-    out.push_str(&table.terminal(usize::MAX));
-    match (candidates.first(), times.first()) {
-        (Some(first), Some(Ok(time))) => {
-            let _ = writeln!(
-                out,
-                "\nauto takes the first, {}: {:.2} × the fastest of these\n",
-                first.variant,
-                time.0 / best
-            );
+    /// A line for each candidate: its predicted and its measured time, or why it has none; and what `auto` loses by its
+    /// choice.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        let Self { device, algorithm, size, dtype, layout, candidates } = self;
+        let layout = layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
+        let mut out = format!("{algorithm} {size} {dtype}{layout}, {device}: what auto chooses from\n\n");
+        let best = candidates.iter().filter_map(|own| own.measured_ns).map(|time| time.0).fold(f64::INFINITY, f64::min);
+        let over_best = |time: Nanos| format!("{:.2} ×", time.0 / best);
+        let mut table = Table::default().text(["variant", "tile"]).numbers(["predicted", "measured", "of the fastest"]);
+        for Timed { variant, tile, predicted_ns, measured_ns, reason } in candidates {
+            let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
+            let measured = measured_ns.map_or_else(|| reason.clone().unwrap_or_default(), micros);
+            let ratio = measured_ns.map_or_else(|| "–".into(), over_best);
+            let tile = tile.map_or_else(|| "–".into(), |tile| tile.to_string());
+            table.row([(*variant).into(), tile, micros(*predicted_ns), measured, ratio]);
         }
-        _ => out.push('\n'),
+        out.push_str(&table.terminal(usize::MAX));
+        out.push('\n');
+        if let Some(Timed { variant, measured_ns: Some(time), .. }) = candidates.first() {
+            let _ = writeln!(out, "auto takes the first, {variant}: {} the fastest of these\n", over_best(*time));
+        }
+        out
     }
-    out
 }
 
 #[cfg(test)]
@@ -103,7 +91,6 @@ mod tests {
     use crate::algorithms::CaseSpec;
     use crate::algorithms::matmul::MATMUL;
     use crate::basis::dtype::DType;
-    use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
     use crate::plan::{DeviceClass, VariantChoice};
@@ -115,10 +102,10 @@ mod tests {
         let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, pick, on_host: false };
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
-        let times = [Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
-        let text = text(&software_device(), &group, &candidates, &times);
+        let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
+        let text = Explanation::new(&software_device(), &group, &candidates, times).text();
         let transposed = CaseGroup { spec: spec.with(|options| options.layout = Layout::Nt), ..group.clone() };
-        let heading = super::text(&software_device(), &transposed, &[], &[]);
+        let heading = Explanation::new(&software_device(), &transposed, &[], vec![]).text();
         assert!(heading.starts_with("matmul 8x9x10 f32 nt, "), "{heading}");
         for part in
             ["matmul 8x9x10 f32", "1.00 µs", "3.00 µs", "2.00 ×", "C[0] is 1", "auto takes the first, texel: 2.00 ×"]

@@ -1,66 +1,22 @@
 //! Cases as people compare them: sizes by variants, whichever way round fits, or devices side by side.
 
-use super::bench::{View, distinct, heading};
+use super::bench::{Section, heading, main_sections, median, row};
+use super::long::View;
 use super::reference::{ReferenceTime, ReferenceTimes};
 use super::table::{self, Cell, Table};
+use crate::basis::alike::distinct;
 use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::marks::RunConditions;
 use crate::record::{Case, Outcome, Record};
 use std::fmt::Write;
 
-/// Cases that share a table: one device, algorithm, goal, element type and kind of input. For operations that have several
-/// forms a size is one of an operation, and a variant is a form.
-pub(crate) struct Section<'a> {
-    pub(crate) device: &'a DeviceInfo,
-    pub(crate) cases: Vec<&'a Case>,
-    /// The host's cases of the same problems, where the device is another.
-    host: Vec<&'a Case>,
-}
-
-/// The sections of a record, in the order in which they were measured.
-#[must_use]
-pub(crate) fn sections(record: &Record) -> Vec<Section<'_>> {
-    let mut sections: Vec<Section<'_>> = vec![];
-    for case in &record.cases {
-        let same = |other: &Case| other.device == case.device && other.same_kind(case);
-        match sections.iter_mut().find(|section| same(section.cases[0])) {
-            Some(section) => section.cases.push(case),
-            None => {
-                if let Some(device) = record.devices.iter().find(|device| device.index == case.device) {
-                    sections.push(Section { device, cases: vec![case], host: hosts(record, device, case) });
-                }
-            }
-        }
-    }
-    sections
-}
-
-/// The host's measured cases of one kind with `first`, which another device measured.
-fn hosts<'a>(record: &'a Record, device: &DeviceInfo, first: &Case) -> Vec<&'a Case> {
-    let is_host = |case: &Case| record.devices.iter().any(|d| d.index == case.device && d.kind == DeviceKind::Host);
-    let same = |case: &&Case| {
-        case.same_kind(first) && device.kind != DeviceKind::Host && is_host(case) && case.measured().is_some()
-    };
-    record.cases.iter().filter(same).collect()
-}
-
-/// The sections that stand for themselves: where there are other devices, the host is a column in their tables.
-#[must_use]
-pub(crate) fn main_sections(record: &Record) -> Vec<Section<'_>> {
-    let alone = record.devices.iter().all(|device| device.kind == DeviceKind::Host);
-    let mut sections = sections(record);
-    sections.retain(|section| alone || section.device.kind != DeviceKind::Host);
-    sections
-}
-
 /// A heading and, for each size, a time that competes for the star and what else is in its cell.
 type Line = (Cell, Vec<(Option<Nanos>, Cell)>);
 
 impl<'a> Section<'a> {
     fn sizes(&self) -> Vec<String> {
-        let sizes: Vec<_> = self.cases.iter().map(|case| place(case).0).collect();
-        distinct(sizes.iter().map(String::as_str)).into_iter().map(String::from).collect()
+        distinct(self.cases.iter().map(|case| place(case).0))
     }
 
     fn variants(&self) -> Vec<&'a str> {
@@ -127,17 +83,6 @@ fn table(sizes: &[String], lines: &[Line]) -> Table {
 /// has the operation too, and the column is the form.
 fn place(case: &Case) -> (String, &str) {
     (row(case), case.form().map_or(&case.variant, |form| form.name))
-}
-
-/// The row that a case competes in: its size, and of chains its operation.
-pub(crate) fn row(case: &Case) -> String {
-    case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
-}
-
-/// The median of a case as tables show it: that of one operation of a chain.
-#[must_use]
-pub(crate) fn median(case: &Case) -> Option<Nanos> {
-    case.measured().map(|measured| case.shown(measured.summary.median))
 }
 
 /// A section as a table in each of its forms, and what is said above and below it.
@@ -256,18 +201,12 @@ pub(crate) fn side_by_side(record: &Record, width: usize) -> String {
         let named = format!("  [{}] {} ({})", device.index, device.name, device.kind);
         out.push_str(&table::prose(&named, width, 6));
     }
-    let kinds: Vec<_> = record.cases.iter().map(Case::kind).collect();
-    for title in distinct(kinds.iter().map(String::as_str)) {
+    for title in distinct(record.cases.iter().map(Case::kind)) {
         let cases = record.cases.iter().filter(|case| case.kind() == title);
         let cases: Vec<_> = cases.filter(|case| devices.iter().any(|device| device.index == case.device)).collect();
         let columns = devices.iter().map(|device| format!("[{}]", device.index));
         let mut table = Table::default().text(["size", "variant", ""]).numbers(columns);
-        let mut done: Vec<(String, &str)> = vec![];
-        for case in &cases {
-            let name = (case.row(), case.variant.as_str());
-            if done.contains(&name) {
-                continue;
-            }
+        for name in distinct(cases.iter().map(|case| (case.row(), case.variant.as_str()))) {
             let same = |case: &Case, device: &DeviceInfo| {
                 case.device == device.index && (case.row(), case.variant.as_str()) == name
             };
@@ -285,7 +224,6 @@ pub(crate) fn side_by_side(record: &Record, width: usize) -> String {
             });
             let unit = unit.map_or_else(String::new, |unit| unit.to_string());
             table.row([name.0.clone(), name.1.to_string(), unit].into_iter().chain(cells));
-            done.push(name);
         }
         let _ = write!(out, "\n{title}\n\n{}", table.terminal(width));
     }

@@ -1,10 +1,11 @@
 //! The tables of `history`.
 
-use super::bench::distinct;
 use super::table::{self, Table};
+use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
-use crate::basis::units::{Nanos, TimeUnit, counted};
-use crate::history::{Event, FALSE_DISCOVERIES, History, Run, Series};
+use crate::basis::units::{self, Nanos, TimeUnit, counted};
+use crate::history::{Event, FALSE_DISCOVERIES, History, Series};
+use crate::record::NamedRecord;
 use crate::stats;
 use crate::stats::steps;
 use std::fmt::Write;
@@ -59,7 +60,7 @@ fn row(series: &Series, columns: usize) -> [String; 6] {
         printable(&series.id).into(),
         series.points.len().to_string(),
         series.level().to_string(),
-        series.spread().map_or_else(|| "–".into(), |spread| format!("{:.1} %", 100.0 * spread)),
+        series.spread().map_or_else(|| "–".into(), units::percent),
         trend(series, columns),
         if steps.is_empty() { "–".into() } else { steps.join(", ") },
     ]
@@ -87,7 +88,7 @@ fn trend(series: &Series, columns: usize) -> String {
 }
 
 /// A run in a line: its file, when it began, its commit, its label.
-pub(super) fn run(run: &Run) -> String {
+pub(super) fn run(run: &NamedRecord) -> String {
     let origin = &run.record.origin;
     let mut words = vec![run.name.clone()];
     words.extend(origin.commit_text().map(|commit| format!("commit {commit}")));
@@ -113,12 +114,7 @@ pub(super) fn remark(history: &History, series: &Series, step: usize) -> Option<
 fn event(history: &History, event: &Event) -> String {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
     let mut out = format!("between {before}\n    and {after}\n");
-    let changed = if event.changes.is_empty() {
-        "nothing that records have of all cases".into()
-    } else {
-        event.changes_in_words()
-    };
-    let _ = writeln!(out, "  changed  {}", printable(&changed));
+    let _ = writeln!(out, "  changed  {}", printable(&event.changes_in_words()));
     for moved in event.moves.iter().take(MOST_MOVES) {
         let series = &history.series[moved.series];
         let step = &series.steps[moved.step];

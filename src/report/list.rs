@@ -3,6 +3,7 @@
 use super::table;
 use crate::algorithms::source::{self, Source};
 use crate::algorithms::{Algorithm, Measures, Solution, Sweeps, Variant};
+use crate::basis::alike::distinct;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{Requirement, requirement};
@@ -157,13 +158,7 @@ fn needs(variant: &Variant) -> String {
             Requirement::Subgroup(operation) => Some(operation),
         });
         let used = shaders.iter().flat_map(|shader| shader.interface.features.iter().map(|name| &**name));
-        let mut names = vec![];
-        for need in declared.chain(used) {
-            if !names.contains(&need) {
-                names.push(need);
-            }
-        }
-        names
+        distinct(declared.chain(used))
     };
     let dtypes: Vec<_> = DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)).collect();
     let common: Vec<_> =

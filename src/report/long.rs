@@ -1,12 +1,31 @@
 //! The long table of `bench`: a line for each case, with the columns that fit or those that were asked for.
 
-use super::bench::{View, distinct, heading};
-use super::grid::{Section, median, sections};
+use super::bench::{Section, heading, median, sections};
+use super::reference::ReferenceTimes;
 use super::table::{self, Table};
+use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
-use crate::basis::units::significant;
+use crate::basis::units::{percent, significant};
 use crate::record::marks::RunConditions;
 use crate::record::{Case, Measured, Outcome, Record, Share};
+
+/// What of a record is shown, and on how many columns.
+pub struct View {
+    /// Columns of the terminal: no line is wider.
+    pub width: usize,
+    /// Figures of others.
+    pub(crate) reference: Option<ReferenceTimes>,
+    /// The columns that the long table has; those that fit where it is `None`.
+    pub(crate) columns: Option<Vec<&'static Column>>,
+}
+
+impl View {
+    /// A view of so many columns, without anything beside the record.
+    #[must_use]
+    pub fn of_width(width: usize) -> Self {
+        Self { width, reference: None, columns: None }
+    }
+}
 
 /// A column beside size and variant.
 #[derive(Debug)]
@@ -119,7 +138,7 @@ fn of_section(section: &Section<'_>, view: &View, conditions: &RunConditions) ->
         table.row([case.row(), case.variant.clone()].into_iter().chain(cells));
     }
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
-    table.leave_out_empty(&may_go.collect::<Vec<_>>());
+    table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
     if view.columns.is_none() {
         let mut least: Vec<_> = COLUMNS.iter().filter(|column| column.importance != STAYS).collect();
         least.sort_by_key(|column| column.importance);
@@ -188,10 +207,6 @@ const SMALL: f64 = 0.1;
 /// Doubt of a limit, relative to it, from which a share is shown with it.
 const DOUBTED: f64 = 0.05;
 
-fn percent(fraction: f64) -> String {
-    format!("{:.1} %", fraction * 100.0)
-}
-
 fn residual(value: Option<f64>) -> String {
     match value {
         None => "none".into(),
@@ -240,16 +255,10 @@ mod tests {
 
     #[test]
     fn a_small_share_with_a_doubt_has_a_decimal() {
-        let of = |fraction: f64| {
-            share(Share {
-                limit: Limit::Memory,
-                least: crate::basis::units::Nanos(1.0),
-                fraction,
-                interval: Some([0.5 * fraction, 1.5 * fraction]),
-            })
-        };
-        let limit = (Limit::Memory, crate::basis::units::Nanos(1.0));
-        let of_busy = Share { limit: limit.0, least: limit.1, fraction: 0.31, interval: Some([0.03, 2.17]) };
+        let least = crate::basis::units::Nanos(1.0);
+        let known = Share { limit: Limit::Memory, least, fraction: 1.0, interval: None };
+        let of = |fraction: f64| share(Share { fraction, interval: Some([0.5 * fraction, 1.5 * fraction]), ..known });
+        let of_busy = Share { fraction: 0.31, interval: Some([0.03, 2.17]), ..known };
         assert_eq!(share(of_busy), "3 … 217 % memory");
         assert_eq!([of(0.0042), of(0.093), of(0.47)], ["0.4 ±0.2 % memory", "9.3 ±4.7 % memory", "47 ±24 % memory"]);
         let lopsided = Share { interval: Some([0.48, 4.75]), fraction: 4.24, ..of_busy };

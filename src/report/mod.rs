@@ -1,6 +1,6 @@
 //! What a person reads: tables on the terminal, and the page of `report`.
 
-pub mod bench;
+pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod explain;
@@ -15,3 +15,10 @@ pub(crate) mod reference;
 pub(crate) mod table;
 pub(crate) mod tune;
 pub(crate) mod verify;
+
+/// The tables of `bench`.
+pub mod tables {
+    pub use super::bench::{notes, outcomes};
+    pub use super::grid::compact;
+    pub use super::long::{View, long};
+}

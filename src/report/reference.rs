@@ -1,6 +1,6 @@
 //! Figures of others beside the measured ones: another record, or a CSV file.
 
-use super::grid::median;
+use super::bench::median;
 use crate::algorithms::input::Input;
 use crate::algorithms::{CaseOptions, Goal};
 use crate::basis::error::unknown;

@@ -137,11 +137,11 @@ impl Table {
         turned
     }
 
-    /// Leaves out the columns of these headings that say nothing in any row: empty, or `0`.
-    pub(crate) fn leave_out_empty(&mut self, headings: &[&str]) {
+    /// Leaves out the columns of these headings that say nothing in any row: empty, or `nothing`.
+    pub(crate) fn leave_out_empty(&mut self, headings: &[&str], nothing: &str) {
         for heading in headings {
             if let Some(at) = self.place(heading)
-                && self.rows.iter().all(|row| row[at].text.is_empty() || row[at].text == "0")
+                && self.rows.iter().all(|row| row[at].text.is_empty() || row[at].text == nothing)
             {
                 self.remove(at);
             }
@@ -387,7 +387,7 @@ pub(crate) mod tests {
     fn a_table_leaves_out_what_matters_least_or_goes_on_below() {
         let mut table = Table::default().text(["size"]).numbers(["median", "rate", "nothing"]);
         table.row(["512", "1.000 ms", "12345", "0"]);
-        table.leave_out_empty(&["nothing", "median"]);
+        table.leave_out_empty(&["nothing", "median"], "0");
         assert_eq!(table.width(), widest(&table.terminal(99)));
         let mut narrow = table.clone();
         assert_eq!((narrow.fit(18, &["other", "rate", "median"]), narrow.width()), (vec!["rate"], 17));

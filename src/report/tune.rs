@@ -1,5 +1,6 @@
 //! The table of `tune`.
 
+use super::bench::named;
 use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
@@ -30,8 +31,7 @@ pub(crate) fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[Row], wid
         [|row| row.spec.dtype.to_string(), |row| row.spec.layout.to_string()];
     let title: Vec<_> = [common(dtype), common(layout).filter(|layout| layout != "nn")].into_iter().flatten().collect();
     let title = [&[algorithm.name.to_string()], &title[..]].concat().join(" ");
-    let device = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
-    let mut out = table::prose(&format!("{title}, the best tiles"), width, 2) + &table::prose(&device, width, 2);
+    let mut out = table::prose(&format!("{title}, the best tiles"), width, 2) + &named(device, width);
 
     let varies = [true, common(dtype).is_none(), common(layout).is_none(), true];
     let kept = |cells: [String; 4]| cells.into_iter().zip(varies).filter_map(|(cell, varies)| varies.then_some(cell));

@@ -1,7 +1,9 @@
 //! The table of `verify`.
 
-use super::table::{self, Table};
-use crate::record::{Case, Outcome, Record};
+use super::bench::named;
+use super::table::Table;
+use crate::basis::alike::alike;
+use crate::record::{Case, Outcome, Record, Verification};
 use std::fmt::Write;
 
 /// A row for each variant and element type: how many cases pass, and how near the worst comes to its tolerance.
@@ -9,82 +11,58 @@ use std::fmt::Write;
 pub(crate) fn table(record: &Record, width: usize) -> String {
     let mut out = String::new();
     for device in &record.devices {
-        let named = format!("device {}: {} ({}, {})", device.index, device.name, device.kind, device.driver.info);
-        let _ = writeln!(out, "{}", table::prose(&named, width, 2));
-        let counts = ["passed", "wrong", "failed", "skipped", "interrupted", "worst / allowed"];
-        let mut table = Table::default().text(["algorithm", "variant", "dtype"]).numbers(counts);
-        let mut rows: Vec<(&Case, Tally)> = vec![];
-        for case in record.cases.iter().filter(|case| case.device == device.index) {
-            let same = |other: &Case| other.variant == case.variant && other.subject() == case.subject();
-            let row = rows.iter().position(|(first, _)| same(first)).unwrap_or_else(|| {
-                rows.push((case, Tally::default()));
-                rows.len() - 1
-            });
-            rows[row].1.add(&case.outcome);
+        let _ = writeln!(out, "{}", named(device, width));
+        let counts = ["passed", "wrong", "failed", "skipped", "interrupted"];
+        let table = Table::default().text(["algorithm", "variant", "dtype"]);
+        let mut table = table.numbers(counts).numbers(["worst / allowed"]);
+        let same = |a: &&Case, b: &&Case| a.variant == b.variant && a.subject() == b.subject();
+        for cases in alike(record.cases.iter().filter(|case| case.device == device.index), same) {
+            let case = cases[0];
+            let layout = case.layout.unusual().map_or_else(String::new, |layout| format!(" {layout}"));
+            let names = [case.asked(), case.variant.clone(), format!("{}{layout}", case.dtype)];
+            let counts = counts.map(|what| count(cases.iter().copied(), what).to_string());
+            let closest = closest(&cases).map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share));
+            table.row(names.into_iter().chain(counts).chain([closest]));
         }
-        for (case, tally) in rows {
-            let cells = [
-                case.asked(),
-                case.variant.clone(),
-                case.layout
-                    .unusual()
-                    .map_or_else(|| case.dtype.to_string(), |layout| format!("{} {layout}", case.dtype)),
-                tally.passed.to_string(),
-                tally.wrong.to_string(),
-                tally.failed.to_string(),
-                tally.skipped.to_string(),
-                tally.interrupted.to_string(),
-                tally.closest.map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share)),
-            ];
-            table.row(cells);
-        }
-        table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"]);
+        table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"], "0");
         out.push_str(&table.terminal(width));
     }
     out
 }
 
-#[derive(Default)]
-struct Tally {
-    passed: usize,
-    wrong: usize,
-    /// Those that have no answer, for the device, its driver or the system failed: crashed and timed out among them.
-    failed: usize,
-    skipped: usize,
-    interrupted: usize,
-    unverified: usize,
-    /// Largest residual as a share of its tolerance.
-    closest: Option<f64>,
+/// What came of a case, in the words of the table. Those have failed that have no answer because the device, its driver or
+/// the system failed: crashed and timed out among them.
+fn ending(case: &Case) -> &'static str {
+    match &case.outcome {
+        Outcome::Measured(measured) if measured.verification.verified().is_none() => "unverified",
+        Outcome::Measured(_) => "passed",
+        Outcome::Rejected(_) => "wrong",
+        Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => "failed",
+        Outcome::Skipped { .. } => "skipped",
+        Outcome::Interrupted => "interrupted",
+    }
 }
 
-impl Tally {
-    fn add(&mut self, outcome: &Outcome) {
-        match outcome {
-            Outcome::Measured(measured) => {
-                let Some(v) = measured.verification.verified() else {
-                    self.unverified += 1;
-                    return;
-                };
-                self.passed += 1;
-                let share = v.residual.filter(|r| *r > 0.0).map_or(0.0, |residual| residual / v.tolerance);
-                self.closest = Some(self.closest.unwrap_or(0.0).max(share));
-            }
-            Outcome::Skipped { .. } => self.skipped += 1,
-            Outcome::Interrupted => self.interrupted += 1,
-            Outcome::Rejected(_) => self.wrong += 1,
-            Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => self.failed += 1,
-        }
-    }
+fn count<'a>(cases: impl IntoIterator<Item = &'a Case>, what: &str) -> usize {
+    cases.into_iter().filter(|case| ending(case) == what).count()
+}
+
+/// Largest residual of those that passed as a share of its tolerance.
+fn closest(cases: &[&Case]) -> Option<f64> {
+    let passed = cases.iter().filter_map(|case| case.measured()?.verification.verified());
+    let share = |v: &Verification| v.residual.filter(|r| *r > 0.0).map_or(0.0, |residual| residual / v.tolerance);
+    passed.map(share).reduce(f64::max)
 }
 
 /// One line that sums up the run.
 #[must_use]
 pub(crate) fn summary(record: &Record) -> String {
-    let mut tally = Tally::default();
-    record.cases.iter().for_each(|case| tally.add(&case.outcome));
-    let Tally { passed, wrong, failed, skipped, interrupted, unverified, .. } = tally;
-    let some = |count: usize, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
-    let (failed, unverified) = (some(failed, "failed"), some(unverified, "unverified"));
-    let interrupted = some(interrupted, "interrupted");
+    let count = |what| count(&record.cases, what);
+    let some = |what| match count(what) {
+        0 => String::new(),
+        count => format!(", {count} {what}"),
+    };
+    let [passed, wrong, skipped] = ["passed", "wrong", "skipped"].map(count);
+    let [failed, interrupted, unverified] = ["failed", "interrupted", "unverified"].map(some);
     format!("{passed} passed, {wrong} wrong{failed}, {skipped} skipped{interrupted}{unverified}\n")
 }

@@ -19,22 +19,18 @@ const TIMES: &str = "times are 0, or from 1e-8 ns to 100 days";
 /// How far figures may lie from those of the samples, relative to them: rounding of other writers.
 const ROUNDING: f64 = 1e-6;
 
-/// Why a record is refused.
-pub(super) struct Problem {
-    /// The case at fault.
-    pub(super) case: Option<usize>,
-    pub(super) message: String,
-}
-
 /// Checks `record` and makes its summaries those of its samples. Returns notes.
-pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
-    let indices = check_whole(record).map_err(|message| Problem { case: None, message })?;
+///
+/// # Errors
+/// The case at fault, and why the record is refused.
+pub(super) fn check(record: &mut Record) -> Result<Vec<String>, (Option<usize>, String)> {
+    let indices = check_whole(record).map_err(|message| (None, message))?;
     let mut ids = HashSet::with_capacity(record.cases.len());
     let (mut mended, mut verified) = (vec![], 0);
     let found: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
     for (index, (case, found)) in record.cases.iter().zip(found).enumerate() {
         let name = printable(&case.id).into_owned();
-        let refuse = |message: String| Problem { case: Some(index), message };
+        let refuse = |message: String| (Some(index), message);
         if !indices.contains(&case.device) {
             let known: Vec<_> = record.devices.iter().map(|device| device.index.to_string()).collect();
             return Err(refuse(format!(
@@ -57,12 +53,10 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, Problem> {
         if let Some(value) = [share, case.speedup].into_iter().flatten().find(|value| *value < 0.0) {
             return Err(refuse(format!("case '{name}' has a share or speed-up of {value}, below zero")));
         }
-        match found {
-            Ok(Finding::AsSaid) => {}
-            Ok(Finding::Mended) => mended.push(name),
-            Ok(Finding::VerifiedOnly) => verified += 1,
-            Err(message) => return Err(refuse(format!("case '{name}': {message}"))),
+        if found.map_err(|message| refuse(format!("case '{name}': {message}")))? {
+            mended.push(name);
         }
+        verified += usize::from(case.measured().is_some_and(|measured| measured.samples.is_empty()));
     }
     let mut notes = vec![];
     if let [first, others @ ..] = &mended[..] {
@@ -107,18 +101,13 @@ fn check_whole(record: &Record) -> Result<HashSet<usize>, String> {
     Ok(indices)
 }
 
-enum Finding {
-    AsSaid,
-    Mended,
-    VerifiedOnly,
-}
-
-fn check_case(case: &mut Case) -> Result<Finding, String> {
+/// Checks a case and makes its summary that of its samples; whether that is another.
+fn check_case(case: &mut Case) -> Result<bool, String> {
     check_size(&case.size)?;
     let measured = match &mut case.outcome {
         Outcome::Measured(measured) => measured,
-        Outcome::Rejected(verification) => return check_figures(verification).map(|()| Finding::AsSaid),
-        _ => return Ok(Finding::AsSaid),
+        Outcome::Rejected(verification) => return check_figures(verification).map(|()| false),
+        _ => return Ok(false),
     };
     if let Some(verification) = measured.verification.verified() {
         check_figures(verification)?;
@@ -153,12 +142,12 @@ fn check_case(case: &mut Case) -> Result<Finding, String> {
         return Err(format!("its clock is {clock} MHz"));
     }
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.device).collect();
-    let Some(found) = Summary::of(&times) else { return Ok(Finding::VerifiedOnly) };
+    let Some(found) = Summary::of(&times) else { return Ok(false) };
     let said = std::mem::replace(summary, found);
     for sample in samples.iter_mut() {
         sample.outlier = found.is_outlier(sample.device);
     }
-    Ok(if agree(&said, &found) { Finding::AsSaid } else { Finding::Mended })
+    Ok(!agree(&said, &found))
 }
 
 /// Refuses a size with an extent of zero. One of another version may be any other text.

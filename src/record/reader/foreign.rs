@@ -1,7 +1,6 @@
 //! Says what a document is when it is no record.
 
 use crate::basis::printable::brief;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
@@ -28,16 +27,10 @@ pub(super) fn explain(text: &str) -> String {
     format!("{what}; {RECORD}")
 }
 
+/// The keys of an object, with the text of their values.
+pub(super) type Keys<'a> = BTreeMap<String, &'a RawValue>;
+
 fn recognise(text: &str) -> Option<&'static str> {
-    /// The keys of an object; their values do not matter.
-    type Keys<'a> = BTreeMap<String, &'a RawValue>;
-
-    #[derive(Deserialize)]
-    struct Results<'a> {
-        #[serde(borrow)]
-        results: Vec<Keys<'a>>,
-    }
-
     let has = |keys: &Keys<'_>, names: &[&str]| names.iter().all(|name| keys.contains_key(*name));
     if let Ok(list) = serde_json::from_str::<Vec<Keys<'_>>>(text) {
         let first = list.first()?;
@@ -59,6 +52,6 @@ fn recognise(text: &str) -> Option<&'static str> {
     if let Some((_, tool)) = known.iter().find(|(names, _)| has(&keys, names)) {
         return Some(tool);
     }
-    let results = serde_json::from_str::<Results<'_>>(text).ok()?.results;
+    let results: Vec<Keys<'_>> = serde_json::from_str(keys.get("results")?.get()).ok()?;
     results.first().filter(|result| has(result, &["command", "mean"])).map(|_| "the output of hyperfine")
 }

@@ -11,7 +11,7 @@ use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
-use crate::record::{Case, Limit, Record, SCHEMA};
+use crate::record::{Case, Limit, NamedRecord, Record, SCHEMA};
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -29,22 +29,11 @@ const PARALLEL: usize = 1 << 20;
 const PREFIX: &str = "gpukern-run/";
 const NEWEST: u32 = 2;
 
-/// A record that was read.
-#[derive(Clone, Debug)]
-pub struct LoadedRecord {
-    /// Where it came from, fit for printing.
-    pub name: String,
-    /// The record. Its summaries are those of its samples.
-    pub record: Record,
-    /// What was mended or looks odd, for standard error.
-    pub notes: Vec<String>,
-}
-
 /// Reads the record at `path`, or from standard input for `-`.
 ///
 /// # Errors
 /// When it cannot be read, is too large, or is not a record that can be believed.
-pub(crate) fn read(path: &Path) -> Result<LoadedRecord, Error> {
+pub(crate) fn read(path: &Path) -> Result<NamedRecord, Error> {
     if path == Path::new("-") {
         return parse(&take(std::io::stdin().lock())?, "standard input");
     }
@@ -72,59 +61,16 @@ fn take(input: impl Read) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// When it is not a record that can be believed.
-pub fn parse(bytes: &[u8], name: &str) -> Result<LoadedRecord, Error> {
+pub fn parse(bytes: &[u8], name: &str) -> Result<NamedRecord, Error> {
     let text = decode(bytes, name)?;
     let document = RawRecord { text, name };
-    if let Some(journal) = Journal::of(&document) {
-        return journal?.loaded(&document);
+    if let Some(journal) = document.journal() {
+        return journal;
     }
     let frame = document.frame()?;
     let version = document.version(&frame)?;
     let record = document.record(&frame)?;
     document.loaded(record, &frame, version, vec![])
-}
-
-/// The journal of a run that is not over, or was killed: a record without cases in the first line, and a case in each
-/// further one.
-struct Journal<'a> {
-    frame: Frame<'a>,
-    /// The first line.
-    head: &'a str,
-    /// Whether its last line breaks off: that of the case whose writing was cut short.
-    torn: bool,
-}
-
-impl<'a> Journal<'a> {
-    /// The journal that `document` is, if it is one.
-    fn of(document: &RawRecord<'a>) -> Option<Result<Self, Error>> {
-        let (head, lines) = document.text.split_once('\n')?;
-        let mut frame = serde_json::from_str::<Frame<'a>>(head).ok()?;
-        let cases = frame.cases.as_mut().filter(|cases| cases.is_empty())?;
-        if lines.is_empty() || frame.schema.is_none() {
-            return None;
-        }
-        let torn = !lines.ends_with('\n');
-        for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n') && !line.trim().is_empty()) {
-            match serde_json::from_str::<&RawValue>(line) {
-                Ok(case) => cases.push(case),
-                Err(error) => {
-                    let start = line.as_ptr() as usize - document.text.as_ptr() as usize;
-                    return Some(Err(document.syntax(&error, line, start, "a case of the journal is damaged: ")));
-                }
-            }
-        }
-        Some(Ok(Self { frame, head, torn }))
-    }
-
-    fn loaded(self, document: &RawRecord<'a>) -> Result<LoadedRecord, Error> {
-        let Self { frame, head, torn } = self;
-        let version = document.version(&frame)?;
-        let record = serde_json::from_str(head).map_err(|error| document.syntax(&error, head, 0, ""))?;
-        let count = frame.cases.as_ref().map_or(0, Vec::len);
-        let cut = if torn { ", and breaks off within the next" } else { "" };
-        let note = format!("'{}' is the journal of a run that did not end: it has {count} cases{cut}", document.name);
-        document.loaded(record, &frame, version, vec![note])
-    }
 }
 
 fn decode<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Error> {
@@ -175,13 +121,34 @@ struct Frame<'a> {
     cases: Option<Vec<&'a RawValue>>,
 }
 
-/// The beginning of a case, to name it.
-#[derive(Deserialize)]
-struct Named {
-    id: String,
-}
-
 impl<'a> RawRecord<'a> {
+    /// What it holds where it is the journal of a run that is not over, or was killed: a record without cases in the first
+    /// line, and a case in each further one. The last line may break off: that of the case whose writing was cut short.
+    fn journal(&self) -> Option<Result<NamedRecord, Error>> {
+        let (head, lines) = self.text.split_once('\n')?;
+        let mut frame = serde_json::from_str::<Frame<'a>>(head).ok()?;
+        let cases = frame.cases.as_mut().filter(|cases| cases.is_empty())?;
+        if lines.is_empty() || frame.schema.is_none() {
+            return None;
+        }
+        for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n') && !line.trim().is_empty()) {
+            match serde_json::from_str::<&RawValue>(line) {
+                Ok(case) => cases.push(case),
+                Err(error) => {
+                    let start = line.as_ptr() as usize - self.text.as_ptr() as usize;
+                    return Some(Err(self.syntax(&error, line, start, "a case of the journal is damaged: ")));
+                }
+            }
+        }
+        let cut = if lines.ends_with('\n') { "" } else { ", and breaks off within the next" };
+        let (name, count) = (self.name, cases.len());
+        let note = format!("'{name}' is the journal of a run that did not end: it has {count} cases{cut}");
+        Some(self.version(&frame).and_then(|version| {
+            let record = serde_json::from_str(head).map_err(|error| self.syntax(&error, head, 0, ""))?;
+            self.loaded(record, &frame, version, vec![note])
+        }))
+    }
+
     /// An error at a byte of the text.
     fn error(&self, offset: Option<usize>, message: &str) -> Error {
         let place = offset.map_or_else(String::new, |offset| {
@@ -277,20 +244,20 @@ impl<'a> RawRecord<'a> {
         frame: &Frame<'_>,
         version: u32,
         mut notes: Vec<String>,
-    ) -> Result<LoadedRecord, Error> {
+    ) -> Result<NamedRecord, Error> {
         let name = self.name;
         record.schema = SCHEMA.into();
         record.cases = self.cases(frame, version)?;
         if version < NEWEST {
             notes.push(format!("'{name}' is a {PREFIX}{version} record, read as {SCHEMA}"));
         }
-        let refuse = |problem: check::Problem| {
-            let place = problem.case.and_then(|case| frame.cases.as_ref()?.get(case)).map(|raw| self.offset(raw));
-            self.error(place, &problem.message)
+        let refuse = |(case, message): (Option<usize>, String)| {
+            let place = case.and_then(|case| frame.cases.as_ref()?.get(case)).map(|raw| self.offset(raw));
+            self.error(place, &message)
         };
         notes.extend(check::check(&mut record).map_err(refuse)?.into_iter().map(|note| format!("'{name}': {note}")));
         part_shares(&mut record);
-        Ok(LoadedRecord { name: name.into(), record, notes })
+        Ok(NamedRecord { name: name.into(), record, notes })
     }
 
     fn cases(&self, frame: &Frame<'_>, version: u32) -> Result<Vec<Case>, Error> {
@@ -305,8 +272,9 @@ impl<'a> RawRecord<'a> {
     fn case(&self, index: usize, raw: &RawValue, version: u32) -> Result<Case, Error> {
         let parsed = if version == 1 { upgrade(raw.get()) } else { strict(raw.get()) };
         parsed.map_err(|error| {
-            let id = serde_json::from_str::<Named>(raw.get());
-            let id = id.map_or_else(|_| String::new(), |named| format!(" '{}'", printable(&named.id)));
+            let keys = serde_json::from_str::<foreign::Keys<'_>>(raw.get()).unwrap_or_default();
+            let id = keys.get("id").and_then(|id| serde_json::from_str::<String>(id.get()).ok());
+            let id = id.map_or_else(String::new, |id| format!(" '{}'", printable(&id)));
             self.syntax(&error, raw.get(), self.offset(raw), &format!("case {}{id}: ", index + 1))
         })
     }

@@ -1,9 +1,11 @@
-//! Charts as SVG: plotters draws grid, axes and lines; marks, with their tooltips, and all text from a record are
-//! written here, escaped.
+//! Charts as SVG: plotters draws grid, axes and lines over them; bars, marks with their tooltips, and all text from a record
+//! are written here, escaped.
 
 use super::axis::Axis;
-use super::theme::{AXIS, GRID, GROUND, INK, QUIET, SERIES};
+use super::theme::{AXIS, Colour, GRID, GROUND, INK, QUIET, SERIES};
 use crate::basis::markup::escape;
+use crate::basis::units::Nanos;
+use crate::record::{Case, Measured};
 use plotters::prelude::*;
 use std::fmt::Write;
 
@@ -55,6 +57,19 @@ impl Series {
     fn colour(&self) -> String {
         self.style.map_or(AXIS, |style| SERIES[style % SERIES.len()]).hex()
     }
+
+    /// The line through the marks that are on it, in order of x.
+    fn line(&self, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
+        let mut points: Vec<_> = self.points.iter().filter(|point| point.on_line).collect();
+        if points.len() < 2 {
+            return String::new();
+        }
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        let places: Vec<_> = points.into_iter().map(at).map(|(x, y)| format!("{x} {y}")).collect();
+        let (colour, width) = (self.colour(), if self.style.is_some() { 2 } else { 1 });
+        let dashes = if self.dashed { DASHES } else { "" };
+        format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, places.join("L"))
+    }
 }
 
 /// A limit: a straight line on logarithmic axes.
@@ -93,8 +108,6 @@ pub(super) struct Plot {
     pub(super) y: Axis,
     pub(super) x_label: fn(f64) -> String,
     pub(super) y_label: fn(f64) -> String,
-    /// Whether the marks of a series are joined by a line, in order of x.
-    pub(super) joined: bool,
     pub(super) series: Vec<Series>,
     pub(super) ceilings: Vec<Ceiling>,
 }
@@ -115,13 +128,15 @@ const LETTER: f64 = 7.4;
 /// The most characters of a name beside a line.
 const LONGEST: usize = 30;
 pub(super) const FONT: &str = "system-ui, sans-serif";
+/// The lines of the second of two sources.
+const DASHES: &str = r#" stroke-dasharray="6 4""#;
 
 impl Plot {
     /// The chart as one `<svg>` element.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let body = if width == Width::Wide { 330 } else { 270 };
-        let (rows, legend) = self.legend(pixels);
+        let (rows, legend) = self.legend(width);
         let height = HEADING + body + rows * ROW;
         let names = self.names(width);
         let mut drawn = String::new();
@@ -209,7 +224,7 @@ impl Plot {
         // What matters lies above what does not.
         let order = |grey: bool| self.series.iter().filter(move |series| series.style.is_none() == grey);
         for series in order(true).chain(order(false)) {
-            marks.push_str(&self.line(series, &|point| at(point.x, point.y)));
+            marks.push_str(&series.line(&|point| at(point.x, point.y)));
             for point in &series.points {
                 let (x, y) = at(point.x, point.y);
                 let ends = point.ends.map(|ends| ends.map(|end| at(point.x, clamped(end)).1));
@@ -229,34 +244,22 @@ impl Plot {
         Some(marks)
     }
 
-    /// The line through the marks of a series.
-    fn line(&self, series: &Series, at: &dyn Fn(&Point) -> (i32, i32)) -> String {
-        let mut points: Vec<_> = series.points.iter().filter(|point| point.on_line).collect();
-        if !self.joined || points.len() < 2 {
-            return String::new();
-        }
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let places: Vec<_> = points.into_iter().map(at).map(|(x, y)| format!("{x} {y}")).collect();
-        let (colour, width) = (series.colour(), if series.style.is_some() { 2 } else { 1 });
-        let dashes = if series.dashed { r#" stroke-dasharray="6 4""# } else { "" };
-        format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, places.join("L"))
-    }
-
     /// The series by their marks, where no names stand beside the lines.
-    fn legend(&self, width: u32) -> (u32, String) {
+    fn legend(&self, width: Width) -> (u32, String) {
         // The heading names a series that is alone.
-        let alone = self.series.len() < 2 || width != Width::Narrow.pixels();
-        let items = self.series.iter().filter(|series| !alone && series.named && series.style.is_some());
-        let items = items.filter_map(|series| Some((series.style?, series.name.clone(), Swatch::Mark)));
+        let shown = self.series.len() > 1 && width == Width::Narrow;
+        let items = self.series.iter().filter(|series| shown && series.named);
         // What matters most first.
-        let mut items: Vec<_> = items.collect();
-        items.sort_by_key(|(style, ..)| *style);
-        let sources = self.pair.iter().filter(|_| width == Width::Narrow.pixels()).flatten();
-        let sources = sources.zip([Swatch::Solid, Swatch::Dashed]).map(|(name, swatch)| (0, name.clone(), swatch));
-        let slopes = self.ceilings.iter().filter(|ceiling| !alone && !ceiling.is_level());
-        let slopes = slopes.map(|ceiling| (0, ceiling.full_name(), Swatch::Slope));
-        let items: Vec<_> = sources.chain(items).chain(slopes).collect();
-        legend(items.iter().map(|(style, name, swatch)| (*style, name.as_str(), *swatch)), width)
+        let mut items: Vec<_> = items.filter_map(|series| Some((series.style?, &*series.name))).collect();
+        items.sort_by_key(|(style, _)| *style);
+        let marks = items
+            .into_iter()
+            .map(|(style, name)| -> (&str, Sample) { (name, Box::new(move |x, y| mark(style, x as i32, y as i32))) });
+        let sources = self.pair.iter().filter(|_| width == Width::Narrow).flatten();
+        let sources = sources.zip(["", DASHES]).map(|(name, dashes)| (&**name, line_sample(dashes)));
+        let slopes: Vec<_> = self.ceilings.iter().filter(|ceiling| shown && !ceiling.is_level()).collect();
+        let slopes: Vec<_> = slopes.into_iter().map(Ceiling::full_name).collect();
+        legend(sources.chain(marks).chain(slopes.iter().map(|name| (&**name, slope_sample()))), width.pixels())
     }
 }
 
@@ -330,51 +333,38 @@ fn speck(x: i32, y: i32) -> String {
     format!(r#"<path d="M{} {y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0z" fill="{}"/>"#, f64::from(x) - 2.5, AXIS.hex())
 }
 
-/// How the legend shows a style.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Swatch {
-    Mark,
-    Bar,
-    /// A limit that rises.
-    Slope,
-    /// The lines of the first of two sources.
-    Solid,
-    /// Those of the second.
-    Dashed,
-}
+/// What stands before a name of the legend, at a place.
+type Sample = Box<dyn Fn(u32, u32) -> String>;
 
 /// Names beside their marks, as many in a row as fit: the number of rows, and the marks.
-fn legend<'a>(items: impl Iterator<Item = (usize, &'a str, Swatch)>, width: u32) -> (u32, String) {
+fn legend<'a>(items: impl Iterator<Item = (&'a str, Sample)>, width: u32) -> (u32, String) {
     // Marks are centred on x: their edge is below that of the heading.
     let (mut x, mut row) = (MARGIN + 5, 0);
     let mut text = String::new();
-    for (style, name, swatch) in items {
+    for (name, sample) in items {
         let shown = shortened(name, (width as usize - 50) / 7);
         let needed = 30 + 7 * shown.chars().count() as u32;
         if x > MARGIN + 5 && x + needed > width {
             (x, row) = (MARGIN + 5, row + 1);
         }
         let y = row * ROW + ROW / 2;
-        let line = |dashes: &str| {
-            let (left, right, ink) = (x - 7, x + 9, QUIET.hex());
-            format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{ink}" stroke-width="2"{dashes}/>"#)
-        };
-        let sample = match swatch {
-            Swatch::Mark => mark(style, x as i32, y as i32),
-            Swatch::Solid => line(""),
-            Swatch::Dashed => line(r#" stroke-dasharray="6 4""#),
-            Swatch::Slope => {
-                format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex())
-            }
-            Swatch::Bar => {
-                let colour = SERIES[style % SERIES.len()].hex();
-                format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5)
-            }
-        };
-        let _ = write!(text, "{sample}{}", label(x + 12, y + 4, 12, "start", &QUIET.hex(), &shown));
+        let _ = write!(text, "{}{}", sample(x, y), label(x + 12, y + 4, 12, "start", &QUIET.hex(), &shown));
         x += needed;
     }
     (if text.is_empty() { 0 } else { row + 1 }, text)
+}
+
+/// The lines of a source, which are dashed for the second of two.
+fn line_sample(dashes: &'static str) -> Sample {
+    Box::new(move |x, y| {
+        let (left, right, ink) = (x - 7, x + 9, QUIET.hex());
+        format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{ink}" stroke-width="2"{dashes}/>"#)
+    })
+}
+
+/// A limit that rises.
+fn slope_sample() -> Sample {
+    Box::new(|x, y| format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex()))
 }
 
 /// Text at a place.
@@ -426,8 +416,6 @@ pub(super) fn content(drawn: &str) -> &str {
 /// A horizontal bar.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
-    /// What it has in common with its neighbours, said once above them; may be empty.
-    pub(super) heading: String,
     pub(super) name: String,
     pub(super) value: f64,
     /// What stands at its end.
@@ -446,187 +434,127 @@ pub(super) struct Bars {
     /// Names of the styles.
     pub(super) legend: Vec<(usize, String)>,
     /// A value that is marked by a line, and its name.
-    pub(super) rule: Option<(f64, String)>,
+    pub(super) rule: Option<(f64, &'static str)>,
 }
 
-/// Where a bar and its name lie: beside one another, or below one another where pages are narrow and names long.
-#[derive(Clone, Copy)]
-struct Row {
-    height: u32,
-    /// Where bars begin.
-    left: u32,
-    /// Where they begin below the top of their row.
-    bar: u32,
-    /// The base line of a name.
-    name: u32,
-    /// Characters of a name that there is room for.
-    room: usize,
-}
-
-/// Width of a character of a name, and height of what several bars have in common.
+/// Width of a character of a name.
 const CHARACTER: u32 = 7;
-const COMMON: u32 = 24;
 
-impl Row {
-    fn new(width: Width, longest: usize) -> Self {
+impl Bars {
+    /// Where bars begin, and characters of a name that there is room for. Bars lie beside their names, or below them where
+    /// pages are narrow and names long.
+    fn left(&self, width: Width) -> (u32, usize) {
+        let longest = self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
         let (widest, room) = match width {
             Width::Wide => (220, longest.min(200 / CHARACTER as usize)),
             Width::Narrow => (140, longest),
         };
-        let left = MARGIN + 10 + CHARACTER * room as u32;
-        if left <= widest {
-            return Self { height: 19, left, bar: 3, name: 13, room };
+        match MARGIN + 10 + CHARACTER * room as u32 {
+            left if left <= widest => (left, room),
+            _ => (MARGIN, ((width.pixels() - 2 * MARGIN) / CHARACTER) as usize),
         }
-        let room = (width.pixels() - 2 * MARGIN) / CHARACTER;
-        Self { height: 36, left: MARGIN, bar: 18, name: 14, room: room as usize }
     }
-}
 
-impl Bars {
     /// The chart as one `<svg>` element.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
-        let row = Row::new(width, self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0));
-        let (rows, legend) =
-            legend(self.legend.iter().map(|(style, name)| (*style, name.as_str(), Swatch::Bar)), pixels);
-        let rule = self.rule.as_ref();
-        let top = HEADING + if rule.is_some() { 16 } else { 0 };
-        let (tops, end) = self.tops(top, row);
-        let height = end + 8 + rows * ROW;
-        let most = self.items.iter().map(|bar| bar.value).chain(rule.map(|rule| rule.0)).fold(0.0, f64::max);
+        let (left, room) = self.left(width);
+        // The height of a row, and where in it a bar begins and the base line of its name lies.
+        let [row, bar_top, base] = if left == MARGIN { [36, 18, 14] } else { [19, 3, 13] };
+        let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_sample(*style)));
+        let (rows, legend) = legend(legend_items, pixels);
+        let top = HEADING + if self.rule.is_some() { 16 } else { 0 };
+        let end = top + row * self.items.len() as u32;
+        let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
         // Room for the text at the end of the longest bar.
-        let scale = f64::from(pixels - row.left - 70) / most.max(f64::MIN_POSITIVE);
-        let mut drawn = String::new();
-        self.draw(&mut drawn, (pixels, height), [top, end], &tops, row, scale);
-        let mut out = opening([&self.title, &self.source], &self.description, pixels, height);
-        out.push_str(content(&drawn));
-        if let Some((value, name)) = rule {
-            let x = row.left + (value * scale) as u32;
+        let scale = f64::from(pixels - left - 70) / most.max(f64::MIN_POSITIVE);
+        let rule = self.rule.map(|(value, name)| (left + (value * scale) as u32, name));
+        let mut out = opening([&self.title, &self.source], &self.description, pixels, end + 8 + rows * ROW);
+        if let Some((x, _)) = rule {
+            out.push_str(&line([(x, top), (x, end)], QUIET));
+        }
+        for (bar, y) in self.items.iter().zip((top + bar_top..).step_by(row as usize)) {
+            let length = (bar.value * scale).max(1.0) as u32;
+            out.push_str(&filled((left, y), (left + length, y + 12), SERIES[bar.style % SERIES.len()]));
+        }
+        if let Some((x, name)) = rule {
             out.push_str(&label(x, top - 4, 11, "middle", &QUIET.hex(), name));
         }
-        let mut heading = "";
-        for (bar, y) in self.items.iter().zip(tops) {
-            if bar.heading != heading {
-                heading = &bar.heading;
-                let text = label(MARGIN, y - 5, 12, "start", &INK.hex(), &shortened(heading, row.room.max(14)));
-                out.push_str(&text.replacen("<text ", r#"<text font-weight="600" "#, 1));
-            }
-            let mut end = row.left + 6 + (bar.value * scale) as u32;
+        for (bar, y) in self.items.iter().zip((top..).step_by(row as usize)) {
+            let mut end = left + 6 + (bar.value * scale) as u32;
             // Not through the rule, but behind it.
-            if let Some(at) = rule.map(|rule| row.left + (rule.0 * scale) as u32)
+            if let Some((at, _)) = rule
                 && (end..end + 4 + CHARACTER * bar.text.chars().count() as u32).contains(&at)
             {
                 end = at + 6;
             }
-            let name = shortened(&bar.name, row.room);
             let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
             // Something to point at, as wide as the chart.
-            let _ = write!(out, r#"<rect x="0" y="{y}" width="{pixels}" height="{}" fill-opacity="0"/>"#, row.height);
-            out.push_str(&label(MARGIN, y + row.name, 12, "start", &INK.hex(), &name));
-            let _ = write!(out, "{}</g>", label(end, y + row.bar + 10, 12, "start", &QUIET.hex(), &bar.text));
+            let _ = write!(out, r#"<rect x="0" y="{y}" width="{pixels}" height="{row}" fill-opacity="0"/>"#);
+            out.push_str(&label(MARGIN, y + base, 12, "start", &INK.hex(), &shortened(&bar.name, room)));
+            let _ = write!(out, "{}</g>", label(end, y + bar_top + 10, 12, "start", &QUIET.hex(), &bar.text));
         }
         let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, end + 6, legend);
         out
     }
 }
 
-impl Bars {
-    /// The top of each row, and where the last one ends.
-    fn tops(&self, top: u32, row: Row) -> (Vec<u32>, u32) {
-        let (mut y, mut heading) = (top, "");
-        let mut tops = vec![];
-        for bar in &self.items {
-            if bar.heading != heading {
-                heading = &bar.heading;
-                y += COMMON;
-            }
-            tops.push(y);
-            y += row.height;
-        }
-        (tops, y)
-    }
-
-    fn draw(&self, drawn: &mut String, size: (u32, u32), [top, end]: [u32; 2], tops: &[u32], row: Row, scale: f64) {
-        let root = SVGBackend::with_string(drawn, size).into_drawing_area();
-        let left = row.left as i32;
-        if let Some((value, _)) = &self.rule {
-            let x = left + (value * scale) as i32;
-            let _ = root.draw(&PathElement::new([(x, top as i32), (x, end as i32)], QUIET.light));
-        }
-        for (bar, top) in self.items.iter().zip(tops) {
-            let y = (top + row.bar) as i32;
-            let length = (bar.value * scale).max(1.0) as i32;
-            let colour = SERIES[bar.style % SERIES.len()].light;
-            let _ = root.draw(&Rectangle::new([(left, y), (left + length, y + 12)], colour.filled()));
-        }
-        let _ = root.present();
-    }
+fn bar_sample(style: usize) -> Sample {
+    let colour = SERIES[style % SERIES.len()].hex();
+    Box::new(move |x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5))
 }
 
-/// How samples are distributed: a histogram with the interval of the median.
-#[derive(Clone, Debug)]
-pub(super) struct Histogram {
-    pub(super) title: String,
-    pub(super) source: String,
-    pub(super) samples: Vec<f64>,
-    pub(super) median: f64,
-    pub(super) interval: Option<[f64; 2]>,
-    pub(super) label: fn(f64) -> String,
+/// A rectangle from its upper left to its lower right corner, as plotters writes it.
+fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) -> String {
+    let (width, height, colour) = (right - left, bottom - top, colour.hex());
+    format!(
+        r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" opacity="1" fill="{colour}" stroke="none"/>"#
+    )
+}
+
+/// A straight line, likewise.
+fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> String {
+    let colour = colour.hex();
+    format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
 }
 
 const MOST_BINS: usize = 40;
 
-impl Histogram {
-    /// The chart as one `<svg>` element.
-    pub(super) fn svg(&self, width: Width) -> String {
-        let (pixels, height) = (width.pixels(), 164);
-        let low = self.samples.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = self.samples.iter().copied().fold(0.0, f64::max);
-        let description = format!(
-            "{} samples from {} to {}, median {}",
-            self.samples.len(),
-            (self.label)(low),
-            (self.label)(high),
-            (self.label)(self.median)
-        );
-        let mut out = opening([&self.title, &self.source], &description, pixels, height);
-        if self.samples.is_empty() || !low.is_finite() || !high.is_finite() {
-            return out + "</svg>";
-        }
-        let count = ((self.samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MOST_BINS);
-        let span = (high - low).max(high * 1e-6).max(f64::MIN_POSITIVE);
-        let mut bins = vec![0usize; count];
-        for sample in &self.samples {
-            bins[((sample - low) / span * count as f64).min(count as f64 - 1.0) as usize] += 1;
-        }
-        let most = bins.iter().copied().max().unwrap_or(1).max(1);
-        // An interval may lie outside the samples in a record that something else wrote.
-        let at = |value: f64| 10 + (((value - low) / span).clamp(0.0, 1.0) * f64::from(pixels - 20)) as i32;
-        let mut drawn = String::new();
-        {
-            let root = SVGBackend::with_string(&mut drawn, (pixels, height)).into_drawing_area();
-            let base = height as i32 - 28;
-            for (bin, count_in) in bins.iter().enumerate().filter(|(_, count)| **count > 0) {
-                let left = low + span * bin as f64 / count as f64;
-                let (left, right) = (at(left), at(left + span / count as f64) - 1);
-                let top = base - (80 * count_in / most).max(1) as i32;
-                let _ =
-                    root.draw(&Rectangle::new([(left, top), (right.max(left + 1), base)], SERIES[0].light.filled()));
-            }
-            if let Some([from, to]) = self.interval {
-                let bar =
-                    Rectangle::new([(at(from), base + 2), (at(to).max(at(from) + 2), base + 5)], INK.light.filled());
-                let _ = root.draw(&bar);
-            }
-            let _ = root.draw(&PathElement::new([(at(self.median), 52), (at(self.median), base + 5)], INK.light));
-            let _ = root.present();
-        }
-        out.push_str(content(&drawn));
-        let y = height - 8;
-        out.push_str(&label(10, y, 12, "start", &QUIET.hex(), &(self.label)(low)));
-        out.push_str(&label(pixels - 10, y, 12, "end", &QUIET.hex(), &(self.label)(high)));
-        out + "</svg>"
+/// How the samples of a case are distributed: a histogram with the interval of the median.
+pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
+    let (pixels, height) = (width.pixels(), 164);
+    let samples: Vec<f64> = m.samples.iter().map(|sample| case.shown(sample.device).0).collect();
+    let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = samples.iter().copied().fold(0.0, f64::max);
+    let (median, [least, most]) = (case.shown(m.summary.median), [low, high].map(Nanos));
+    let description = format!("{} samples from {least} to {most}, median {median}", samples.len());
+    let mut out = opening(["samples", &case.id], &description, pixels, height);
+    if samples.is_empty() || !low.is_finite() || !high.is_finite() {
+        return out + "</svg>";
     }
+    let count = ((samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MOST_BINS);
+    let span = (high - low).max(high * 1e-6).max(f64::MIN_POSITIVE);
+    let mut bins = vec![0u32; count];
+    for sample in &samples {
+        bins[((sample - low) / span * count as f64).min(count as f64 - 1.0) as usize] += 1;
+    }
+    let most_in_bin = bins.iter().copied().max().unwrap_or(1).max(1);
+    // An interval may lie outside the samples in a record that something else wrote.
+    let at = |value: f64| 10 + (((value - low) / span).clamp(0.0, 1.0) * f64::from(pixels - 20)) as u32;
+    let base = height - 28;
+    for (bin, count_in) in bins.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let left = low + span * bin as f64 / count as f64;
+        let (left, right) = (at(left), at(left + span / count as f64) - 1);
+        let top = base - (80 * count_in / most_in_bin).max(1);
+        out.push_str(&filled((left, top), (right.max(left + 1), base), SERIES[0]));
+    }
+    if let Some([from, to]) = m.summary.interval.map(|ends| ends.map(|end| at(case.shown(end).0))) {
+        out.push_str(&filled((from, base + 2), (to.max(from + 2), base + 5), INK));
+    }
+    out.push_str(&line([(at(median.0), 52), (at(median.0), base + 5)], INK));
+    out.push_str(&label(10, height - 8, 12, "start", &QUIET.hex(), &least.to_string()));
+    out.push_str(&label(pixels - 10, height - 8, 12, "end", &QUIET.hex(), &most.to_string()));
+    out + "</svg>"
 }
 
 #[cfg(test)]

@@ -11,11 +11,9 @@ mod theme;
 
 pub(crate) use history::page as history;
 
-pub use model::NamedRecord;
-
-use super::bench::distinct;
-use super::grid::{self, median};
+use super::bench::{median, row};
 use super::table::{Cell, Table};
+use crate::basis::alike::{alike, distinct};
 use crate::basis::markup::escape;
 use crate::basis::units::{Nanos, significant};
 use crate::compare::gate::Ruling;
@@ -24,9 +22,9 @@ use crate::device::capability::DeviceKind;
 use crate::plan::method::CacheState;
 use crate::plan::method::Clock;
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, CaseSize, Measured, Origin, Outcome, Record};
-use chart::Width;
-use model::{ChartGroup, Source, percent, series};
+use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
+use chart::{Width, histogram};
+use model::{Chart, ChartGroup, Source, finite_share, percent, series};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -52,11 +50,10 @@ pub struct Page {
 pub fn report(runs: &[NamedRecord]) -> Page {
     // A verdict is between processes; tables and charts show what they have in common.
     let judged = match runs {
-        [baseline, candidate] => Some(Judged::new(baseline, candidate)),
+        [baseline, candidate] => Some(judged(baseline, candidate)),
         _ => None,
     };
-    let across =
-        |run: &NamedRecord| NamedRecord { name: run.name.clone(), record: run.record.across_processes().into_owned() };
+    let across = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
     let shown: Vec<_> = runs.iter().map(across).collect();
     let sources = Source::all(&shown);
     let groups = ChartGroup::all(&sources);
@@ -189,13 +186,18 @@ impl Page {
     }
 
     /// What a reader came for: the verdict where there are two records, and the winner of each size.
-    fn answer(&mut self, judged: Option<&Judged>, sources: &[Source<'_>], groups: &[ChartGroup<'_>]) {
+    fn answer(
+        &mut self,
+        judged: Option<&(String, Option<Comparison>)>,
+        sources: &[Source<'_>],
+        groups: &[ChartGroup<'_>],
+    ) {
         self.line(r#"<section aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>Fastest of each size</h2>"#);
-        if let Some(judged) = judged {
-            self.verdict(judged);
+        if let Some((sentence, comparison)) = judged {
+            self.verdict(sentence, comparison.as_ref());
         }
         self.conditions(sources);
-        let judged = judged.and_then(|judged| judged.comparison.as_ref());
+        let judged = judged.and_then(|(_, comparison)| comparison.as_ref());
         self.line(r#"<div class="winners">"#);
         for group in groups {
             for own in group.side_by_side() {
@@ -203,36 +205,34 @@ impl Page {
             }
         }
         self.line("</div>");
-        let winners = |(at, source)| {
-            let cases = groups.iter().flat_map(move |group| group.winners(at));
-            marks(source, cases)
+        let winners = |at| groups.iter().flat_map(move |group| group.winners(at));
+        let marks = |(at, source): (usize, &Source<'_>)| {
+            winners(at).flat_map(|case| source.conditions.marks(case)).collect::<Vec<_>>()
         };
-        self.legend(&sources.iter().enumerate().flat_map(winners).collect());
+        self.legend(sources.iter().enumerate().flat_map(marks));
         self.line("</section>");
     }
 
     /// What is true of all cases of a source, a sentence each.
     fn conditions(&mut self, sources: &[Source<'_>]) {
         for source in sources {
-            let Some(sentence) = RunConditions::of(&source.run.record).sentence(source.device.index) else { continue };
+            let Some(sentence) = source.conditions.sentence(source.device.index) else { continue };
             let whose = if sources.len() > 1 { format!("{}: ", source.name) } else { String::new() };
             self.paragraph("quiet", &format!("{whose}{sentence}"));
         }
     }
 
     /// What the signs in tables mean.
-    fn legend(&mut self, marks: &BTreeSet<Mark>) {
-        for Mark { sign, meaning } in marks {
-            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(sign), escape(meaning));
+    fn legend(&mut self, marks: impl Iterator<Item = Mark>) {
+        for Mark { sign, meaning } in marks.collect::<BTreeSet<_>>() {
+            let _ = writeln!(self.html, r#"<p class="quiet"><b>{}</b> {}</p>"#, escape(sign), escape(&meaning));
         }
     }
 
     /// A sentence, and the cases that changed.
-    fn verdict(&mut self, judged: &Judged) {
-        let Some(comparison) = &judged.comparison else {
-            return self.element("p", &judged.sentence);
-        };
-        self.paragraph("verdict", &judged.sentence);
+    fn verdict(&mut self, sentence: &str, comparison: Option<&Comparison>) {
+        let Some(comparison) = comparison else { return self.element("p", sentence) };
+        self.paragraph("verdict", sentence);
         let changed = |case: &&Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
         let mut changed: Vec<_> = comparison.cases.iter().filter(changed).collect();
         let size = |case: &Compared| case.ratio.map_or(0.0, |ratio| ratio.ln().abs());
@@ -261,42 +261,39 @@ impl Page {
         if all.iter().all(Vec::is_empty) {
             return;
         }
-        let shares = own.len() == 1 && all.iter().any(|cases| has_shares(cases));
-        let conditions: Vec<_> = own.iter().map(|at| RunConditions::of(&sources[*at].run.record)).collect();
-        let alone_marked = own.len() == 1 && all[0].iter().any(|case| !conditions[0].signs(case).is_empty());
+        let alone = own.len() == 1;
         let title = match own {
             [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
             _ => group.title(),
         };
         let table = Table::captioned(title).text(["size"]);
         let table = match own {
-            [_] => table.text(["fastest"]).numbers(["time"]),
+            [_] => table.text(["fastest"]).numbers(["time", "of hardware"]),
             // A column for each source: a phone has no room for more.
             several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
         };
-        let table = table.numbers(shares.then_some("of hardware")).text(judged.map(|_| "verdict"));
-        let mut table = table.text(alone_marked.then_some("mark"));
-        let rows: Vec<_> = all.iter().flatten().map(|case| grid::row(case)).collect();
-        for row in distinct(rows.iter().map(String::as_str)) {
-            let of_row = |cases: &Vec<&'a Case>| cases.iter().find(|case| grid::row(case) == row).copied();
+        let mut table = table.text(judged.map(|_| "verdict")).text(alone.then_some("mark"));
+        for name in distinct(all.iter().flatten().map(|case| row(case))) {
+            let of_row = |cases: &Vec<&'a Case>| cases.iter().find(|case| row(case) == name).copied();
             let cases: Vec<Option<&Case>> = all.iter().map(of_row).collect();
             let best =
                 cases.iter().flatten().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
-            let mut cells = vec![Cell::from(row)];
-            for (case, conditions) in cases.iter().zip(&conditions) {
-                if own.len() == 1 {
-                    cells.extend(cells_alone(*case, shares));
+            let mut cells = vec![Cell::from(name)];
+            for (case, at) in cases.iter().zip(own) {
+                if alone {
+                    cells.extend(cells_alone(*case));
                 } else {
                     // The best of several sources, unless there is a verdict on them.
                     let best = judged.is_none() && case.and_then(median).is_some_and(|t| t.0 <= best);
-                    cells.push(cell_beside(*case, best, conditions));
+                    cells.push(cell_beside(*case, best, &sources[*at].conditions));
                 }
             }
             cells.extend(judged.map(|comparison| verdict_on(&cases, comparison).into()));
-            let signs = || cases[0].map_or_else(String::new, |case| conditions[0].signs(case));
-            cells.extend(alone_marked.then(|| signs().into()));
+            let signs = || cases[0].map_or_else(String::new, |case| sources[own[0]].conditions.signs(case));
+            cells.extend(alone.then(|| signs().into()));
             table.row(cells);
         }
+        table.leave_out_empty(&["of hardware", "mark"], "–");
         self.html.push_str(&table.html("figures won"));
     }
 
@@ -313,32 +310,29 @@ impl Page {
         for (source, cases) in sources.iter().zip(&group.cases) {
             if !cases.is_empty() {
                 self.table(&group.title(), source, cases);
-                self.legend(&marks(source, cases.iter().copied()).collect());
+                self.legend(cases.iter().flat_map(|case| source.conditions.marks(case)));
                 self.details(cases);
             }
         }
         self.line("</details></section>");
     }
 
-    fn charts(&mut self, charts: Vec<model::Chart>) {
+    fn charts(&mut self, charts: Vec<Chart>) {
         if charts.is_empty() {
             return;
         }
         self.line(r#"<div class="charts">"#);
-        for chart in charts {
-            let wide = self.figure(&*chart.svg);
-            let name = self.file_name(&chart.name);
-            self.charts.push((name, standalone(&wide)));
+        for (name, drawn) in charts {
+            self.figure(&drawn);
+            self.charts.push((self.file_name(&name), standalone(&drawn[0])));
         }
         self.line("</div>");
     }
 
-    /// Writes a chart for every width; returns the wide one.
-    fn figure(&mut self, svg: &dyn Fn(Width) -> String) -> String {
-        let [wide, narrow] = [Width::Wide, Width::Narrow].map(svg);
+    /// Writes a chart for every width.
+    fn figure(&mut self, [wide, narrow]: &[String; 2]) {
         let _ =
             writeln!(self.html, r#"<figure><div class="wide">{wide}</div><div class="narrow">{narrow}</div></figure>"#);
-        wide
     }
 
     /// A file's name that says what is in it and that no other chart has.
@@ -359,8 +353,7 @@ impl Page {
         let having = |key: &(&CaseSize, String)| {
             group.cases.iter().filter(|cases| cases.iter().any(|c| name(c) == *key)).count()
         };
-        let common: Vec<_> =
-            group.cases.iter().flatten().map(|case| name(case)).filter(|key| having(key) > 1).collect();
+        let common = distinct(group.cases.iter().flatten().map(|case| name(case)).filter(|key| having(key) > 1));
         let shares = |cases: &[&Case]| cases.iter().any(|case| common.contains(&name(case)));
         let shown: Vec<_> = sources.iter().zip(&group.cases).filter(|(_, cases)| shares(cases)).collect();
         let [(first, _), rest @ ..] = &shown[..] else { return };
@@ -368,11 +361,7 @@ impl Page {
         let table = Table::captioned(format!("{}, side by side with {}", group.title(), first.name));
         let names = shown.iter().map(|(source, _)| source.name.as_str());
         let mut table = table.text(["size", "variant"]).numbers(names).numbers(ratios);
-        let mut done: Vec<(&CaseSize, String)> = vec![];
         for key in common {
-            if done.contains(&key) {
-                continue;
-            }
             let find = |cases: &[&Case]| {
                 let case = cases.iter().find(|case| name(case) == key);
                 (case.map_or("–", |case| case.outcome.status()), case.and_then(|case| median(case)))
@@ -386,34 +375,29 @@ impl Page {
                 let ratio = found[0].1.zip(*time).map(|(first, time)| time.0 / first.0).filter(|r| r.is_finite());
                 ratio.map_or_else(|| "–".into(), significant)
             };
-            let names = [key.0.to_string(), key.1.clone()].into_iter();
+            let names = [key.0.to_string(), key.1].into_iter();
             table.row(names.chain(found.iter().map(text)).chain(found[1..].iter().map(ratio)));
-            done.push(key);
         }
         self.html.push_str(&table.html("figures"));
     }
 
     /// The values of a group's charts for one source.
     fn table(&mut self, title: &str, source: &Source<'_>, cases: &[&Case]) {
-        let shares = cases.iter().any(|case| case.share.is_some());
-        let speedups = cases.iter().any(|case| case.speedup.is_some());
-        let conditions = RunConditions::of(&source.run.record);
-        let marked = cases.iter().any(|case| !conditions.signs(case).is_empty());
         let remarked = cases.iter().any(|case| !remarks(case).is_empty());
         let one = if cases.iter().any(|case| case.chain.is_some()) { ", times of one operation" } else { "" };
         let table = Table::captioned(format!("{title}: {}{one}", source.name)).text(["size", "variant"]);
         let table = table.numbers(["median", "±", "minimum", "GFLOP/s", "GB/s", "samples"]);
-        let table = table.numbers(shares.then_some("of hardware")).numbers(speedups.then_some("host ÷ device"));
-        let mut table = table.text(marked.then_some("mark")).prose(remarked.then_some("remarks"));
+        let table = table.numbers(["of hardware", "host ÷ device"]);
+        let mut table = table.text(["mark"]).prose(remarked.then_some("remarks"));
         for case in cases {
             let figures = case.measured().map_or_else(|| vec!["–".to_string(); 6], |m| figures(case, m));
-            let share = case.share.filter(|share| case.measured().is_some() && share.fraction.is_finite());
-            let share = shares.then(|| share.map_or_else(|| "–".into(), |share| percent(share.fraction)));
-            let speedup = speedups.then(|| case.speedup.map_or_else(|| "–".into(), significant));
+            let share = share_of(case).filter(|_| case.measured().is_some()).unwrap_or_else(|| "–".into());
+            let speedup = case.speedup.map_or_else(|| "–".into(), significant);
             let names = [case.row(), case.variant.clone()].into_iter();
-            let cells = names.chain(figures).chain(share).chain(speedup);
-            table.row(cells.chain(marked.then(|| conditions.signs(case))).chain(remarked.then(|| remarks(case))));
+            let cells = names.chain(figures).chain([share, speedup, source.conditions.signs(case)]);
+            table.row(cells.chain(remarked.then(|| remarks(case))));
         }
+        table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
         self.html.push_str(&table.html(if remarked { "figures remarks" } else { "figures" }));
     }
 
@@ -422,8 +406,7 @@ impl Page {
         for case in cases {
             let _ = writeln!(self.html, "<details><summary>{}</summary>", escape(&case.id));
             if let Some(m) = case.measured() {
-                let drawn = model::histogram(case, m);
-                self.figure(&|width| drawn.svg(width));
+                self.figure(&[Width::Wide, Width::Narrow].map(|width| histogram(case, m, width)));
             }
             self.list(facts(case));
             self.line("</details>");
@@ -432,11 +415,11 @@ impl Page {
 }
 
 /// The winner of a size on the only source: its name, time and share.
-fn cells_alone(case: Option<&Case>, shares: bool) -> impl Iterator<Item = Cell> {
+fn cells_alone(case: Option<&Case>) -> [Cell; 3] {
     let name = case.map_or_else(|| "–".into(), |case| case.variant.clone());
     let time = case.and_then(median).map_or_else(String::new, |time| time.to_string());
-    let share = shares.then(|| case.and_then(share_of).unwrap_or_else(|| "–".into()));
-    [name, time].into_iter().chain(share).map(Cell::from)
+    let share = case.and_then(share_of).unwrap_or_else(|| "–".into());
+    [name, time, share].map(Cell::from)
 }
 
 /// The same in one cell, beside those of other sources.
@@ -448,11 +431,7 @@ fn cell_beside(case: Option<&Case>, is_best: bool, conditions: &RunConditions) -
 }
 
 fn share_of(case: &Case) -> Option<String> {
-    case.share.filter(|share| share.fraction.is_finite()).map(|share| percent(share.fraction))
-}
-
-fn has_shares(cases: &[&Case]) -> bool {
-    cases.iter().any(|case| case.share.is_some_and(|share| share.fraction.is_finite()))
+    finite_share(case).map(|share| percent(share.fraction))
 }
 
 /// The verdict on the winner of a size: on that of the later record, where both have it.
@@ -463,32 +442,21 @@ fn verdict_on(winners: &[Option<&Case>], comparison: &Comparison) -> String {
     format!("{}{ratio}", super::compare::verdict(found.verdict))
 }
 
-/// Two records, the first the baseline.
-struct Judged {
-    /// What came of it, or why they are not compared.
-    sentence: String,
-    comparison: Option<Comparison>,
-}
-
-impl Judged {
-    fn new(baseline: &NamedRecord, candidate: &NamedRecord) -> Self {
-        let sides = [&baseline.record, &candidate.record].map(std::slice::from_ref);
-        let differences = compare::differences(sides[0], sides[1]);
-        let named = format!("{} compared with {}", candidate.name, baseline.name);
-        let refused: Vec<_> = differences.iter().filter(|difference| difference.refused).collect();
-        if !refused.is_empty() {
-            let what: Vec<_> =
-                refused.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
-            let sentence = format!("No verdict, because the records differ in more than time: {}.", what.join("; "));
-            return Self { sentence, comparison: None };
-        }
-        let comparison = compare::compare(sides[0], sides[1], &Settings::default());
-        if comparison.cases.is_empty() {
-            return Self { sentence: format!("{named}: no case was measured on both sides."), comparison: None };
-        }
-        let sentence = format!("{named}: {}.", super::compare::summary(&comparison, &Ruling::default()));
-        Self { sentence, comparison: Some(comparison) }
+/// What comes of the comparison of two records, or why they are not compared.
+fn judged(baseline: &NamedRecord, candidate: &NamedRecord) -> (String, Option<Comparison>) {
+    let sides = [&baseline.record, &candidate.record].map(std::slice::from_ref);
+    let differences = compare::differences(sides[0], sides[1]);
+    let named = format!("{} compared with {}", candidate.name, baseline.name);
+    let refused: Vec<_> = differences.iter().filter(|difference| difference.refused).collect();
+    if !refused.is_empty() {
+        let what: Vec<_> = refused.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
+        return (format!("No verdict, because the records differ in more than time: {}.", what.join("; ")), None);
     }
+    let comparison = compare::compare(sides[0], sides[1], &Settings::default());
+    if comparison.cases.is_empty() {
+        return (format!("{named}: no case was measured on both sides."), None);
+    }
+    (format!("{named}: {}.", super::compare::summary(&comparison, &Ruling::default())), Some(comparison))
 }
 
 /// The name that a case shares with the same case of another source.
@@ -528,15 +496,8 @@ fn method(record: &Record) -> String {
 
 /// Counts the cases by how they ended.
 fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
-    let mut counts: Vec<(&str, usize)> = vec![];
-    for case in cases {
-        let status = case.outcome.status();
-        match counts.iter_mut().find(|(known, _)| *known == status) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((status, 1)),
-        }
-    }
-    counts.iter().map(|(status, count)| format!("{count} {status}")).collect::<Vec<_>>().join(", ")
+    let counts = alike(cases.map(|case| case.outcome.status()), |a, b| a == b);
+    counts.iter().map(|all| format!("{} {}", all.len(), all[0])).collect::<Vec<_>>().join(", ")
 }
 
 fn figures(case: &Case, m: &Measured) -> Vec<String> {
@@ -552,25 +513,15 @@ fn figures(case: &Case, m: &Measured) -> Vec<String> {
     ]
 }
 
-/// The marks of some cases of a source.
-fn marks<'a>(source: &Source<'_>, cases: impl Iterator<Item = &'a Case>) -> impl Iterator<Item = Mark> {
-    let conditions = RunConditions::of(&source.run.record);
-    cases.flat_map(move |case| conditions.marks(case))
-}
-
 /// Why a case has no time, and what its algorithm says of it.
 fn remarks(case: &Case) -> String {
-    let mut remarks = match &case.outcome {
-        Outcome::Measured(_) => vec![],
-        Outcome::Rejected(v) => vec![format!("rejected: {}", v.worst)],
-        Outcome::Skipped { reason } => vec![format!("skipped: {reason}")],
-        other => match other.failure() {
-            Some(failure) => vec![format!("{}: {failure}", other.status())],
-            None => vec![other.status().to_string()],
-        },
+    let status = case.outcome.status();
+    let why = match (case.measured(), case.outcome.reason()) {
+        (Some(_), _) => None,
+        (None, Some(reason)) => Some(format!("{status}: {reason}")),
+        (None, None) => Some(status.to_string()),
     };
-    remarks.extend(case.notes.iter().cloned());
-    remarks.join("; ")
+    why.into_iter().chain(case.notes.iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
 /// Everything else that a record has of a case.
@@ -655,7 +606,7 @@ mod tests {
     }
 
     fn run(record: Record) -> NamedRecord {
-        NamedRecord { name: "run.json".into(), record }
+        NamedRecord::new("run.json", record)
     }
 
     fn document(text: &str) -> roxmltree::Document<'_> {
@@ -674,23 +625,13 @@ mod tests {
         record.cases.extend(larger);
         let figure = |quantity, best| Figure::new(quantity, [best; 2], &Conditions::default(), String::new());
         let bandwidth = |size: u64| Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(size) };
-        record.peaks = vec![Peak {
-            schema: crate::record::peak::SCHEMA.into(),
-            version: "0.0.0".into(),
-            measured: String::new(),
-            extent: Extent::Quick,
-            device: record.devices[0].name.clone(),
-            uuid: record.devices[0].uuid.clone(),
-            driver: String::new(),
-            figures: vec![
-                figure(Quantity::Arithmetic { dtype: DType::F32 }, 1e10),
-                figure(Quantity::Arithmetic { dtype: DType::F64 }, 5e9),
-                figure(bandwidth(1 << 16), 4e9),
-                figure(bandwidth(1 << 26), 1e9),
-            ],
-            missing: vec![],
-            levels: vec![],
-        }];
+        let figures = vec![
+            figure(Quantity::Arithmetic { dtype: DType::F32 }, 1e10),
+            figure(Quantity::Arithmetic { dtype: DType::F64 }, 5e9),
+            figure(bandwidth(1 << 16), 4e9),
+            figure(bandwidth(1 << 26), 1e9),
+        ];
+        record.peaks = vec![Peak { figures, ..Peak::new(&record.devices[0], Extent::Quick, String::new(), &[]) }];
         record
     }
 
@@ -816,7 +757,7 @@ mod tests {
         after.started = "2026-01-02T00:00:00Z".into();
         let names = ["before.json", "after.json"];
         let runs = names.into_iter().zip([before, after.clone()]);
-        let pair: Vec<_> = runs.map(|(name, record)| NamedRecord { name: name.into(), record }).collect();
+        let pair: Vec<_> = runs.map(|(name, record)| NamedRecord::new(name, record)).collect();
         let shared = report(&pair);
         document(&shared.html);
         assert!(shared.html.contains("after.json compared with before.json: "), "{}", shared.html);
@@ -825,7 +766,7 @@ mod tests {
         assert_eq!(rates, 1, "both are in one chart");
         after.devices[0].name = "another".into();
         after.devices[0].uuid = "another".into();
-        let other = report(&[pair[0].clone(), NamedRecord { name: "other.json".into(), record: after }]).html;
+        let other = report(&[pair[0].clone(), NamedRecord::new("other.json", after)]).html;
         assert!(other.contains("No verdict") || other.contains("no case was measured on both sides"), "{other}");
     }
 
@@ -860,10 +801,7 @@ mod tests {
         let mut other = hostile.clone();
         other.cases.truncate(2);
         other.cases[0].size = "8".into();
-        let report = report(&[
-            NamedRecord { name: HOSTILE.into(), record: hostile },
-            NamedRecord { name: HOSTILE.into(), record: other },
-        ]);
+        let report = report(&[NamedRecord::new(HOSTILE, hostile), NamedRecord::new(HOSTILE, other)]);
         let page = document(&report.html);
         let scripts: Vec<_> =
             page.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", "script"))).collect();

@@ -1,23 +1,25 @@
 //! What a report is made of: sources (a device in a run), groups of cases that belong in one chart, and the charts.
 
-use super::super::grid::{self, median};
+use super::super::bench::{median, row};
 use super::axis::{self, Axis};
-use super::chart::{Bar, Bars, Ceiling, Histogram, Plot, Point, Series, Width};
+use super::chart::{Bar, Bars, Ceiling, Plot, Point, Series, Width};
 use crate::algorithms::probes::Pattern;
+use crate::basis::alike::{alike, distinct};
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::device::capability::DeviceInfo;
-use crate::record::peak::{Figure, Quantity};
-use crate::record::{Case, CaseSize, Measured, Record};
+use crate::record::marks::RunConditions;
+use crate::record::peak::{Figure, Peak, Quantity};
+use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
 use std::fmt::Write;
 
 /// A device in a run.
-#[derive(Clone, Debug)]
 pub(super) struct Source<'a> {
     pub(super) run: &'a NamedRecord,
     pub(super) device: &'a DeviceInfo,
     /// What tells it from the others: the device, the run where all are of one device, or both.
     pub(super) name: String,
+    pub(super) conditions: RunConditions,
 }
 
 /// Variants that a chart names; the others are grey.
@@ -25,15 +27,6 @@ const MOST_NAMED: usize = 5;
 
 /// Bars of shares that a source has at most; the table has all.
 const MOST_BARS: usize = 8;
-
-/// A record with the name of its file.
-#[derive(Clone, Debug)]
-pub struct NamedRecord {
-    /// Name of the file, without its folder.
-    pub name: String,
-    /// The record that the file holds.
-    pub record: Record,
-}
 
 impl<'a> Source<'a> {
     /// Every device of every run.
@@ -48,7 +41,7 @@ impl<'a> Source<'a> {
                 own if all_alike(own) => run.name.clone(),
                 _ => format!("{shown} ({})", run.name),
             };
-            Self { run, device, name }
+            Self { run, device, name, conditions: RunConditions::of(&run.record) }
         };
         devices().map(source).collect()
     }
@@ -69,19 +62,14 @@ pub(super) struct ChartGroup<'a> {
 
 impl<'a> ChartGroup<'a> {
     pub(super) fn all(sources: &[Source<'a>]) -> Vec<Self> {
-        let mut groups: Vec<Self> = vec![];
-        for (at, source) in sources.iter().enumerate() {
-            for case in source.cases() {
-                let same =
-                    |group: &Self| group.first.same_kind(case) && group.first.chain.is_some() == case.chain.is_some();
-                let group = groups.iter().position(same).unwrap_or_else(|| {
-                    groups.push(Self { first: case, cases: vec![vec![]; sources.len()] });
-                    groups.len() - 1
-                });
-                groups[group].cases[at].push(case);
-            }
-        }
-        groups
+        let cases = sources.iter().enumerate().flat_map(|(at, source)| source.cases().map(move |case| (at, case)));
+        let same =
+            |(_, a): &(usize, &Case), (_, b): &(usize, &Case)| a.same_kind(b) && a.chain.is_some() == b.chain.is_some();
+        let group = |all: Vec<(usize, &'a Case)>| {
+            let of = |at: usize| all.iter().filter(|(own, _)| *own == at).map(|(_, case)| *case).collect();
+            Self { first: all[0].1, cases: (0..sources.len()).map(of).collect() }
+        };
+        alike(cases, same).into_iter().map(group).collect()
     }
 
     pub(super) fn title(&self) -> String {
@@ -95,14 +83,7 @@ impl<'a> ChartGroup<'a> {
     /// The variants, with the sub-group size where one was required: the series of a chart. The same variant has the
     /// same style in every source.
     fn variants(&self) -> Vec<String> {
-        let mut names = vec![];
-        for case in self.everything() {
-            let name = series(case);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+        distinct(self.everything().map(series))
     }
 
     /// The cases of all sources that share a size with `cases`, or with a source that does: on common axes a GPU's
@@ -158,8 +139,9 @@ impl<'a> ChartGroup<'a> {
             }
             first.extend(self.shares(sources, own));
             if !self.one_size() && chains {
-                folded
-                    .extend(self.panels().into_iter().filter_map(|panel| self.plot(sources, own, Shown::Time, panel)));
+                // The operations of chains, each a chart of its own.
+                let panels = distinct(self.everything().map(operation));
+                folded.extend(panels.into_iter().filter_map(|panel| self.plot(sources, own, Shown::Time, panel)));
             }
         }
         for at in together.into_iter().flatten() {
@@ -168,47 +150,27 @@ impl<'a> ChartGroup<'a> {
         [first, folded]
     }
 
-    /// The operations of chains, each a chart of its own.
-    fn panels(&self) -> Vec<Option<&'static str>> {
-        let mut panels = vec![];
-        for case in self.everything() {
-            let operation = operation(case);
-            if !panels.contains(&operation) {
-                panels.push(operation);
-            }
-        }
-        panels
-    }
-
     /// The variants of `cases` that matter: those that win a size, most sizes first, then those that are nearest to winning.
     pub(super) fn that_matter<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
         let timed: Vec<(&Case, f64)> =
             cases.filter_map(|case| Some((case, median(case)?.0))).filter(|(_, time)| *time > 0.0).collect();
-        // Of a name: sizes won, logarithms of its times over the best, and how many there are.
-        let mut names: Vec<(String, usize, f64, usize)> = vec![];
-        let mut sizes: Vec<(usize, String)> = vec![];
-        for (case, time) in &timed {
-            let key = (case.device, case.row());
-            let rivals = timed.iter().filter(|(other, _)| (other.device, other.row()) == key);
-            let best = rivals.map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
-            if !sizes.contains(&key) {
-                sizes.push(key);
-            }
-            let name = series(case);
-            let at = names.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
-                names.push((name, 0, 0.0, 0));
-                names.len() - 1
-            });
-            names[at].1 += usize::from(*time <= best);
-            names[at].2 += (time / best).ln();
-            names[at].3 += 1;
-        }
+        let rivals = |a: &Case, b: &Case| (a.device, a.row()) == (b.device, b.row());
+        let sizes = alike(timed.iter().map(|(case, _)| *case), |a, b| rivals(a, b)).len();
+        // The name of each, whether it wins its size, and the logarithm of its time over the best.
+        let results = timed.iter().map(|(case, time)| {
+            let times = timed.iter().filter(|(other, _)| rivals(other, case)).map(|(_, time)| *time);
+            let best = times.fold(f64::INFINITY, f64::min);
+            (series(case), *time <= best, (time / best).ln())
+        });
+        let mut names = alike(results, |(a, ..), (b, ..)| a == b);
+        let won = |of: &Vec<(String, bool, f64)>| of.iter().filter(|(_, wins, _)| *wins).count();
         // A variant that has few of the sizes is known by those alone; each that it lacks counts as a loss by half.
-        let loss = |(_, _, logs, count): &(String, usize, f64, usize)| {
-            (logs + sizes.len().saturating_sub(*count) as f64 * std::f64::consts::LN_2) / sizes.len().max(1) as f64
+        let loss = |of: &Vec<(String, bool, f64)>| {
+            let logs: f64 = of.iter().map(|(.., log)| log).sum();
+            (logs + sizes.saturating_sub(of.len()) as f64 * std::f64::consts::LN_2) / sizes.max(1) as f64
         };
-        names.sort_by(|a, b| b.1.cmp(&a.1).then(loss(a).total_cmp(&loss(b))));
-        names.into_iter().map(|(name, ..)| name).take(MOST_NAMED).collect()
+        names.sort_by(|a, b| won(b).cmp(&won(a)).then(loss(a).total_cmp(&loss(b))));
+        names.into_iter().take(MOST_NAMED).map(|mut of| of.swap_remove(0).0).collect()
     }
 
     fn plot(&self, sources: &[Source<'_>], own: &[usize], shown: Shown, panel: Option<&str>) -> Option<Chart> {
@@ -260,11 +222,10 @@ impl<'a> ChartGroup<'a> {
             x_label: axis::size,
             y_label: shown.label(&y),
             y,
-            joined: true,
             series: series_list,
             ceilings: vec![],
         };
-        Some(Chart::new(&shown_in, &sources[own[0]], move |width| plot.svg(width)))
+        Some(chart(&shown_in, &sources[own[0]], |width| plot.svg(width)))
     }
 
     /// The size whose cases stand for the group in bars: the largest that most of them have.
@@ -276,71 +237,57 @@ impl<'a> ChartGroup<'a> {
         Some(telling.max_by_key(|case| case.work.operations.max(case.work.bytes.0))?.row())
     }
 
-    /// The bars of the cases of one size, for each of its own sources: of two, each variant has a bar of each.
+    /// The bars of the cases of one size, for each of its own sources: of two, each variant has a bar of each. The shortest
+    /// first, with the forms of an operation together; or the longest first.
     fn bars_of(&self, own: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>, ascending: bool) -> Vec<Bar> {
-        let of = |at: usize| self.cases[at].iter().filter(|case| case.row() == size);
-        let mut rows: Vec<(String, Vec<Bar>)> = vec![];
-        for (rank, at) in own.iter().enumerate() {
-            for case in of(*at) {
-                let Some(mut drawn) = bar(case) else { continue };
-                let name = drawn.name.clone();
-                if own.len() > 1 {
-                    drawn.style = rank;
-                }
-                match rows.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, bars)) => bars.push(Bar { name: String::new(), ..drawn }),
-                    None => rows.push((name, vec![drawn])),
-                }
-            }
-        }
-        let value = |bars: &[Bar]| bars.first().map_or(0.0, |bar| bar.value);
-        rows.sort_by(|(_, a), (_, b)| value(a).total_cmp(&value(b)));
-        if !ascending {
+        let of = |(rank, at): (usize, &usize)| {
+            let cases = self.cases[*at].iter().filter(|case| case.row() == size);
+            let bars = cases.filter_map(|case| Some((operation(case), bar(case)?)));
+            let styled = |bar: Bar| Bar { style: if own.len() > 1 { rank } else { bar.style }, ..bar };
+            bars.map(|(operation, bar)| (operation, styled(bar))).collect::<Vec<_>>()
+        };
+        let mut rows = alike(own.iter().enumerate().flat_map(of), |(_, a), (_, b)| a.name == b.name);
+        rows.sort_by(|a, b| a[0].1.value.total_cmp(&b[0].1.value));
+        if ascending {
+            rows = alike(rows, |a, b| a[0].0 == b[0].0).into_iter().flatten().collect();
+        } else {
             rows.reverse();
         }
-        rows.into_iter().flat_map(|(_, bars)| bars).collect()
+        // A row has its name once.
+        rows.iter_mut().flat_map(|row| &mut row[1..]).for_each(|(_, bar)| bar.name.clear());
+        rows.into_iter().flatten().map(|(_, bar)| bar).collect()
+    }
+
+    /// The names of two sources, whose bars have a style each.
+    fn pair(sources: &[Source<'_>], own: &[usize]) -> Option<Vec<(usize, String)>> {
+        (own.len() == 2).then(|| own.iter().map(|at| sources[*at].name.clone()).enumerate().collect())
     }
 
     /// The times of one size, the shortest first; the forms of an operation together.
     fn times(&self, sources: &[Source<'_>], own: &[usize]) -> Option<Chart> {
-        let forms = self.first.chain.is_some();
         let size = self.telling_size(own)?;
-        let mut legend: Vec<(usize, String)> = vec![];
-        let names: Vec<String> = {
-            let of_forms = self.everything().filter_map(|case| case.form().map(|form| form.name.to_string()));
-            of_forms.fold(vec![], |mut known, name| {
-                if !known.contains(&name) {
-                    known.push(name);
-                }
-                known
-            })
-        };
+        let names = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
         let bar = |case: &Case| {
             let m = case.measured()?;
             let time = case.shown(m.summary.median);
             // The colour of a chain is that of its form, so that the forms of an operation compare.
-            let form = case.form().and_then(|form| names.iter().position(|name| name == form.name));
-            let heading = operation(case).unwrap_or_default().to_string();
+            let form = case.form().and_then(|form| names.iter().position(|name| *name == form.name));
             let (text, style) = (time.to_string(), form.unwrap_or(0));
-            Some(Bar { heading, name: series(case), value: time.0, text, style, tip: tip(case, m) })
+            Some(Bar { name: series(case), value: time.0, text, style, tip: tip(case, m) })
         };
-        let bars = by_operation(self.bars_of(own, &size, &bar, true));
-        match own {
-            [a, b] => legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name.clone()))),
-            _ if forms => legend.extend(names.iter().cloned().enumerate()),
-            _ => {}
-        }
-        let one = if forms { "time an operation" } else { "time" };
+        let bars = self.bars_of(own, &size, &bar, true);
+        let one = if self.first.chain.is_some() { "time an operation" } else { "time" };
+        let forms = || names.iter().map(ToString::to_string).enumerate().collect();
         (!bars.is_empty()).then(|| {
             let drawn = Bars {
                 title: format!("{} {}, {one}", self.first.algorithm, size),
                 source: own.iter().map(|at| &*sources[*at].name).collect::<Vec<_>>().join(", "),
                 description: format!("{one} of {} variants; the table below has the values", bars.len()),
                 items: bars,
-                legend,
+                legend: Self::pair(sources, own).unwrap_or_else(forms),
                 rule: None,
             };
-            Chart::new(&format!("{} time", self.title()), &sources[own[0]], move |width| drawn.svg(width))
+            chart(&format!("{} time", self.title()), &sources[own[0]], |width| drawn.svg(width))
         })
     }
 
@@ -354,92 +301,54 @@ impl<'a> ChartGroup<'a> {
         let winners: Vec<&Case> =
             own.iter().flat_map(|at| self.winners(*at)).filter(|case| case.row() == size).collect();
         let bar = |case: &Case| {
-            let (m, share) = (case.measured()?, case.share.filter(|share| share.fraction.is_finite())?);
+            let (m, share) = (case.measured()?, finite_share(case)?);
             let text = percent(share.fraction);
             let tip = format!("{}\n{text} of the {} limit", tip(case, m), share.limit.name());
             // Limits are those of a case's own arithmetic: the largest share need not win.
             let wins = winners.iter().any(|winner| std::ptr::eq(*winner, case));
             let text = if wins { format!("{text} ★") } else { text };
-            let (heading, style) = (String::new(), share.limit as usize);
-            Some(Bar { heading, name: series(case), value: share.fraction, text, style, tip })
+            Some(Bar { name: series(case), value: share.fraction, text, style: share.limit as usize, tip })
         };
         let mut bars = self.bars_of(own, &size, &bar, false);
         let all = bars.len();
         bars.truncate(MOST_BARS * own.len());
         let best = if bars.len() < all { format!("best {} of {all}", bars.len()) } else { String::new() };
-        let mut legend: Vec<(usize, String)> = vec![];
+        let limits = || {
+            let shown = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
+            let shares = shown.filter(|case| case.measured().is_some()).filter_map(|case| case.share);
+            distinct(shares.map(|share| (share.limit as usize, share.limit.name().to_string())))
+        };
         // Of two the legend has the names.
-        let of = if let [only] = own { Some(sources[*only].name.clone()) } else { None };
-        if let [a, b] = own {
-            legend.extend([*a, *b].iter().enumerate().map(|(rank, at)| (rank, sources[*at].name.clone())));
-        } else {
-            let shared = own.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
-            for share in shared.filter(|case| case.measured().is_some()).filter_map(|case| case.share) {
-                let kind = (share.limit as usize, share.limit.name().to_string());
-                if !legend.contains(&kind) {
-                    legend.push(kind);
-                }
-            }
-        }
+        let of = if let [only] = own { &sources[*only].name } else { "" };
         (!bars.is_empty()).then(|| {
+            let parts = [of, &best, "★ fastest"].into_iter().filter(|part| !part.is_empty());
             let drawn = Bars {
                 title: format!("{} {} {size}, share of hardware", self.first.algorithm, self.first.dtype),
-                source: of
-                    .into_iter()
-                    .chain([best, "★ fastest".into()])
-                    .filter(|part| !part.is_empty())
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                source: parts.collect::<Vec<_>>().join(", "),
                 description: "how near each case comes to the limit that binds it; the table below has the values"
                     .into(),
                 items: bars,
-                legend,
-                rule: Some((1.0, "the limit".into())),
+                legend: Self::pair(sources, own).unwrap_or_else(limits),
+                rule: Some((1.0, "the limit")),
             };
-            Chart::new(&format!("{} share", self.title()), &sources[own[0]], move |width| drawn.svg(width))
+            chart(&format!("{} share", self.title()), &sources[own[0]], |width| drawn.svg(width))
         })
     }
 
     /// The winner of each size on a source, with the case.
     pub(super) fn winners(&self, at: usize) -> Vec<&'a Case> {
         let timed = |case: &&'a Case| median(case).is_some_and(|time| time.0 > 0.0);
-        let mut best: Vec<(String, &'a Case)> = vec![];
-        for case in self.cases[at].iter().copied().filter(timed) {
-            let row = grid::row(case);
-            match best.iter_mut().find(|(known, _)| *known == row) {
-                Some((_, leader)) if median(case).map(|t| t.0) < median(leader).map(|t| t.0) => *leader = case,
-                Some(_) => {}
-                None => best.push((row, case)),
-            }
-        }
-        best.into_iter().map(|(_, case)| case).collect()
+        let rows = alike(self.cases[at].iter().copied().filter(timed), |a, b| row(a) == row(b));
+        let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
+        rows.into_iter().filter_map(|row| row.into_iter().min_by(|a, b| time(a).total_cmp(&time(b)))).collect()
     }
 }
 
-/// Bars with those of a heading together, which goes; the heading with the shortest bar first.
-fn by_operation(bars: Vec<Bar>) -> Vec<Bar> {
-    let mut groups: Vec<(String, Vec<Bar>)> = vec![];
-    for mut bar in bars {
-        let heading = std::mem::take(&mut bar.heading);
-        match groups.iter_mut().find(|(known, _)| *known == heading) {
-            Some((_, bars)) => bars.push(bar),
-            None => groups.push((heading, vec![bar])),
-        }
-    }
-    groups.into_iter().flat_map(|(_, bars)| bars).collect()
-}
+/// A chart for each width, and words for the name of its file.
+pub(super) type Chart = (String, [String; 2]);
 
-/// A chart and where it comes from.
-pub(super) struct Chart {
-    /// Words for the name of a file.
-    pub(super) name: String,
-    pub(super) svg: Box<dyn Fn(Width) -> String>,
-}
-
-impl Chart {
-    fn new(name: &str, source: &Source<'_>, svg: impl Fn(Width) -> String + 'static) -> Self {
-        Self { name: format!("{name} {}", source.name), svg: Box::new(svg) }
-    }
+fn chart(name: &str, source: &Source<'_>, svg: impl Fn(Width) -> String) -> Chart {
+    (format!("{name} {}", source.name), [Width::Wide, Width::Narrow].map(svg))
 }
 
 /// The quantity over size.
@@ -513,16 +422,12 @@ impl ChartGroup<'_> {
             return None;
         }
         let peaks = source.run.record.peaks.iter().filter(|peak| peak.uuid == source.device.uuid);
-        let figures: Vec<&Figure> = peaks.flat_map(|peak| &peak.figures).filter(|figure| figure.best > 0.0).collect();
-        let mut used: Vec<(DType, u64)> = vec![];
-        for computes in cases().filter(|case| case.measured().is_some()).map(Case::computed_in) {
-            if !used.contains(&(computes.dtype, computes.operations)) {
-                used.push((computes.dtype, computes.operations));
-            }
-        }
+        let peaks: Vec<&Peak> = peaks.collect();
+        let measured = cases().filter(|case| case.measured().is_some());
+        let used = distinct(measured.map(Case::computed_in).map(|computes| (computes.dtype, computes.operations)));
         let all = by_intensity(cases());
-        let compute = compute_ceilings(&figures, &used);
-        let bandwidth = bandwidth_ceilings(&figures);
+        let compute = compute_ceilings(&peaks, &used);
+        let bandwidth = bandwidth_ceilings(&peaks);
         let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
         if all.is_empty() || top == 0.0 || steepest == 0.0 {
@@ -550,11 +455,10 @@ impl ChartGroup<'_> {
             x_label: axis::number,
             y_label: Shown::Rate.label(&y),
             y,
-            joined: false,
             series: all,
             ceilings,
         };
-        Some(Chart::new(&format!("{} roofline", self.title()), source, move |width| plot.svg(width)))
+        Some(chart(&format!("{} roofline", self.title()), source, |width| plot.svg(width)))
     }
 }
 
@@ -566,20 +470,18 @@ fn has_intensity(case: &Case) -> bool {
 /// The cases' rates by their operations a byte, a series for each variant.
 fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series> {
     let named = ChartGroup::that_matter(cases.clone());
-    let mut all: Vec<Series> = vec![];
-    for case in cases {
-        let Some(m) = case.measured() else { continue };
-        let Some(y) = Shown::Rate.of(case, m.summary.median) else { continue };
-        let name = series(case);
-        let style = named.iter().position(|known| *known == name);
-        let at = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            all.push(Series { name, style, dashed: false, named: true, points: vec![] });
-            all.len() - 1
-        });
+    let points = cases.filter_map(|case| {
+        let m = case.measured()?;
+        let y = Shown::Rate.of(case, m.summary.median)?;
         let x = case.work.operations as f64 / case.work.bytes.0 as f64;
-        all[at].points.push(Point { x, y, ends: None, on_line: false, tip: tip(case, m) });
-    }
-    all
+        Some((series(case), Point { x, y, ends: None, on_line: false, tip: tip(case, m) }))
+    });
+    let one = |all: Vec<(String, Point)>| {
+        let name = all[0].0.clone();
+        let style = named.iter().position(|known| *known == name);
+        Series { name, style, dashed: false, named: true, points: all.into_iter().map(|(_, point)| point).collect() }
+    };
+    alike(points, |(a, _), (b, _)| a == b).into_iter().map(one).collect()
 }
 
 /// The slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
@@ -602,74 +504,55 @@ fn ceilings(compute: &[(String, f64)], bandwidth: &[(String, Bytes, f64)], (x, y
 
 /// Arithmetic limits in GFLOP/s of nominal work, one for each arithmetic that is used: what does three operations for each
 /// nominal one has a third of the rate.
-fn compute_ceilings(figures: &[&Figure], used: &[(DType, u64)]) -> Vec<(String, f64)> {
-    let mut found: Vec<(String, f64)> = vec![];
-    for (wanted, operations) in used {
-        for figure in figures {
-            let name = match figure.quantity {
-                Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
-                Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} units"),
-                _ => continue,
-            };
-            let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
-            let rate = figure.best * 1e-9 / *operations as f64;
-            match found.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, best)) => *best = best.max(rate),
-                None => found.push((name, rate)),
-            }
-        }
-    }
-    found.into_iter().map(|(name, rate)| (format!("{name}: {}", arithmetic(rate)), rate)).collect()
+fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)> {
+    let of = |(wanted, operations): &(DType, u64), figure: &Figure| {
+        let name = match figure.quantity {
+            Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
+            Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} units"),
+            _ => return None,
+        };
+        let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
+        Some((name, figure.best * 1e-9 / *operations as f64))
+    };
+    let figures = || peaks.iter().flat_map(|peak| &peak.figures);
+    let found = used.iter().flat_map(|used| figures().filter_map(move |figure| of(used, figure)));
+    let best = |same: Vec<(String, f64)>| {
+        let most = same.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        (format!("{}: {}", same[0].0, rate(most, "FLOP/s")), most)
+    };
+    alike(found, |(a, _), (b, _)| a == b).into_iter().map(best).collect()
 }
 
-/// A rate given in GFLOP/s as people write it.
-fn arithmetic(rate: f64) -> String {
-    if rate < 1e3 { format!("{} GFLOP/s", significant(rate)) } else { format!("{} TFLOP/s", significant(rate * 1e-3)) }
-}
-
-/// A data rate given in GB/s likewise.
-fn bandwidth(rate: f64) -> String {
-    if rate < 1e3 { format!("{} GB/s", significant(rate)) } else { format!("{} TB/s", significant(rate * 1e-3)) }
+/// A rate given in 10⁹ a second as people write it.
+fn rate(giga: f64, unit: &str) -> String {
+    if giga < 1e3 { format!("{} G{unit}", significant(giga)) } else { format!("{} T{unit}", significant(giga * 1e-3)) }
 }
 
 /// Bandwidth limits in GB/s: of the largest working set, and of the fastest where that is another and faster.
-fn bandwidth_ceilings(figures: &[&Figure]) -> Vec<(String, Bytes, f64)> {
-    let of = |wanted: Pattern| {
-        let found = figures.iter().filter_map(move |figure| match figure.quantity {
-            Quantity::Bandwidth { pattern, working_set } if pattern == wanted => {
-                Some((working_set, figure.best * 1e-9))
-            }
-            _ => None,
-        });
-        found.collect::<Vec<_>>()
+fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
+    let of = |pattern: Pattern| {
+        let found = peaks.iter().flat_map(|peak| peak.bandwidths(pattern));
+        found.map(|(working_set, rate)| (working_set, rate * 1e-9)).collect::<Vec<_>>()
     };
     let found = [Pattern::Read, Pattern::Copy, Pattern::Write].into_iter().map(of).find(|found| !found.is_empty());
     let found = found.unwrap_or_default();
     let largest = found.iter().max_by_key(|(working_set, _)| *working_set).copied();
     let fastest = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
     let mut ceilings = vec![];
-    if let Some((working_set, rate)) = largest {
-        ceilings.push((format!("memory {}", bandwidth(rate)), working_set, rate));
+    if let Some((working_set, most)) = largest {
+        ceilings.push((format!("memory {}", rate(most, "B/s")), working_set, most));
     }
-    if let (Some((_, memory)), Some((working_set, rate))) = (largest, fastest)
-        && rate > 1.2 * memory
+    if let (Some((_, memory)), Some((working_set, most))) = (largest, fastest)
+        && most > 1.2 * memory
     {
-        ceilings.push((format!("cache {}", bandwidth(rate)), working_set, rate));
+        ceilings.push((format!("cache {}", rate(most, "B/s")), working_set, most));
     }
     ceilings
 }
 
-/// The distribution of the samples of a case.
-pub(super) fn histogram(case: &Case, m: &Measured) -> Histogram {
-    let shown = |time: Nanos| case.shown(time).0;
-    Histogram {
-        title: "samples".into(),
-        source: case.id.clone(),
-        samples: m.samples.iter().map(|sample| shown(sample.device)).collect(),
-        median: shown(m.summary.median),
-        interval: m.summary.interval.map(|ends| ends.map(shown)),
-        label: |nanos| Nanos(nanos).to_string(),
-    }
+/// The share of its limit that a case reaches, where that is a number.
+pub(super) fn finite_share(case: &Case) -> Option<Share> {
+    case.share.filter(|share| share.fraction.is_finite())
 }
 
 /// The name of a case's series: its variant, with the sub-group size where one was required.
