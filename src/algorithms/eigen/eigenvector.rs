@@ -1,9 +1,9 @@
 //! One round of the eigenvector: e\[i\] ← e\[i\]·s\[i\]/max, in place.
 
+use super::common::{AWKWARD_VECTORS, DIVISION, VECTOR_SIZES, gamma, reals};
 use super::streaming::{Quads, over_quads};
-use super::{
-    AWKWARD_VECTORS, DIVISION, Elementwise, VECTOR_SIZES, buffer, extent, gamma, over_vector, reals, vector_length,
-};
+use crate::algorithms::elements::{buffer, extent, over_vector, vector_length};
+use crate::algorithms::error_bound::Elementwise;
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;

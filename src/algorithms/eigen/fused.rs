@@ -4,9 +4,9 @@
 //! The device decides when to stop. The host looks at the flag after a batch of rounds that it recorded once; those of a
 //! batch that follow the decision end as soon as they have read it.
 
-use super::pipeline::{D, LAMBDA, M, ROUNDS, STOP, V};
+use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
 use super::streaming::{Quads, Terms, over_rows, scratch};
-use super::{buffer, extent};
+use crate::algorithms::elements::{buffer, extent};
 use crate::algorithms::{CaseSpec, StopTest};
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -23,9 +23,6 @@ const SMALL: u64 = 256;
 const SMALL_ROWS: u32 = 4;
 /// Invocations of its work-group, where the device has so many.
 const SMALL_GROUP: u32 = 1024;
-
-/// The bits of 1.0.
-const ONE: u32 = 0x3f80_0000;
 
 /// Buffers of the program's own, behind those of the problem.
 const X: usize = 7;

@@ -1,9 +1,9 @@
 //! The next matrix of the similarity transform: M ← D⁻¹·M·D with D = diag(s), that is M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], in place.
 
+use super::common::{AWKWARD_MATRICES, DIVISION, MATRIX_SIZES, gamma, reals};
 use super::streaming::{Quads, over_quads_of_rows};
-use super::{
-    AWKWARD_MATRICES, DIVISION, Elementwise, MATRIX_SIZES, buffer, extent, gamma, matrix_order, over_matrix, reals,
-};
+use crate::algorithms::elements::{buffer, extent, matrix_order, over_matrix};
+use crate::algorithms::error_bound::Elementwise;
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;

@@ -1,10 +1,9 @@
 //! Row sums s\[r\] = Σ A\[r,c\] of an n×n matrix.
 
+use super::common::{AWKWARD_MATRICES, MATRIX_SIZES, float_atomics, gamma, reals};
 use super::streaming::{Quads, Terms, over_rows};
-use super::{
-    AWKWARD_MATRICES, Elementwise, GROUP, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order,
-    over_matrix, reals,
-};
+use crate::algorithms::elements::{GROUP, buffer, extent, matrix_order, over_matrix};
+use crate::algorithms::error_bound::Elementwise;
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};

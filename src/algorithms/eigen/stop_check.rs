@@ -5,8 +5,10 @@
 //! up to 64; in some sizes it is one between work-groups) and between the last element and the first; in `uniform`
 //! almost every pair is.
 
+use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
 use super::streaming::{Quads, over_parts, scratch};
-use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
+use crate::algorithms::elements::{buffer, extent, over_vector, vector_length};
+use crate::algorithms::error_bound::Elementwise;
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;

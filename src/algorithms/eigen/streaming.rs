@@ -1,13 +1,12 @@
 //! How the kernels that run at the speed of memory share out their work: 16-byte loads with many in flight, by address on
 //! GPUs and through texel views on software devices, whose loads fetch lane by lane.
 
-use super::{extent, folded_groups};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::elements::groups_over;
+use crate::algorithms::elements::{extent, groups_over};
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{Dispatch, TEXEL, Value};
+use crate::kernel::program::{Dispatch, TEXEL, Value, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// Elements of a quad.

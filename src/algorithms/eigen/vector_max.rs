@@ -1,7 +1,9 @@
 //! The largest element of a vector without negative elements.
 
+use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
 use super::streaming::{Quads, over_parts, scratch};
-use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
+use crate::algorithms::elements::{buffer, extent, over_vector, vector_length};
+use crate::algorithms::error_bound::Elementwise;
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};

@@ -1,9 +1,10 @@
-//! The schedule of `blocked-pivot`: [`super::blocked`]'s with rows that stay where they are and are found through a list.
+//! The schedule of `blocked-pivot`: [`super::blocked`]'s, with rows that stay where they are and are found through a list.
 
-use super::blocked::{Area, INNER, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
+use super::factors::{L, ROWS, STATUS, U};
 use super::oracle::LARGEST_MULTIPLIER;
+use super::schedule::{Area, INNER, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
+use super::solve::Side;
 use super::widths::PIVOTING;
-use super::{L, ROWS, STATUS, U};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::matmul::Tile;
@@ -12,6 +13,20 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
+
+/// The kernels of `blocked-pivot`.
+pub(super) const KERNELS: &[&str] = &[
+    "lu/blocked-pad",
+    "lu/pivot-rows",
+    "lu/pivot-store",
+    "lu/pivot-finish",
+    "lu/blocked-solve",
+    "lu/blocked-update",
+    "lu/pivot-panel",
+    "lu/pivot-panel-short",
+    "lu/pivot-apply",
+    "lu/pivot-next",
+];
 
 /// Where the dispatches for one inner block leave its pivots for each other.
 #[derive(Clone, Copy)]

@@ -1,17 +1,16 @@
 //! `refined`: a solution in f64 by factors in f32, as HPL-MxP has it. A and b are f64. A is rounded and factorised by
 //! `blocked-pivot`; r = b − A·x is computed in f64, A·d = r solved by the f32 factors, and d added to x in f64, until the
-//! normwise backward error of x (`system`) is at most [`target`], or a step no longer halves it.
+//! normwise backward error of x is at most [`target`], or a step no longer halves it.
 //!
 //! The host looks after each step whether the device has decided that it was the last.
 
-use super::blocked::Side;
-use super::solve::{self, Link, Substitution, Triangle};
-use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64};
-use super::{BUFFERS, LU, order};
+use super::factors::{BUFFERS, order};
+use super::pivot;
+use super::solve::{self, Link, Side, Substitution, Triangle};
+use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Goal};
 use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value};
@@ -22,14 +21,6 @@ pub(super) const MOST_STEPS: u32 = 30;
 
 /// The kernels of a refinement.
 pub(super) const KERNELS: &[&str] = &["lu/refine-round", "lu/refine-begin", "lu/refine-add", "lu/refine-residual"];
-
-/// The variant whose factors it takes.
-const FACTORS: &str = "blocked-pivot";
-
-/// The normwise backward error that is good enough: 10⁻¹², or the residual 4 of HPL where that is less.
-pub(super) fn target(n: u64) -> f64 {
-    f64::min(1e-12, 4.0 * n as f64 * DType::F64.accumulator_roundoff())
-}
 
 /// The buffers of the program's own, behind those of the problem.
 const OWN: [(&str, DType, Extent); 11] = [
@@ -73,13 +64,13 @@ const U_PACKED: BufferId = own(10);
 
 /// The factorisation in f32, over the buffers of this program.
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let variant = LU.variant(FACTORS).expect("it is in the table");
-    let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
+    let kernel = |name: &&str| Shader::find(name, DType::F32).expect("it has f32");
+    let shaders: Vec<_> = pivot::KERNELS.iter().map(kernel).collect();
     let case = case.with(|options| (options.dtype, options.goal) = (DType::F32, Goal::Result));
     // A, L, U, status and rows; behind them its own.
     let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
     let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN.len() + id.0.saturating_sub(BUFFERS)));
-    (variant.program)(&shaders, &case, device).over(place)
+    pivot::with_pivoting(&shaders, &case, device).over(place)
 }
 
 /// Whether a solve is the first, which has no solution to refine.
@@ -184,6 +175,7 @@ fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::lu::LU;
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 

@@ -7,10 +7,9 @@
 //! Where a solution is asked for, the variants' programs go on to it themselves: for blocked ones find y beside the stages of the
 //! factorisation ([`Forward`]), as HPL does.
 
-use super::blocked::Side;
-use super::variants::WITHOUT_PIVOTING;
-use super::{BUFFERS, L, STATUS, U, order};
-use crate::algorithms::{CaseSpec, Input, Solution};
+use super::factors::{L, STATUS, U, order};
+use super::system::{B, SYSTEM, X};
+use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -18,46 +17,9 @@ use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// The right-hand side, behind the buffers of the factorisation.
-pub(super) const B: BufferId = BufferId(BUFFERS);
-/// The solution.
-pub(super) const X: BufferId = BufferId(BUFFERS + 1);
-/// The number of buffers with these.
-pub(super) const SYSTEM: usize = BUFFERS + 2;
-
 /// The kernels of a substitution: what brings a factor in order, what solves for a block, and what takes from rows what a block
 /// contributes.
 pub(super) const KERNELS: &[&str] = &["lu/solve-prepare", "lu/solve-block", "lu/solve-rest"];
-
-pub(super) static SOLUTION: Solution = Solution {
-    summary: "A·x = b by the factors, or refined from f32 factors to f64; right if HPL's scaled residual is below 16",
-    work: "2/3·n³ + 2·n² operations; A and b read once, x written once",
-    inputs,
-    kernels: KERNELS,
-    program: |mut program, case, device| {
-        if let Some(refusal) = refusal(case, device) {
-            return Program::refused(refusal);
-        }
-        // What is promised is promised of factors, which the check of a solution does not look at.
-        program.promise = None;
-        program
-    },
-};
-
-/// The kinds of matrix whose systems a variant solves.
-///
-/// Without pivoting elements of a uniform matrix grow by chance: of 200 orders up to 3000, `blocked` missed HPL's bound with
-/// 5 on an H100, and with another rounding it is other ones. Elimination is stable without it where the diagonal dominates
-/// and where a matrix is positive definite, as Hilbert's (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed.,
-/// theorems 9.9 and 10.3). With it the growth of Wilkinson's takes every digit, and the condition of Hilbert's those that a
-/// refinement to f64 would begin with.
-fn inputs(variant: &str, dtype: DType) -> &'static [Input] {
-    match (WITHOUT_PIVOTING.contains(&variant), dtype) {
-        (true, _) => &[Input::DiagonallyDominant, Input::Hilbert],
-        (false, DType::F64) => &[Input::Uniform, Input::DiagonallyDominant, Input::IllScaled],
-        (false, _) => &[Input::Uniform, Input::DiagonallyDominant, Input::Hilbert, Input::IllScaled],
-    }
-}
 
 /// Positions of a block.
 const BLOCK: u64 = 128;
@@ -81,6 +43,15 @@ pub(super) fn refusal(case: &CaseSpec, device: &DeviceInfo) -> Option<String> {
 /// A factor of order n in the order in which it is needed.
 pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
     BufferSpec::new(name, Role::Scratch, DType::F32, n.div_ceil(BLOCK) * PACKED)
+}
+
+/// A triangular factor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// U.
+    Upper,
+    /// L.
+    Lower,
 }
 
 /// A triangular system of equations.

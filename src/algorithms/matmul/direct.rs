@@ -1,12 +1,12 @@
 //! Products by matrices whose components come straight from global memory, K shared by the sub-groups of a work-group: for few rows
 //! or columns. See `glsl/matmul/coopmat-direct.comp`.
 
-use super::Dims;
 use super::constants::{Constants, Direct};
+use super::grid::{block_per_group, row_lengths, step};
+use super::parts::strips;
 use super::tile::Tile;
-use super::units::step;
-use super::variants::{block_per_group, row_lengths, strips};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
@@ -236,10 +236,10 @@ mod tests {
             (4096, 4096, 4096, Layout::Nn, "coopmat"),
             (1024, 1024, 1024, Layout::Nn, "coopmat"),
         ] {
-            let first = candidates(&case(m, n, k, layout), &device)[0];
+            let first = candidates(&MATMUL, &case(m, n, k, layout), &device)[0];
             assert_eq!(first.variant, expected, "{m}×{n}×{k} {layout}");
         }
         // Single elements for six vectors each: 50 µs, where this kernel takes 12.
-        assert_ne!(candidates(&case(6, 6874, 1911, Layout::Nn), &device)[0].variant, "gemv");
+        assert_ne!(candidates(&MATMUL, &case(6, 6874, 1911, Layout::Nn), &device)[0].variant, "gemv");
     }
 }

@@ -1,9 +1,9 @@
 //! Products with few rows or columns, at the speed at which the other operand can be read: see `matmul-gemv.glsl`.
 
-use super::Dims;
 use super::parts::number;
 use super::tile::piece;
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind};

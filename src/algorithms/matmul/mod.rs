@@ -5,16 +5,18 @@
 mod auto;
 mod constants;
 mod direct;
+mod division;
 mod evenly;
 // The tool behind scripts/fit-auto, and the tests that hold the choice to recorded problems: they ask the model itself.
 #[cfg(test)]
 #[path = "../../../scripts/fit_auto.rs"]
 mod fit;
 mod gemv;
+mod grid;
 mod model;
 mod oracle;
 mod parts;
-mod tile;
+pub(super) mod tile;
 mod tuning;
 mod units;
 mod variants;
@@ -29,9 +31,9 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::buffer::Role;
+pub(super) use division::matrix_shape;
 use std::borrow::Cow::Borrowed;
-pub(super) use tile::matrix_shape;
-pub(crate) use tile::{Tile, TileTable};
+pub(crate) use tile::Tile;
 pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.
@@ -50,7 +52,7 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     inputs: &[Input::Uniform, Input::Signed],
     layouts: &Layout::ALL,
     variants: Borrowed(variants::VARIANTS),
-    tunable: tuning::TUNABLE,
+    tunable: variants::TUNABLE,
     candidates: Some(auto::candidates),
     solution: None,
     problem: Static(&|case| Ok(Box::new(Matmul::new(case)?))),

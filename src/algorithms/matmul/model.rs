@@ -6,14 +6,15 @@
 //! from the last cache where it stays there, and each block of the operands as often as it is read. A second pass over parts of K
 //! comes on top.
 
-use super::Dims;
 use super::constants::{HIDDEN, Machine, Pace, Stream};
+use super::division::BlockDivision;
 use super::evenly::Stretches;
 use super::gemv::Schedule;
+use super::grid::row_lengths;
 use super::parts;
-use super::tile::{BlockDivision, Tile, piece, stored};
-use super::variants::row_lengths;
+use super::tile::{Tile, piece, stored};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;

@@ -8,10 +8,10 @@
 //! Large products are checked in random combinations of columns and in some whole ones: see
 //! [`crate::algorithms::product`].
 
-use super::{CaseSpec, Dims};
+use crate::algorithms::dims::Dims;
 use crate::algorithms::error_bound::{Worst, gamma};
 use crate::algorithms::product::{BLOCK, Combinations, Factors, Shape, Sign};
-use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement};
+use crate::algorithms::{CaseSpec, Check, CheckMethod, Oracle, WrongElement};
 use crate::basis::dtype::{DType, HostArray};
 use rayon::prelude::*;
 use std::ops::Range;

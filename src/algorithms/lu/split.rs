@@ -1,7 +1,7 @@
 //! The products of `blocked-split`: an outer block's columns of L and rows of U as halves of f16, multiplied on matrix
 //! units, three products of halves for one of f32 as in `matmul/split`.
 
-use super::{Area, Panel, STRIP, Schedule, arguments};
+use super::schedule::{Area, Panel, STRIP, Schedule, arguments};
 use crate::algorithms::matmul::{Tile, matrix_shape};
 use crate::basis::dtype::DType;
 use crate::device::capability::{Accumulator, DeviceKind};
