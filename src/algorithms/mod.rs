@@ -12,6 +12,7 @@ pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
 pub(crate) mod matrix;
+mod plain;
 pub(crate) mod probes;
 mod product;
 pub(crate) mod source;

@@ -5,7 +5,7 @@
 //! batch that follow the decision end as soon as they have read it.
 
 use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
-use super::streaming::{Quads, Terms, over_rows, scratch};
+use super::streaming::{Teams, over_rows, quads, scratch};
 use crate::algorithms::elements::{buffer, extent};
 use crate::algorithms::{CaseSpec, StopTest};
 use crate::basis::dtype::DType;
@@ -48,8 +48,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
             ..Program::default()
         };
     }
-    let quads = Quads::of(device, n * n);
-    let shader = quads.kernel([addressed, texels]);
+    let (shader, note) = quads([addressed, texels], n * n, device);
     let body = (0..BATCH).map(|round| {
         let [x, y] = if round % 2 == 0 { [X, Y] } else { [Y, X] };
         let buffers = [
@@ -67,7 +66,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
             ("arrivals", ARRIVALS),
         ];
         let arguments = [&buffers.map(|(name, index)| (name, buffer(index)))[..], &rule].concat();
-        let dispatch = over_rows(Terms::Products, shader, &arguments, case, device);
+        let dispatch = over_rows(Teams::products(case, device), shader, &arguments, case, device);
         let finish = 2 * n.div_ceil(u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants)));
         let iterations = dispatch.loop_iterations + finish;
         Step::Dispatch(dispatch.loops(iterations).constant("NEIGHBOUR", neighbour(case)))
@@ -76,7 +75,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     Program {
         steps: [&start[..], &[fill(X, ONE)]].concat(),
         repeat: repeat(body.collect(), BATCH),
-        note: Some(quads.note()),
+        note: Some(note),
         scratch: vec![
             scratch("x", DType::F32, copies),
             scratch("y", DType::F32, copies),

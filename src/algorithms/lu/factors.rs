@@ -1,7 +1,8 @@
 //! The matrix, its factors and their buffers.
 
 use super::oracle::Factorisation;
-use crate::algorithms::{CaseSpec, Oracle, Problem, matrix};
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{CaseSpec, Input, Problem, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
@@ -23,11 +24,6 @@ pub(super) const BUFFERS: usize = 5;
 /// The most rows: n² elements are indexed with 32 bits.
 pub(super) const MOST_ROWS: u64 = 1 << 16;
 
-pub(super) struct Lu {
-    pub(super) n: u64,
-    pub(super) case: CaseSpec,
-}
-
 /// The order of the matrix.
 pub(super) fn order(size: Size) -> Result<u64, String> {
     match size {
@@ -39,41 +35,35 @@ pub(super) fn order(size: Size) -> Result<u64, String> {
     }
 }
 
-impl Lu {
-    pub(super) fn new(case: &CaseSpec) -> Result<Self, String> {
-        Ok(Self { n: order(case.size)?, case: *case })
-    }
+/// The buffers of a factorisation.
+pub(super) fn buffers(n: u64) -> Vec<BufferSpec> {
+    let matrix = |name, role| BufferSpec::new(name, role, DType::F32, n * n);
+    vec![
+        matrix("A", Role::InPlace),
+        matrix("L", Role::Output),
+        matrix("U", Role::Output),
+        BufferSpec::new("status", Role::Output, DType::I32, 1),
+        BufferSpec::new("rows", Role::InPlace, DType::I32, n),
+    ]
 }
 
-impl Problem for Lu {
-    fn extents(&self) -> String {
-        format!("{0}x{0}", self.n)
-    }
+/// What fills those that the host fills.
+pub(super) fn inputs(n: u64, input: Input, seed: u64) -> Vec<HostArray> {
+    let a = matrix::for_factorisation(input, n as usize, seed);
+    vec![HostArray::F32(a), HostArray::I32((0..n as i32).collect())]
+}
 
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let matrix = |name, role| BufferSpec::new(name, role, DType::F32, self.n * self.n);
-        vec![
-            matrix("A", Role::InPlace),
-            matrix("L", Role::Output),
-            matrix("U", Role::Output),
-            BufferSpec::new("status", Role::Output, DType::I32, 1),
-            BufferSpec::new("rows", Role::InPlace, DType::I32, self.n),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        let elements = self.n * self.n;
-        Work { operations: (2 * elements).saturating_mul(self.n) / 3, bytes: Bytes(3 * elements * DType::F32.bytes()) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let a = matrix::for_factorisation(self.case.input, self.n as usize, self.case.seed);
-        Ok(vec![HostArray::F32(a), HostArray::I32((0..self.n as i32).collect())])
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        Ok(Box::new(Factorisation::new(self.n, self.case.seed, inputs[0].clone())))
-    }
+/// The factorisation of a matrix.
+pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (n, input, seed) = (order(case.size)?, case.input, case.seed);
+    Ok(Box::new(Plain {
+        extents: format!("{n}x{n}"),
+        buffers: buffers(n),
+        work: Work { operations: (2 * n * n).saturating_mul(n) / 3, bytes: Bytes(3 * n * n * DType::F32.bytes()) },
+        chain: None,
+        inputs: Box::new(move || inputs(n, input, seed)),
+        oracle: Box::new(move |inputs| Box::new(Factorisation::new(n, seed, inputs[0].clone()))),
+    }))
 }
 
 #[cfg(test)]
@@ -83,14 +73,14 @@ mod tests {
 
     #[test]
     fn a_factorisation_of_order_1024_is_two_thirds_of_a_cube_of_operations() {
-        let problem = Lu::new(&CaseSpec::new(&LU, Size::Uniform(1024), DType::F32)).expect("a sensible size");
+        let problem = problem(&CaseSpec::new(&LU, Size::Uniform(1024), DType::F32)).expect("a sensible size");
         assert_eq!(problem.work(), Work { operations: 2 * (1 << 30) / 3, bytes: Bytes(12 << 20) });
     }
 
     #[test]
     fn sizes_that_are_no_order_of_a_matrix_are_refused() {
         for (size, expected) in [(Size::Three(2, 3, 4), "one extent"), (Size::Uniform(70_000), "n ≤ 65536")] {
-            let error = Lu::new(&CaseSpec::new(&LU, size, DType::F32)).err().expect("refused");
+            let error = problem(&CaseSpec::new(&LU, size, DType::F32)).err().expect("refused");
             assert!(error.contains(expected), "{error}");
         }
     }

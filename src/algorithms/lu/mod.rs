@@ -51,8 +51,8 @@ pub(crate) static LU: Algorithm = Algorithm {
     candidates: None,
     solution: Some(&variants::SOLUTION),
     problem: Static(&|case| match (case.goal, case.dtype) {
-        (Goal::Solution, _) => Ok(Box::new(system::System::new(case)?)),
+        (Goal::Solution, _) => system::problem(case),
         (Goal::Result, DType::F64) => Err("factors are in f32; --solve refines a solution by them to f64".into()),
-        (Goal::Result, _) => Ok(Box::new(factors::Lu::new(case)?)),
+        (Goal::Result, _) => factors::problem(case),
     }),
 };

@@ -14,10 +14,11 @@
 
 use crate::algorithms::dims::Dims;
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::product::{Combinations, Factors, Shape, Sign};
+use crate::algorithms::product::{Combinations, Factors};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;
+use std::convert::identity;
 
 /// What the status word holds while every pivot is sound.
 pub(crate) const NO_BAD_PIVOT: i32 = i32::MAX;
@@ -106,9 +107,9 @@ impl Oracle for Factorisation {
         }
         let n = self.n;
         let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
-        let factors = Factors { dims, a: l, b: u, shape: Shape::Triangular };
-        let product = factors.combined(&self.combinations, Sign::Kept);
-        let magnitude = factors.combined(&self.combinations, Sign::Dropped);
+        let factors = Factors { dims, a: l, b: u, triangular: true };
+        let product = factors.combined(&self.combinations, identity);
+        let magnitude = factors.combined(&self.combinations, f64::abs);
 
         let columns = &self.combinations.columns;
         let (mut row_of_a, mut norm_of_a, mut norm_of_error) = (vec![0.0; n], 0f64, 0f64);

@@ -7,9 +7,10 @@
 //! normwise backward error ‖A·x − b‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) (Rigal and Gaches), the smallest relative change of A and b for
 //! which x is exact, the growth factor of the factors, and how many refinements were made.
 
-use super::factors::{BUFFERS, L, Lu, order};
+use super::factors::{self, BUFFERS, L, order};
 use super::oracle::sound;
 use crate::algorithms::input::{generator, random};
+use crate::algorithms::plain::Plain;
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, WrongElements, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;
@@ -49,70 +50,51 @@ pub(crate) const CONVERGED: i32 = 1;
 const STAGNATED: i32 = 2;
 const OVERFLOWED: i32 = 3;
 
-/// A system of equations.
-pub(super) struct System {
-    n: u64,
-    case: CaseSpec,
+/// The solution of a system of equations.
+pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (n, dtype, input, seed) = (order(case.size)?, case.dtype, case.input, case.seed);
+    Ok(Box::new(Plain {
+        extents: format!("{n}x{n}"),
+        buffers: buffers(n, dtype),
+        work: Work {
+            operations: (2 * n * n).saturating_mul(n) / 3 + 2 * n * n,
+            bytes: Bytes((n * n + 2 * n) * dtype.bytes()),
+        },
+        chain: None,
+        inputs: Box::new(move || {
+            let mut inputs = match dtype {
+                DType::F64 => vec![HostArray::F64(matrix::for_refinement(input, n as usize, seed))],
+                _ => factors::inputs(n, input, seed),
+            };
+            inputs.push(random(dtype, Input::Signed, n as usize, &mut generator(seed, 1)));
+            inputs
+        }),
+        oracle: Box::new(move |inputs| {
+            let [a, .., b] = inputs else { unreachable!("A comes first and b last") };
+            Box::new(Residual { n: n as usize, a: a.clone(), b: b.clone() })
+        }),
+    }))
 }
 
-impl System {
-    pub(super) fn new(case: &CaseSpec) -> Result<Self, String> {
-        Ok(Self { n: order(case.size)?, case: *case })
+fn buffers(n: u64, dtype: DType) -> Vec<BufferSpec> {
+    let of = BufferSpec::new;
+    if dtype == DType::F64 {
+        let word = |name| of(name, Role::Output, DType::I32, 1);
+        return vec![
+            of("A", Role::Input, dtype, n * n),
+            of("b", Role::Input, dtype, n),
+            of("x", Role::Output, dtype, n),
+            word("status"),
+            word("ended"),
+            word("steps"),
+        ];
     }
-
-    fn refined(&self) -> bool {
-        self.case.dtype == DType::F64
-    }
-}
-
-impl Problem for System {
-    fn extents(&self) -> String {
-        format!("{0}x{0}", self.n)
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let (n, dtype) = (self.n, self.case.dtype);
-        let of = BufferSpec::new;
-        if self.refined() {
-            let word = |name| of(name, Role::Output, DType::I32, 1);
-            return vec![
-                of("A", Role::Input, dtype, n * n),
-                of("b", Role::Input, dtype, n),
-                of("x", Role::Output, dtype, n),
-                word("status"),
-                word("ended"),
-                word("steps"),
-            ];
-        }
-        let mut buffers = Lu { n, case: self.case }.buffers();
-        debug_assert_eq!(buffers.len(), BUFFERS);
-        // Nothing is read out of L.
-        buffers[L.0].role = Role::Scratch;
-        buffers.extend([of("b", Role::Input, dtype, n), of("x", Role::Output, dtype, n)]);
-        buffers
-    }
-
-    fn work(&self) -> Work {
-        let n = self.n;
-        let operations = (2 * n * n).saturating_mul(n) / 3 + 2 * n * n;
-        Work { operations, bytes: Bytes((n * n + 2 * n) * self.case.dtype.bytes()) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let Self { n, case } = self;
-        let b = random(case.dtype, Input::Signed, *n as usize, &mut generator(case.seed, 1));
-        if self.refined() {
-            return Ok(vec![HostArray::F64(matrix::for_refinement(case.input, *n as usize, case.seed)), b]);
-        }
-        let mut inputs = Lu { n: *n, case: *case }.inputs()?;
-        inputs.push(b);
-        Ok(inputs)
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let [a, .., b] = inputs else { unreachable!("A comes first and b last") };
-        Ok(Box::new(Residual { n: self.n as usize, a: a.clone(), b: b.clone() }))
-    }
+    let mut buffers = factors::buffers(n);
+    debug_assert_eq!(buffers.len(), BUFFERS);
+    // Nothing is read out of L.
+    buffers[L.0].role = Role::Scratch;
+    buffers.extend([of("b", Role::Input, dtype, n), of("x", Role::Output, dtype, n)]);
+    buffers
 }
 
 /// HPL's residual of a solution.
@@ -251,9 +233,9 @@ mod tests {
     use crate::algorithms::lu::oracle::NO_BAD_PIVOT;
     use crate::basis::size::Size;
 
-    fn system(n: u64, dtype: DType) -> System {
+    fn system(n: u64, dtype: DType) -> Box<dyn Problem> {
         let case = CaseSpec::new(&LU, Size::Uniform(n), dtype).with(|options| options.goal = Goal::Solution);
-        System::new(&case).expect("a sensible size")
+        problem(&case).expect("a sensible size")
     }
 
     /// The solution of a system by an independent factorisation in f64.
