@@ -24,11 +24,11 @@ use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
-use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::{BufferSpec, Role};
 use primitive::Primitive;
 use std::borrow::Cow::Borrowed;
+use variants::{SUBGROUPS, chain_length};
 
 /// Communication within sub-groups.
 pub(crate) static COLLECTIVES: Algorithm = Algorithm {
@@ -48,25 +48,10 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     problem: Static(&problem),
 };
 
-/// Sub-groups of the work-group.
-const SUBGROUPS: u32 = 2;
 /// Invocations of the largest work-group: Vulkan's sub-groups have at most 128.
 const MOST_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
-/// The longest chain: the host goes through it too.
-const LONGEST_CHAIN: u64 = 1 << 20;
 /// What the kernel reports: sub-group size, sub-groups, invocations, primitive.
 const FACTS: u64 = 4;
-
-/// The length of the chain that a size means.
-fn chain_length(size: Size) -> Result<u64, String> {
-    match size {
-        Size::Uniform(n) if n <= LONGEST_CHAIN => Ok(n),
-        Size::Uniform(_) => Err(format!("the host follows chains of at most {LONGEST_CHAIN} operations")),
-        Size::Two(..) | Size::Three(..) => {
-            Err(format!("'{size}' is not one number, the operations of the chain; write 1024"))
-        }
-    }
-}
 
 fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
     let (chain, required, input, seed) = (chain_length(case.size)?, case.subgroup_size, case.input, case.seed);
@@ -150,6 +135,7 @@ fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::size::Size;
 
     fn problem(chain: u64) -> Box<dyn Problem> {
         super::problem(&CaseSpec::new(&COLLECTIVES, Size::Uniform(chain), DType::I32)).expect("a sensible size")

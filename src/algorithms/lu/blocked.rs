@@ -7,7 +7,7 @@
 //! columns: first the strips of the next outer block, the rest slice by slice beside that one's blocks.
 
 use super::factors::{L, STATUS, U};
-use super::schedule::{Area, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
+use super::schedule::{By, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
 use super::solve::Side;
 use super::split::{self, Halves};
 use super::widths::{PLAIN, SPLIT};
@@ -62,14 +62,6 @@ struct Outer {
     other: Panel,
 }
 
-/// What rows and columns are updated by: so many columns and rows of a panel, from its `plane` on.
-#[derive(Clone, Copy)]
-struct By {
-    panel: Panel,
-    plane: u64,
-    depth: u64,
-}
-
 /// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
 pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
@@ -85,7 +77,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let kernels = Kernels { corner, solve, update };
     let panels = schedule.panels();
     let product = match rest {
-        [scales, halves, update] => Product::Split(schedule.halves(split::Kernels { scales, halves, update })),
+        [scales, halves, update] => Product::Split(schedule.halves([scales, halves, update])),
         _ => Product::Plain(update),
     };
     schedule.pad(pad);
@@ -306,18 +298,16 @@ impl Schedule<'_> {
 
     /// Updates `rows` and `columns` but the first `corner` of both; beside what comes before.
     fn area(&mut self, product: Product, by: By, [rows, columns]: [Range<u64>; 2], corner: u64) {
-        let By { panel, plane, depth } = by;
         let (height, width) = (rows.end - rows.start, columns.end - columns.start);
         if width == 0 || height == 0 || height <= corner && width <= corner {
             return;
         }
-        let area = Area { top: rows.start, bottom: rows.end, left: columns.start, right: columns.end, plane, depth };
         let dispatch = match product {
             Product::Plain(shader) => {
                 let tile = update_tile(height.min(width), self.device);
-                self.update(shader, panel, tile, area, Target::Matrix { corner })
+                self.update(shader, by, tile, [rows, columns], Target::Matrix { corner })
             }
-            Product::Split(halves) => self.split_update(halves, area, corner),
+            Product::Split(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
         };
         self.push(dispatch.beside());
     }

@@ -17,6 +17,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
+use std::ops::Range;
 
 /// Columns of an inner block.
 pub(super) const INNER: u64 = widths::INNER as u64;
@@ -223,9 +224,17 @@ impl<'a> Schedule<'a> {
         [quads, self.subgroup.max(INNER as u32 / 4)]
     }
 
-    /// Updates an area by columns and rows of `own`.
-    pub(super) fn update(&self, shader: &'static Shader, own: Panel, tile: Tile, area: Area, to: Target) -> Dispatch {
-        let Area { top, bottom, left, right, plane, depth } = area;
+    /// Updates rows and columns.
+    pub(super) fn update(
+        &self,
+        shader: &'static Shader,
+        by: By,
+        tile: Tile,
+        [rows, columns]: [Range<u64>; 2],
+        to: Target,
+    ) -> Dispatch {
+        let By { panel: own, plane, depth } = by;
+        let (Range { start: top, end: bottom }, Range { start: left, end: right }) = (rows, columns);
         let (next, next_plane, corner) = match to {
             Target::Matrix { corner } => (own, 0, corner),
             Target::Panel { to, plane } => (to, plane, 0),
@@ -309,14 +318,10 @@ pub(super) struct Solve {
     pub(super) end: u64,
 }
 
-/// What an update covers: rows `top..bottom`, columns `left..right`; its operands are `depth` columns and rows from the
-/// panel's `plane` on.
+/// What rows and columns are updated by: so many columns and rows of a panel, from its `plane` on.
 #[derive(Clone, Copy)]
-pub(super) struct Area {
-    pub(super) top: u64,
-    pub(super) bottom: u64,
-    pub(super) left: u64,
-    pub(super) right: u64,
+pub(super) struct By {
+    pub(super) panel: Panel,
     pub(super) plane: u64,
     pub(super) depth: u64,
 }
@@ -336,7 +341,7 @@ pub(super) fn arguments<'n>(buffers: &[(&'n str, BufferId)], numbers: &[(&'n str
 }
 
 /// Part `index` of `parts` of some columns, whole tiles of them.
-pub(super) fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile: u64) -> std::ops::Range<u64> {
+pub(super) fn slice(columns: Range<u64>, index: u64, parts: u64, tile: u64) -> Range<u64> {
     let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
     let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
     at(index)..at(index + 1)

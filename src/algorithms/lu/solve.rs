@@ -71,15 +71,6 @@ pub(super) struct Triangle {
     pub(super) x: BufferId,
 }
 
-/// Who takes from a block what the one before it contributes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Link {
-    /// Its own work-group.
-    Chained,
-    /// A dispatch before it.
-    Apart,
-}
-
 /// The dispatches of a substitution.
 #[derive(Clone, Copy)]
 pub(super) struct Substitution {
@@ -115,25 +106,26 @@ impl Substitution {
             .constant("SIDE", u32::from(of.side == Side::Upper))
     }
 
-    /// Brings blocks of a factor in order. A zero on the diagonal of U goes to the status.
-    pub(super) fn prepare(&self, of: Triangle, blocks: Range<u64>, link: Link, status: BufferId) -> Dispatch {
+    /// Brings blocks of a factor in order. A zero on the diagonal of U goes to the status. What the block before contributes to one is
+    /// taken from it by its own work-group where blocks are `chained`, else by a dispatch before it.
+    pub(super) fn prepare(&self, of: Triangle, blocks: Range<u64>, chained: bool, status: BufferId) -> Dispatch {
         let rows = of.rows.unwrap_or(of.x);
         let buffers = [("T", of.matrix), ("packed", of.packed), ("rows", rows), ("status", status)];
         self.dispatch(self.kernels[0], of, &buffers, &[("stride", of.stride), ("first", blocks.start * BLOCK)])
             .constant("PERMUTED", u32::from(of.rows.is_some()))
-            .constant("CHAINED", u32::from(link == Link::Chained))
+            .constant("CHAINED", u32::from(chained))
             .groups([(blocks.end - blocks.start) * BLOCK / INNER, 1, 1])
             .loops(INNER * INNER / 4)
     }
 
     /// Solves for a block.
-    fn block(&self, of: Triangle, block: u64, link: Link) -> Dispatch {
+    fn block(&self, of: Triangle, block: u64, chained: bool) -> Dispatch {
         let buffers = [("packed", of.packed), ("v", of.v), ("x", of.x), ("rows", of.rows.unwrap_or(of.x))];
         self.dispatch(self.kernels[1], of, &buffers, &[("first", block * BLOCK)])
             .subgroups_of(self.subgroup)
             .constant("SUBGROUP", self.subgroup)
             .constant("PERMUTED", u32::from(of.rows.is_some()))
-            .constant("CHAINED", u32::from(link == Link::Chained))
+            .constant("CHAINED", u32::from(chained))
             .loops(BLOCK / INNER * INNER)
     }
 
@@ -153,7 +145,7 @@ impl Substitution {
     pub(super) fn chain(&self, of: Triangle) -> Vec<Step> {
         let mut dispatches = vec![];
         for block in 0..self.blocks() {
-            dispatches.push(self.block(of, block, Link::Chained));
+            dispatches.push(self.block(of, block, true));
             let behind = (block + 1) * BLOCK;
             if block > 0 && behind < self.n {
                 dispatches.push(self.rest(of, block - 1, behind, 1).beside());
@@ -175,8 +167,7 @@ pub(super) fn go_on(program: &mut Program, case: &CaseSpec, device: &DeviceInfo)
     let [l, u] = [0, 1].map(|at| BufferId(SYSTEM + program.scratch.len() + at));
     program.scratch.extend([packed(n, "L in order"), packed(n, "U in order")]);
     let lower = Triangle { side: Side::Lower, matrix: L, packed: l, ..upper(n, u) };
-    let [of_l, of_u] =
-        [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), Link::Chained, STATUS));
+    let [of_l, of_u] = [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS));
     program.steps.push(Step::Copy { from: B, to: X });
     program.steps.extend([of_l, of_u.beside()].map(Step::Dispatch));
     program.steps.extend(substitution.chain(lower));
@@ -214,7 +205,7 @@ impl Forward {
         let mut dispatches = vec![];
         let whole = if columns < substitution.n { columns / BLOCK } else { blocks };
         if prepared < whole {
-            dispatches.push(substitution.prepare(lower, prepared..whole, Link::Apart, STATUS));
+            dispatches.push(substitution.prepare(lower, prepared..whole, false, STATUS));
             self.prepared = whole;
         }
         if self.taken < solved && solved < blocks {
@@ -223,7 +214,7 @@ impl Forward {
             dispatches.push(substitution.rest(lower, self.taken, start, ROUNDS));
             self.taken += 1;
         } else if solved < prepared {
-            dispatches.push(substitution.block(lower, solved, Link::Apart));
+            dispatches.push(substitution.block(lower, solved, false));
             self.solved += 1;
         }
         dispatches
@@ -232,7 +223,7 @@ impl Forward {
     /// What is left of y behind the factorisation, then x.
     pub(super) fn end(mut self) -> Vec<Step> {
         let (substitution, upper) = (self.substitution, self.upper);
-        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), Link::Chained, STATUS).beside());
+        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), true, STATUS).beside());
         let mut steps = vec![];
         loop {
             // The first of a stage touches what the stage before has written; of the first stage that is the end of L.
