@@ -26,7 +26,7 @@ const SOLVE: u32 = 128;
 /// Products of an element from which on an update reads W behind them: what it waits for then is little beside them.
 const MANY: u64 = 128;
 /// Block rows in a strip of the grid of an update: see `matmul/tiled`.
-pub(super) const STRIP: u64 = 8;
+const STRIP: u64 = 8;
 
 /// What all schedules share: extents, buffers, and the dispatch of each kernel.
 pub(super) struct Schedule<'a> {
@@ -276,17 +276,8 @@ impl<'a> Schedule<'a> {
                 .groups([(right - left).div_ceil(u64::from(4 * quads * lanes)), (bottom - top) / INNER, 1])
                 .loops(depth / 4 + INNER);
         }
-        let across = (right - left).div_ceil(u64::from(tile.bn));
-        let down = (bottom - top).div_ceil(u64::from(tile.bm));
-        let strips = down.div_ceil(STRIP);
-        dispatch
+        in_blocks(dispatch, tile, [bottom - top, right - left])
             .group_size([tile.bm / tile.tm * (tile.bn / tile.tn), 1, 1])
-            .groups([down.div_ceil(strips), across, strips])
-            .constant("BM", tile.bm)
-            .constant("BN", tile.bn)
-            .constant("BK", tile.bk)
-            .constant("WM", tile.wm)
-            .constant("WN", tile.wn)
             .constant("TM", tile.tm)
             .constant("TN", tile.tn)
             .constant("AHEAD", u32::from(depth < MANY))
@@ -297,6 +288,19 @@ impl<'a> Schedule<'a> {
         self.steps.extend(self.forward.take().map(Forward::end).unwrap_or_default());
         Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
     }
+}
+
+/// A work-group for each block of so many rows and columns, in strips of block rows.
+pub(super) fn in_blocks(dispatch: Dispatch, tile: Tile, [rows, columns]: [u64; 2]) -> Dispatch {
+    let down = rows.div_ceil(u64::from(tile.bm));
+    let strips = down.div_ceil(STRIP);
+    dispatch
+        .groups([down.div_ceil(strips), columns.div_ceil(u64::from(tile.bn)), strips])
+        .constant("BM", tile.bm)
+        .constant("BN", tile.bn)
+        .constant("BK", tile.bk)
+        .constant("WM", tile.wm)
+        .constant("WN", tile.wn)
 }
 
 /// Columns or rows that are solved for before the others of so many are updated: fewer where the strip leaves them less shared

@@ -1,7 +1,7 @@
 //! The products of `blocked-split`: an outer block's columns of L and rows of U as halves of f16, multiplied on matrix
 //! units, three products of halves for one of f32 as in `matmul/split`.
 
-use super::schedule::{Panel, STRIP, Schedule, arguments};
+use super::schedule::{Panel, Schedule, arguments, in_blocks};
 use crate::algorithms::matmul::{Tile, matrix_shape};
 use crate::basis::dtype::DType;
 use crate::device::capability::{Accumulator, DeviceKind};
@@ -96,7 +96,7 @@ impl Schedule<'_> {
     ) -> Dispatch {
         let (Range { start: top, end: bottom }, Range { start: left, end: right }) = (rows, columns);
         let shape = matrix_shape(DType::F16, Accumulator::Wide, self.device);
-        let Tile { bm, bn, bk, wm, wn, .. } = self.split_tile((bottom - top) * (right - left));
+        let tile = self.split_tile((bottom - top) * (right - left));
         let buffers = [
             ("W", self.w),
             ("P_HIGH", halves.p.high),
@@ -115,17 +115,10 @@ impl Schedule<'_> {
             ("depth", depth),
             ("corner", corner),
         ];
-        let down = (bottom - top).div_ceil(u64::from(bm));
-        let strips = down.div_ceil(STRIP);
-        Dispatch::new(halves.kernels[2], &arguments(&buffers, &numbers))
-            .group_size([self.subgroup * (bm / wm) * (bn / wn), 1, 1])
+        let dispatch = Dispatch::new(halves.kernels[2], &arguments(&buffers, &numbers));
+        in_blocks(dispatch, tile, [bottom - top, right - left])
+            .group_size([self.subgroup * (tile.bm / tile.wm) * (tile.bn / tile.wn), 1, 1])
             .subgroups_of(self.subgroup)
-            .groups([down.div_ceil(strips), (right - left).div_ceil(u64::from(bn)), strips])
-            .constant("BM", bm)
-            .constant("BN", bn)
-            .constant("BK", bk)
-            .constant("WM", wm)
-            .constant("WN", wn)
             .constant("TM", shape.m)
             .constant("TN", shape.n)
             .constant("TK", shape.k)
