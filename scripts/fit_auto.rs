@@ -7,10 +7,11 @@
 //! there are constants.
 
 use super::MATMUL;
-use super::auto::{predict, rank};
+use super::auto::predict;
 use super::constants::Constants;
+use super::grid::row_lengths;
 use super::tile::Tile;
-use super::variants::row_lengths;
+use super::tuning::rank;
 use crate::algorithms::CaseSpec;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;

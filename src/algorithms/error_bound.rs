@@ -51,55 +51,52 @@ impl Worst {
     }
 }
 
-/// An oracle that compares the elements of the only output, one by one, with what they should be.
-pub(super) struct Elementwise {
-    /// The expected value of an element, and the magnitude that its error is relative to.
-    pub(super) expected: Box<dyn Fn(usize) -> (f64, f64)>,
-    /// The largest relative error of a right implementation.
-    pub(super) tolerance: f64,
-    /// Name of the output.
-    pub(super) name: &'static str,
+/// An oracle may be a function of the outputs.
+impl<F: Fn(&[HostArray]) -> Result<Check, String>> Oracle for F {
+    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+        self(outputs)
+    }
 }
 
-impl Oracle for Elementwise {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+/// An oracle that compares the elements of the only output, which is called `name`, one by one with what they should be:
+/// `expected` says the value of an element, and the magnitude that its error is relative to; `tolerance` is the largest relative
+/// error of a right implementation.
+pub(super) fn elementwise(
+    name: &'static str,
+    tolerance: f64,
+    expected: impl Fn(usize) -> (f64, f64) + 'static,
+) -> Box<dyn Oracle> {
+    Box::new(move |outputs: &[HostArray]| {
         let mut worst = Worst::default();
         for i in 0..outputs[0].len() {
-            let (got, (expected, magnitude)) = (outputs[0].get(i), (self.expected)(i));
+            let (got, (expected, magnitude)) = (outputs[0].get(i), expected(i));
             let error = (got - expected).abs();
             // Exact answers need no division; NaN and infinity are never exact.
             let residual = if error == 0.0 { 0.0 } else { error / magnitude };
-            let element = || WrongElement::new(format!("{}[{i}]", self.name), got, expected);
-            worst.see_element(residual, self.tolerance, element);
+            worst.see_element(residual, tolerance, || WrongElement::new(format!("{name}[{i}]"), got, expected));
         }
-        Ok(worst.check(self.tolerance))
-    }
+        Ok(worst.check(tolerance))
+    })
 }
 
-/// An oracle for integers that a kernel must produce exactly, the only output.
-pub(super) struct Exact {
-    /// Name of the output.
-    pub(super) name: &'static str,
-    pub(super) expected: Vec<i32>,
-}
-
-impl Oracle for Exact {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+/// An oracle for integers that a kernel must produce exactly, the only output, which is called `name`.
+pub(super) fn exact(name: &'static str, expected: Vec<i32>) -> Box<dyn Oracle> {
+    Box::new(move |outputs: &[HostArray]| {
         let HostArray::I32(output) = &outputs[0] else {
-            return Err(format!("{} is not of 32-bit integers", self.name));
+            return Err(format!("{name} is not of 32-bit integers"));
         };
         let mut wrong = WrongElements::default();
-        for (i, (got, expected)) in output.iter().zip(&self.expected).enumerate() {
+        for (i, (got, expected)) in output.iter().zip(&expected).enumerate() {
             if got != expected {
-                wrong.add(|| WrongElement::new(format!("{}[{i}]", self.name), got, expected));
+                wrong.add(|| WrongElement::new(format!("{name}[{i}]"), got, expected));
             }
         }
-        Ok(exact(wrong))
-    }
+        Ok(without_error(wrong))
+    })
 }
 
 /// The check of an answer that may not err: its residual is how many values are `wrong`.
-pub(super) fn exact(wrong: WrongElements) -> Check {
+pub(super) fn without_error(wrong: WrongElements) -> Check {
     Check {
         residual: wrong.count as f64,
         tolerance: 0.0,
@@ -143,14 +140,14 @@ mod tests {
 
     #[test]
     fn a_nan_is_the_worst_residual() {
-        let oracle = Elementwise { expected: Box::new(|_| (1.0, 1.0)), tolerance: 1.0, name: "s" };
+        let oracle = elementwise("s", 1.0, |_| (1.0, 1.0));
         let check = oracle.check(&[HostArray::F32(vec![1.0, f32::NAN, 1.0])]).expect("an answer");
         assert!(!check.passes() && check.worst == "s[1] is NaN, expected 1", "{check:?}");
     }
 
     #[test]
     fn every_wrong_integer_counts_and_the_first_is_named() {
-        let oracle = Exact { name: "C", expected: vec![1, 2, 3] };
+        let oracle = exact("C", vec![1, 2, 3]);
         let right = oracle.check(&[HostArray::I32(vec![1, 2, 3])]).expect("an answer");
         assert!(right.passes());
         let wrong = oracle.check(&[HostArray::I32(vec![1, 5, 6])]).expect("an answer");

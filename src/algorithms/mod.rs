@@ -12,6 +12,7 @@ pub(crate) mod input;
 pub(crate) mod lu;
 pub(crate) mod matmul;
 pub(crate) mod matrix;
+mod plain;
 pub(crate) mod probes;
 mod product;
 pub(crate) mod source;
@@ -64,6 +65,9 @@ pub(crate) type Pose = Handle<dyn Fn(&CaseSpec) -> Result<Box<dyn Problem>, Stri
 /// device's limits afterwards.
 pub(crate) type Build = Handle<dyn Fn(&[&'static Shader], &CaseSpec, &DeviceInfo) -> Program + Send + Sync>;
 
+/// What the variants of an algorithm should take for a case on a device, what should be fastest first.
+pub(crate) type Candidates = fn(&Algorithm, &CaseSpec, &DeviceInfo) -> Vec<Candidate>;
+
 /// A computation with several implementations.
 pub struct Algorithm {
     /// Canonical name, as tables, records and case ids have it.
@@ -90,7 +94,7 @@ pub struct Algorithm {
     pub tunable: &'static [Tunable],
     /// What `--variant auto` chooses from for a case on a device, one at least, what should be fastest first; `None` where
     /// there is no model of it.
-    pub candidates: Option<fn(&CaseSpec, &DeviceInfo) -> Vec<Candidate>>,
+    pub candidates: Option<Candidates>,
     /// How its programs go on to the solution of a system of equations, where they can: `--solve`.
     pub solution: Option<&'static Solution>,
     /// The problem that a case poses.

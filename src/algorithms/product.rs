@@ -94,50 +94,24 @@ impl Combinations {
     }
 }
 
-/// Whether a product is of values or of their magnitudes.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Sign {
-    Kept,
-    Dropped,
-}
-
-impl Sign {
-    pub(super) fn apply(self, value: f64) -> f64 {
-        match self {
-            Self::Kept => value,
-            Self::Dropped => value.abs(),
-        }
-    }
-}
-
-/// Which elements of A and B may be other than zero.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Shape {
-    Full,
-    /// A is lower triangular and B upper: a third of the products.
-    Triangular,
-}
-
 /// The operands of a product C = A·B and what its oracle asks of it.
 pub(super) struct Factors<'a> {
     pub(super) dims: Dims,
     pub(super) a: &'a HostArray,
     pub(super) b: &'a HostArray,
-    pub(super) shape: Shape,
+    /// Whether A is lower triangular and B upper: a third of the products.
+    pub(super) triangular: bool,
 }
 
 impl Factors<'_> {
     /// How many terms, from the first on, count in these rows and columns of C.
     fn terms(&self, rows: usize, columns: usize) -> usize {
         let k = self.dims.k as usize;
-        match self.shape {
-            Shape::Full => k,
-            Shape::Triangular => k.min(rows).min(columns),
-        }
+        if self.triangular { k.min(rows).min(columns) } else { k }
     }
 
-    /// A·(B·X), or the same of magnitudes, in f64; M×S row major.
-    pub(super) fn combined(&self, x: &Combinations, of: Sign) -> Vec<f64> {
+    /// A·(B·X) in f64, of what `of` makes of each value: the value itself, or its magnitude; M×S row major.
+    pub(super) fn combined(&self, x: &Combinations, of: impl Fn(f64) -> f64 + Copy + Sync) -> Vec<f64> {
         let [m, k] = [self.dims.m, self.dims.k].map(|extent| extent as usize);
         let (s, most_rows) = (x.columns.len(), (ELEMENTS / k).clamp(1, ROWS));
         let mut result = vec![0.0; m * s];
@@ -158,7 +132,7 @@ impl Factors<'_> {
                 for (row, values) in a.chunks_mut(depth).enumerate() {
                     self.a.read((first + row) * k, values);
                     for value in values {
-                        *value = of.apply(*value);
+                        *value = of(*value);
                     }
                 }
                 let a = MatRef::from_row_major_slice(&a, rows, depth);
@@ -170,16 +144,15 @@ impl Factors<'_> {
         result
     }
 
-    /// Some columns of B·X, or of magnitudes, one after the other, as far as there are places for them.
-    fn combine(&self, result: &mut [f64], columns: &[Combination], of: Sign) {
+    /// Some columns of B·X, one after the other, as far as there are places for them.
+    fn combine(&self, result: &mut [f64], columns: &[Combination], of: impl Fn(f64) -> f64) {
         let depth = result.len() / columns.len();
         let mut row_of_b = vec![0.0; BLOCK];
         for row in 0..depth {
             for (j, column) in columns.iter().enumerate() {
                 let values = &mut row_of_b[..column.signs.len()];
                 self.b.read(row * self.dims.n as usize + column.first, values);
-                result[j * depth + row] =
-                    values.iter().zip(&column.signs).map(|(b, sign)| of.apply(*b) * of.apply(*sign)).sum();
+                result[j * depth + row] = values.iter().zip(&column.signs).map(|(b, sign)| of(*b) * of(*sign)).sum();
             }
         }
     }
@@ -191,6 +164,7 @@ const NEIGHBOURS: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::convert::identity;
 
     #[test]
     fn of_triangular_factors_only_what_is_beyond_the_diagonals_is_left_out() {
@@ -202,16 +176,17 @@ mod tests {
         };
         let (a, b) = (triangular(|row, column| column <= row), triangular(|row, column| column >= row));
         for x in [Combinations::elementwise(n), Combinations::random(n, 3)] {
-            let product =
-                |shape, sign| Factors { dims: Dims { m: 300, n: 300, k: 300 }, a: &a, b: &b, shape }.combined(&x, sign);
-            for sign in [Sign::Kept, Sign::Dropped] {
-                let (whole, part) = (product(Shape::Full, sign), product(Shape::Triangular, sign));
+            let product = |triangular, of: fn(f64) -> f64| {
+                Factors { dims: Dims { m: 300, n: 300, k: 300 }, a: &a, b: &b, triangular }.combined(&x, of)
+            };
+            for of in [identity, f64::abs] {
+                let (whole, part) = (product(false, of), product(true, of));
                 let far = whole.iter().zip(&part).map(|(whole, part)| (whole - part).abs()).fold(0.0, f64::max);
                 assert!(far < 1e-10, "{far}");
             }
             // At the first row and column one term is left, at the last all are.
             let sum: f64 = (0..n).map(|k| a.get((n - 1) * n + k) * b.get(k * n + n - 1)).sum();
-            let last = product(Shape::Triangular, Sign::Kept)[(n - 1) * x.columns.len()..].last().copied();
+            let last = product(true, identity)[(n - 1) * x.columns.len()..].last().copied();
             if x.method == CheckMethod::Elementwise {
                 assert!(last.is_some_and(|last| (last - sum).abs() < 1e-10), "{last:?} {sum}");
             }

@@ -1,7 +1,7 @@
 //! What a search varies: how a variant cuts its matrices up.
 
-use super::matmul::{self, TileTable};
-use super::{Algorithm, CaseSpec, lu};
+use super::matmul::tile as product;
+use super::{Algorithm, CaseSpec};
 use crate::device::capability::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 #[serde(try_from = "String", into = "String")]
 pub enum Tile {
     /// A product.
-    Product(matmul::Tile),
+    Product(product::Tile),
     /// A factorisation: so many columns an outer block.
     Columns(u32),
 }
@@ -23,7 +23,7 @@ impl Tile {
     pub(crate) fn extents(self) -> Vec<u32> {
         match self {
             Self::Product(tile) => {
-                let matmul::Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = tile;
+                let product::Tile { bm, bn, bk, wm, wn, tm, tn, k_parts, groups } = tile;
                 vec![bm, bn, bk, wm, wn, tm, tn, k_parts, groups.max(1)]
             }
             Self::Columns(columns) => vec![columns],
@@ -40,8 +40,8 @@ impl Tile {
     }
 }
 
-impl From<matmul::Tile> for Tile {
-    fn from(tile: matmul::Tile) -> Self {
+impl From<product::Tile> for Tile {
+    fn from(tile: product::Tile) -> Self {
         Self::Product(tile)
     }
 }
@@ -89,25 +89,25 @@ impl TryFrom<String> for Tile {
 pub struct Tunable {
     /// The variant.
     pub variant: &'static str,
-    pub(super) tiles: Tiles,
+    pub(super) tiles: &'static dyn Tiles,
 }
 
 /// The tiles that a variant can take.
-pub(super) enum Tiles {
-    /// Those of a product.
-    Product(&'static TileTable),
-    /// Widths of blocks.
-    Columns(&'static lu::Widths),
+pub(super) trait Tiles: Sync {
+    /// The tile that the variant takes without a search.
+    fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile;
+    /// Checks that the variant's kernels can be cut up like this for a case on `device`: what does not divide, or which limit of
+    /// the device is exceeded.
+    fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String>;
+    /// What is worth a try, the built-in tiles for any size first.
+    fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile>;
 }
 
 impl Tunable {
     /// The tile that the variant takes without a search.
     #[must_use]
     pub fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        match self.tiles {
-            Tiles::Product(choice) => Tile::Product(choice.built_in(case, device)),
-            Tiles::Columns(widths) => Tile::Columns(widths.built_in(case, device)),
-        }
+        self.tiles.built_in(case, device)
     }
 
     /// Checks that the variant's kernels can be cut up like this for a case on `device`.
@@ -115,20 +115,7 @@ impl Tunable {
     /// # Errors
     /// What does not divide, or which limit of the device is exceeded.
     pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
-        match (&self.tiles, tile) {
-            (Tiles::Product(choice), Tile::Product(tile)) => choice.legal(tile, case, device),
-            (Tiles::Columns(widths), Tile::Columns(columns)) => widths.legal(*columns, case),
-            (Tiles::Product(_), Tile::Columns(_)) => Err("has no block of a product".into()),
-            (Tiles::Columns(_), Tile::Product(_)) => Err("is no width of blocks".into()),
-        }
-    }
-
-    /// What is worth a try, the built-in tiles for any size first.
-    fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
-        match self.tiles {
-            Tiles::Product(choice) => choice.candidates(case, device).into_iter().map(Tile::Product).collect(),
-            Tiles::Columns(widths) => widths.candidates(case).map(Tile::Columns).collect(),
-        }
+        self.tiles.legal(tile, case, device)
     }
 }
 
@@ -144,7 +131,7 @@ impl Algorithm {
         // A size that is no problem has no tiles to search.
         let Ok(problem) = (self.problem)(case) else { return vec![] };
         let mut space: Vec<Tile> = vec![];
-        for tile in tunable.candidates(case, device) {
+        for tile in tunable.tiles.candidates(case, device) {
             let case = CaseSpec { tile: Some(tile), ..*case };
             if !space.contains(&tile)
                 && tunable.legal(&tile, &case, device).is_ok()
@@ -177,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_tile_is_the_same_behind_its_text_and_other_texts_are_refused_with_the_reason() {
-        let product = matmul::Tile::flat([64, 64, 8], [4, 4]);
+        let product = product::Tile::flat([64, 64, 8], [4, 4]);
         for tile in [Tile::Product(product), Tile::Columns(64)] {
             assert_eq!(String::from(tile).parse(), Ok(tile));
         }
@@ -207,7 +194,7 @@ mod tests {
                         assert_eq!(same, *tile == built_in, "{} {n}: {tile}", tunable.variant);
                     }
                     assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);
-                    let foreign = Tile::Product(matmul::Tile::flat([64, 64, 8], [4, 4]));
+                    let foreign = Tile::Product(product::Tile::flat([64, 64, 8], [4, 4]));
                     for tile in [Tile::Columns(33), Tile::Columns(8192), foreign] {
                         assert!(tunable.legal(&tile, &case, &device).is_err(), "{tile}");
                     }

@@ -86,7 +86,7 @@ fn alone(group: &CaseGroup, candidate: &Candidate) -> CaseGroup {
 
 /// The candidates to time, what should be fastest first.
 fn shown(group: &CaseGroup, device: &DeviceInfo, ways: usize) -> Vec<Candidate> {
-    let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.spec, device));
+    let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.algorithm, &group.spec, device));
     let most = HOPELESS * candidates.first().map_or(0.0, |first| first.predicted.0);
     let first_of_variant = |index: usize, own: &Candidate| {
         own.predicted.0 < most && !candidates[..index].iter().any(|c| c.variant == own.variant)

@@ -5,18 +5,13 @@ use super::kernels::{largest, neighbours_agree, reals, row_sums, scale, transfor
 use super::{Baseline, HostProgram, extent};
 use crate::algorithms::eigen::EIGEN;
 use crate::algorithms::{StopRule, StopTest};
-use crate::basis::dtype::{DType, HostArray};
+use crate::basis::dtype::HostArray;
 
-pub(super) static BASELINE: Baseline = Baseline {
-    algorithm: &EIGEN,
-    dtypes: &[DType::F32],
-    name: "rayon",
-    summary: "the same steps, each a parallel loop, until the same stop rule holds",
-    make: |case, inputs| {
+pub(super) static BASELINE: Baseline =
+    Baseline::loops(&EIGEN, "the same steps, each a parallel loop, until the same stop rule holds", |case, inputs| {
         let [a] = reals(inputs)?;
         Some(Box::new(Transform::new(extent(case), case.stop_rule(), a)))
-    },
-};
+    });
 
 struct Transform<'a> {
     stop: StopRule,

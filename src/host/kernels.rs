@@ -3,7 +3,7 @@
 
 use super::{Baseline, HostProgram, extent};
 use crate::algorithms::eigen::{self, STOP_CHECK_EPS};
-use crate::basis::dtype::{DType, HostArray};
+use crate::basis::dtype::HostArray;
 use rayon::prelude::*;
 
 /// Elements below which a loop is not split further, since handing work to a thread takes as long as some thousand of
@@ -55,12 +55,10 @@ pub(super) fn neighbours_agree(s: &[f32], eps: f32) -> bool {
         })
 }
 
-pub(super) static ROW_SUM: Baseline = Baseline {
-    algorithm: &eigen::ROW_SUM,
-    dtypes: &[DType::F32],
-    name: "rayon",
-    summary: "rows in parallel, each summed from left to right: no vector instructions, which would change the order",
-    make: |case, inputs| {
+pub(super) static ROW_SUM: Baseline = Baseline::loops(
+    &eigen::ROW_SUM,
+    "rows in parallel, each summed from left to right: no vector instructions, which would change the order",
+    |case, inputs| {
         let [a] = reals(inputs)?;
         let result = vec![0.0; extent(case)];
         Some(Box::new(Kernel {
@@ -71,54 +69,40 @@ pub(super) static ROW_SUM: Baseline = Baseline {
             run: |[a], s| row_sums(a, s),
         }))
     },
-};
+);
 
-pub(super) static VECTOR_MAX: Baseline = Baseline {
-    algorithm: &eigen::VECTOR_MAX,
-    dtypes: &[DType::F32],
-    name: "rayon",
-    summary: "pieces of the vector in parallel, then the largest of their maxima",
-    make: |_, inputs| {
+pub(super) static VECTOR_MAX: Baseline = Baseline::loops(
+    &eigen::VECTOR_MAX,
+    "pieces of the vector in parallel, then the largest of their maxima",
+    |_, inputs| {
         let operands = reals(inputs)?;
         let run = |[x]: [&[f32]; 1], max: &mut [f32]| max[0] = largest(x);
         Some(Box::new(Kernel { operands, before: None, result: vec![0.0], array: HostArray::F32, run }))
     },
-};
+);
 
-pub(super) static EIGENVECTOR: Baseline = Baseline {
-    algorithm: &eigen::EIGENVECTOR,
-    dtypes: &[DType::F32],
-    name: "rayon",
-    summary: "pieces of the vector in parallel, in place",
-    make: |_, inputs| {
+pub(super) static EIGENVECTOR: Baseline =
+    Baseline::loops(&eigen::EIGENVECTOR, "pieces of the vector in parallel, in place", |_, inputs| {
         let [s, max, e] = reals(inputs)?;
         let run = |[s, max]: [&[f32]; 2], e: &mut [f32]| scale(e, s, max[0]);
         Some(Box::new(Kernel::in_place([s, max], e, run)))
-    },
-};
+    });
 
-pub(super) static NEXT_MATRIX: Baseline = Baseline {
-    algorithm: &eigen::NEXT_MATRIX,
-    dtypes: &[DType::F32],
-    name: "rayon",
-    summary: "rows in parallel, in place, one division a row",
-    make: |_, inputs| {
+pub(super) static NEXT_MATRIX: Baseline =
+    Baseline::loops(&eigen::NEXT_MATRIX, "rows in parallel, in place, one division a row", |_, inputs| {
         let [m, s] = reals(inputs)?;
         Some(Box::new(Kernel::in_place([s], m, |[s], m| transform(m, s))))
-    },
-};
+    });
 
-pub(super) static STOP_CHECK: Baseline = Baseline {
-    algorithm: &eigen::STOP_CHECK,
-    dtypes: &[DType::F32],
-    name: "rayon",
-    summary: "pieces of the vector in parallel; none is begun after one has found a pair too far apart",
-    make: |_, inputs| {
+pub(super) static STOP_CHECK: Baseline = Baseline::loops(
+    &eigen::STOP_CHECK,
+    "pieces of the vector in parallel; none is begun after one has found a pair too far apart",
+    |_, inputs| {
         let operands = reals(inputs)?;
         let run = |[s]: [&[f32]; 1], stop: &mut [i32]| stop[0] = i32::from(neighbours_agree(s, STOP_CHECK_EPS));
         Some(Box::new(Kernel { operands, before: None, result: vec![0], array: HostArray::I32, run }))
     },
-};
+);
 
 /// The values of all inputs, if there are N and all are f32.
 pub(super) fn reals<const N: usize>(inputs: &[HostArray]) -> Option<[&[f32]; N]> {

@@ -39,6 +39,13 @@ pub(crate) struct Baseline {
     make: Make,
 }
 
+impl Baseline {
+    /// Plain parallel loops in f32.
+    const fn loops(algorithm: &'static Algorithm, summary: &'static str, make: Make) -> Self {
+        Self { algorithm, dtypes: &[DType::F32], name: "rayon", summary, make }
+    }
+}
+
 /// Makes the program for a case and its inputs.
 type Make = for<'a> fn(&CaseSpec, &'a [HostArray]) -> Option<Box<dyn HostProgram + 'a>>;
 

@@ -77,7 +77,7 @@ impl Counterpart {
     pub(super) fn program(&self, variant: &str, device: &DeviceInfo) -> Program {
         let made = match (variant, self.algorithm.candidates) {
             (AUTO, Some(candidates)) => {
-                let mut made = candidates(&self.case, device).into_iter().map(|candidate| {
+                let mut made = candidates(self.algorithm, &self.case, device).into_iter().map(|candidate| {
                     let case = CaseSpec { tile: candidate.tile, ..self.case };
                     self.feasible(self.algorithm.variant(candidate.variant)?, &case, device)
                 });

@@ -390,7 +390,7 @@ pub(crate) fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &
 
 /// The variants that the model knows, what should be fastest first.
 fn favourites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
-    let candidates = algorithm.candidates.map_or(vec![], |model| model(spec, device));
+    let candidates = algorithm.candidates.map_or(vec![], |model| model(algorithm, spec, device));
     let mut variants: Vec<&Variant> = vec![];
     for variant in candidates.iter().filter_map(|candidate| algorithm.variant(candidate.variant).ok()) {
         if !variants.iter().any(|known| known.name == variant.name) {

@@ -18,17 +18,17 @@ mod primitive;
 mod variants;
 
 use super::input::{Input, generator, random};
-use super::{Algorithm, CaseSpec, Check, CheckMethod, Oracle, Problem, Sweeps, WrongElements};
+use super::plain::Plain;
+use super::{Algorithm, CaseSpec, Check, CheckMethod, Problem, Sweeps, WrongElements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::metric::Metric;
-use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use primitive::Primitive;
 use std::borrow::Cow::Borrowed;
+use variants::{SUBGROUPS, chain_length};
 
 /// Communication within sub-groups.
 pub(crate) static COLLECTIVES: Algorithm = Algorithm {
@@ -45,72 +45,35 @@ pub(crate) static COLLECTIVES: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(Collectives::new(case)?))),
+    problem: Static(&problem),
 };
 
-/// Sub-groups of the work-group.
-const SUBGROUPS: u32 = 2;
 /// Invocations of the largest work-group: Vulkan's sub-groups have at most 128.
 const MOST_INVOCATIONS: u64 = SUBGROUPS as u64 * 128;
-/// The longest chain: the host goes through it too.
-const LONGEST_CHAIN: u64 = 1 << 20;
 /// What the kernel reports: sub-group size, sub-groups, invocations, primitive.
 const FACTS: u64 = 4;
 
-struct Collectives {
-    /// Operations of the chain.
-    chain: u64,
-    case: CaseSpec,
-}
-
-/// The length of the chain that a size means.
-fn chain_length(size: Size) -> Result<u64, String> {
-    match size {
-        Size::Uniform(n) if n <= LONGEST_CHAIN => Ok(n),
-        Size::Uniform(_) => Err(format!("the host follows chains of at most {LONGEST_CHAIN} operations")),
-        Size::Two(..) | Size::Three(..) => {
-            Err(format!("'{size}' is not one number, the operations of the chain; write 1024"))
-        }
-    }
-}
-
-impl Collectives {
-    fn new(case: &CaseSpec) -> Result<Self, String> {
-        Ok(Self { chain: chain_length(case.size)?, case: *case })
-    }
-}
-
-impl Problem for Collectives {
-    fn extents(&self) -> String {
-        self.chain.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let dtype = DType::I32;
-        vec![
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (chain, required, input, seed) = (chain_length(case.size)?, case.subgroup_size, case.input, case.seed);
+    let dtype = DType::I32;
+    Ok(Box::new(Plain {
+        extents: chain.to_string(),
+        buffers: vec![
             BufferSpec::new("X", Role::Input, dtype, MOST_INVOCATIONS),
             BufferSpec::new("Y", Role::Output, dtype, MOST_INVOCATIONS),
             BufferSpec::new("F", Role::Output, dtype, FACTS),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: self.chain, bytes: Bytes(0) }
-    }
-
-    fn chain(&self) -> Option<u64> {
-        Some(self.chain)
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let mut rng = generator(self.case.seed, 0);
-        Ok(vec![random(DType::I32, self.case.input, MOST_INVOCATIONS as usize, &mut rng)])
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let required = self.case.subgroup_size;
-        Ok(Box::new(Expected { chain: self.chain, required, x: integers(&inputs[0]).to_vec() }))
-    }
+        ],
+        work: Work { operations: chain, bytes: Bytes(0) },
+        chain: Some(chain),
+        inputs: Box::new(move || vec![random(dtype, input, MOST_INVOCATIONS as usize, &mut generator(seed, 0))]),
+        oracle: Box::new(move |inputs| {
+            let x = integers(&inputs[0]).to_vec();
+            Box::new(move |outputs: &[HostArray]| {
+                let [y, f] = [0, 1].map(|index| integers(&outputs[index]));
+                check(&x, chain, required, y, f)
+            })
+        }),
+    }))
 }
 
 fn integers(array: &HostArray) -> &[i32] {
@@ -120,97 +83,74 @@ fn integers(array: &HostArray) -> &[i32] {
     }
 }
 
-/// The answer that the chain must give, whatever the sub-group size turns out to be.
-struct Expected {
-    chain: u64,
-    /// The sub-group size that was required, if any.
-    required: Option<u32>,
-    /// The contents of X.
-    x: Vec<i32>,
+/// What a kernel reports about the work-group that it ran in: invocations of a sub-group and of the group, the number of
+/// sub-groups, and the primitive. `None` where it makes no sense, as when the kernel did not write it.
+fn facts(f: &[i32]) -> Option<([usize; 3], Primitive)> {
+    let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
+    let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;
+    let (lanes, invocations) = (lanes?, invocations?);
+    let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MOST_INVOCATIONS as usize;
+    sensible.then_some(([lanes, invocations, subgroups?], primitive))
 }
 
-/// What a kernel reports about the work-group that it ran in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Facts {
-    lanes: usize,
-    invocations: usize,
-    primitive: Primitive,
-}
-
-impl Facts {
-    /// Reads F: the facts and the number of sub-groups. `None` where they make no sense, as when the kernel did not
-    /// write them.
-    fn read(f: &[i32]) -> Option<(Self, usize)> {
-        let [lanes, subgroups, invocations] = [f[0], f[1], f[2]].map(|word| usize::try_from(word).ok());
-        let primitive = Primitive::ALL.into_iter().find(|primitive| *primitive as i32 == f[3])?;
-        let (lanes, invocations) = (lanes?, invocations?);
-        let sensible = lanes.is_power_of_two() && invocations > 0 && invocations <= MOST_INVOCATIONS as usize;
-        sensible.then_some((Self { lanes, invocations, primitive }, subgroups?))
+/// Compares Y with the answer that a chain of so many operations on X must give, whatever the sub-group size turns out to be.
+fn check(x: &[i32], chain: u64, required: Option<u32>, y: &[i32], f: &[i32]) -> Result<Check, String> {
+    let mut check = Check {
+        residual: f64::INFINITY,
+        tolerance: 0.0,
+        method: CheckMethod::Elementwise,
+        worst: format!("F is {f:?}, which describes no work-group"),
+        metrics: vec![],
+        wrong: WrongElements::default(),
+    };
+    let Some(([lanes, invocations, subgroups], primitive)) = facts(f) else { return Ok(check) };
+    if let Some(required) = required.filter(|required| *required as usize != lanes) {
+        return Err(format!("ran in sub-groups of {lanes}, not of {required} as required"));
     }
-}
-
-impl Oracle for Expected {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let [y, f] = [0, 1].map(|index| integers(&outputs[index]));
-        let mut check = Check {
-            residual: f64::INFINITY,
-            tolerance: 0.0,
-            method: CheckMethod::Elementwise,
-            worst: format!("F is {f:?}, which describes no work-group"),
-            metrics: vec![],
-            wrong: WrongElements::default(),
-        };
-        let Some((facts, subgroups)) = Facts::read(f) else { return Ok(check) };
-        let Facts { lanes, invocations, primitive } = facts;
-        if let Some(required) = self.required.filter(|required| *required as usize != lanes) {
-            return Err(format!("ran in sub-groups of {lanes}, not of {required} as required"));
-        }
-        if lanes == 1 {
-            return Err("ran in sub-groups of one invocation, which has nobody to communicate with".into());
-        }
-        if subgroups * lanes != invocations {
-            return Err(format!(
-                "ran {invocations} invocations in {subgroups} sub-groups of {lanes}: not all are full"
-            ));
-        }
-        let expected = primitive.chain(&self.x[..invocations], lanes, self.chain);
-        let error = |place: usize| (f64::from(y[place]) - f64::from(expected[place])).abs();
-        let place = (0..invocations).max_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(0);
-        check.residual = error(place);
-        check.worst = match check.residual {
-            0.0 => String::new(),
-            _ => format!(
-                "lane {} of sub-group {} is {} after {} × {primitive:?}, expected {}",
-                place % lanes,
-                place / lanes,
-                y[place],
-                self.chain,
-                expected[place]
-            ),
-        };
-        check.metrics.push(Metric::new("sub-group", lanes as f64));
-        Ok(check)
+    if lanes == 1 {
+        return Err("ran in sub-groups of one invocation, which has nobody to communicate with".into());
     }
+    if subgroups * lanes != invocations {
+        return Err(format!("ran {invocations} invocations in {subgroups} sub-groups of {lanes}: not all are full"));
+    }
+    let expected = primitive.chain(&x[..invocations], lanes, chain);
+    let error = |place: usize| (f64::from(y[place]) - f64::from(expected[place])).abs();
+    let place = (0..invocations).max_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(0);
+    check.residual = error(place);
+    check.worst = match check.residual {
+        0.0 => String::new(),
+        _ => format!(
+            "lane {} of sub-group {} is {} after {} × {primitive:?}, expected {}",
+            place % lanes,
+            place / lanes,
+            y[place],
+            chain,
+            expected[place]
+        ),
+    };
+    check.metrics.push(Metric::new("sub-group", lanes as f64));
+    Ok(check)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::size::Size;
 
-    fn problem(chain: u64) -> Collectives {
-        Collectives::new(&CaseSpec::new(&COLLECTIVES, Size::Uniform(chain), DType::I32)).expect("a sensible size")
+    fn problem(chain: u64) -> Box<dyn Problem> {
+        super::problem(&CaseSpec::new(&COLLECTIVES, Size::Uniform(chain), DType::I32)).expect("a sensible size")
     }
 
     /// What a right kernel of `primitive` leaves in Y and F on sub-groups of `lanes`.
-    fn right(problem: &Collectives, primitive: Primitive, lanes: usize) -> Vec<HostArray> {
+    fn right(problem: &dyn Problem, primitive: Primitive, lanes: usize) -> Vec<HostArray> {
         let x = problem.inputs().expect("inputs");
-        let mut y = primitive.chain(&integers(&x[0])[..2 * lanes], lanes, problem.chain);
+        let mut y = primitive.chain(&integers(&x[0])[..2 * lanes], lanes, problem.chain().expect("a chain"));
         y.resize(MOST_INVOCATIONS as usize, -1);
         let facts = vec![lanes as i32, 2, 2 * lanes as i32, primitive as i32];
         vec![HostArray::I32(y), HostArray::I32(facts)]
     }
 
-    fn check(problem: &Collectives, outputs: &[HostArray]) -> Result<Check, String> {
+    fn check(problem: &dyn Problem, outputs: &[HostArray]) -> Result<Check, String> {
         problem.oracle(&problem.inputs().expect("inputs")).expect("an oracle").check(outputs)
     }
 
@@ -225,7 +165,7 @@ mod tests {
         let problem = problem(33);
         for lanes in [2, 4, 8, 16, 32, 64, 128] {
             for primitive in Primitive::ALL {
-                let check = check(&problem, &right(&problem, primitive, lanes)).expect("an answer");
+                let check = check(problem.as_ref(), &right(problem.as_ref(), primitive, lanes)).expect("an answer");
                 assert!(check.passes() && check.worst.is_empty(), "{primitive:?} of {lanes}: {}", check.worst);
             }
         }
@@ -235,9 +175,9 @@ mod tests {
     fn one_wrong_bit_in_one_lane_is_rejected() {
         let problem = problem(33);
         for place in [0, 7, 15] {
-            let mut outputs = right(&problem, Primitive::Scan, 8);
+            let mut outputs = right(problem.as_ref(), Primitive::Scan, 8);
             change(&mut outputs, 0, place, |value| value ^ 1);
-            let check = check(&problem, &outputs).expect("an answer");
+            let check = check(problem.as_ref(), &outputs).expect("an answer");
             assert!(!check.passes() && check.worst.starts_with("lane 7 of") == (place % 8 == 7), "{}", check.worst);
         }
     }
@@ -248,11 +188,11 @@ mod tests {
         // Swapping neighbours is the same in groups of any size.
         let same = [Primitive::Nothing, Primitive::Xor];
         for primitive in Primitive::ALL.into_iter().filter(|primitive| !same.contains(primitive)) {
-            let mut outputs = right(&problem, primitive, 16);
+            let mut outputs = right(problem.as_ref(), primitive, 16);
             for (index, value) in [(0, 8), (1, 4)] {
                 change(&mut outputs, 1, index, |_| value);
             }
-            assert!(!check(&problem, &outputs).expect("an answer").passes(), "{primitive:?}");
+            assert!(!check(problem.as_ref(), &outputs).expect("an answer").passes(), "{primitive:?}");
         }
     }
 
@@ -260,15 +200,15 @@ mod tests {
     fn outputs_that_were_never_written_are_rejected() {
         let problem = problem(3);
         let poison = |len: u64| HostArray::I32(vec![-1; len as usize]);
-        let check = check(&problem, &[poison(MOST_INVOCATIONS), poison(FACTS)]).expect("an answer");
+        let check = check(problem.as_ref(), &[poison(MOST_INVOCATIONS), poison(FACTS)]).expect("an answer");
         assert!(!check.passes() && check.worst.contains("describes no work-group"), "{}", check.worst);
     }
 
     #[test]
     fn another_sub_group_size_than_the_required_one_is_a_failure() {
-        let mut problem = problem(3);
-        problem.case.subgroup_size = Some(16);
-        let error = check(&problem, &right(&problem, Primitive::Xor, 8)).expect_err("16 were required");
+        let case = CaseSpec::new(&COLLECTIVES, Size::Uniform(3), DType::I32);
+        let problem = super::problem(&case.with(|options| options.subgroup_size = Some(16))).expect("a sensible size");
+        let error = check(problem.as_ref(), &right(problem.as_ref(), Primitive::Xor, 8)).expect_err("16 were required");
         assert_eq!(error, "ran in sub-groups of 8, not of 16 as required");
     }
 

@@ -3,17 +3,22 @@
 //! joined by `-` are the name.
 
 use super::primitive::Primitive;
-use super::{SUBGROUPS, chain_length};
 use crate::algorithms::{CaseSpec, Form, Measures, Variant};
 use crate::basis::handle::Handle::Static;
+use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
-/// A variant that runs a chain of one primitive.
+/// Sub-groups of the work-group.
+pub(super) const SUBGROUPS: u32 = 2;
+/// The longest chain: the host goes through it too.
+const LONGEST_CHAIN: u64 = 1 << 20;
+
+/// Variants that run a chain of one primitive; those with a loop in each operation say in how many rounds.
 macro_rules! chains {
-    ($($operation:literal, $form:literal: $primitive:ident, $inner:ident, $source:literal, $summary:literal;)*) => {
+    ($($operation:literal, $form:literal: $primitive:ident, $($loops:ident,)? $source:literal, $summary:literal;)*) => {
         pub(super) static VARIANTS: &[Variant] = &[$(Variant {
             name: Borrowed(concat!($operation, "-", $form)),
             aliases: &[],
@@ -22,93 +27,92 @@ macro_rules! chains {
             measures: Measures::Form(Form { operation: $operation, name: $form }),
             kernels: &[concat!("collectives/", $operation, "-", $form)],
             program: Static(&|shaders, case, device| {
-                Program::single(chain(shaders[0], case, device, Primitive::$primitive, InnerLoop::$inner))
+                let rounds = 0 $(+ $loops(case.subgroup_size(device)))?;
+                Program::single(chain(shaders[0], case, device, Primitive::$primitive, rounds))
             }),
         },)*];
     };
 }
 
-/// Whether an operation has a loop of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InnerLoop {
-    None,
-    /// log2 of the sub-group size rounds.
-    Log2,
-}
-
 #[rustfmt::skip]
 chains! {
-    "nothing", "subgroup": Nothing, None, "the zero of the scale",
+    "nothing", "subgroup": Nothing, "the zero of the scale",
         "the loop of the chain without an operation: to be subtracted from the other times";
-    "barrier", "subgroup": Nothing, None, "Data Parallel C++, barriers of sub-groups",
+    "barrier", "subgroup": Nothing, "Data Parallel C++, barriers of sub-groups",
         "a barrier of the sub-group alone: subgroupBarrier";
-    "barrier", "workgroup": Nothing, None, "Data Parallel C++, barriers of work-groups",
+    "barrier", "workgroup": Nothing, "Data Parallel C++, barriers of work-groups",
         "a barrier of the work-group: what each exchange through shared memory needs";
-    "broadcast", "subgroup": Broadcast, None, "Data Parallel C++, group_broadcast (figure 9-10)",
+    "broadcast", "subgroup": Broadcast, "Data Parallel C++, group_broadcast (figure 9-10)",
         "all lanes get the value of one: subgroupBroadcast from a run-time lane";
-    "broadcast", "shared": Broadcast, None, "Data Parallel C++, group_broadcast (figure 9-10)",
+    "broadcast", "shared": Broadcast, "Data Parallel C++, group_broadcast (figure 9-10)",
         "a value written to shared memory by one lane, read by all after a work-group barrier";
-    "vote-any", "subgroup": VoteAny, None, "Data Parallel C++, any_of_group (figure 9-13)",
+    "vote-any", "subgroup": VoteAny, "Data Parallel C++, any_of_group (figure 9-13)",
         "whether a condition holds in any lane: subgroupAny";
-    "vote-any", "shared": VoteAny, None, "Data Parallel C++, any_of_group (figure 9-13)",
+    "vote-any", "shared": VoteAny, "Data Parallel C++, any_of_group (figure 9-13)",
         "whether a condition holds in any lane: atomic or into a flag in shared memory, one work-group barrier";
-    "vote-all", "subgroup": VoteAll, None, "Data Parallel C++, all_of_group (figure 9-13)",
+    "vote-all", "subgroup": VoteAll, "Data Parallel C++, all_of_group (figure 9-13)",
         "whether a condition holds in all lanes: subgroupAll";
-    "vote-all", "shared": VoteAll, None, "Data Parallel C++, all_of_group (figure 9-13)",
+    "vote-all", "shared": VoteAll, "Data Parallel C++, all_of_group (figure 9-13)",
         "whether a condition holds in all lanes: atomic or of its negation into a flag in shared memory";
-    "vote-none", "subgroup": VoteNone, None, "Data Parallel C++, none_of_group (figure 9-13)",
+    "vote-none", "subgroup": VoteNone, "Data Parallel C++, none_of_group (figure 9-13)",
         "whether a condition holds in no lane: the negation of subgroupAny";
-    "vote-none", "shared": VoteNone, None, "Data Parallel C++, none_of_group (figure 9-13)",
+    "vote-none", "shared": VoteNone, "Data Parallel C++, none_of_group (figure 9-13)",
         "whether a condition holds in no lane: atomic or into a flag in shared memory, read as its negation";
-    "ballot", "subgroup": Ballot, None, "Data Parallel C++, votes (figure 9-13) lane by lane",
+    "ballot", "subgroup": Ballot, "Data Parallel C++, votes (figure 9-13) lane by lane",
         "the lanes in which a condition holds as a set of bits: subgroupBallot";
-    "ballot", "shared": Ballot, None, "Data Parallel C++, votes (figure 9-13) lane by lane",
+    "ballot", "shared": Ballot, "Data Parallel C++, votes (figure 9-13) lane by lane",
         "a set of bits in shared memory, each set by its lane with atomic or";
-    "shuffle", "subgroup": Select, None, "Data Parallel C++, select_from_group (figure 9-14)",
+    "shuffle", "subgroup": Select, "Data Parallel C++, select_from_group (figure 9-14)",
         "each lane reads a lane of its own choice: subgroupShuffle";
-    "shuffle", "shared": Select, None, "Data Parallel C++, select_from_group (figure 9-14)",
+    "shuffle", "shared": Select, "Data Parallel C++, select_from_group (figure 9-14)",
         "each lane reads a place of its own choice in shared memory after a work-group barrier";
-    "shift-left", "subgroup": ShiftLeft, None, "Data Parallel C++, shift_group_left (figure 9-15)",
+    "shift-left", "subgroup": ShiftLeft, "Data Parallel C++, shift_group_left (figure 9-15)",
         "each lane reads the one 5/8 of a sub-group above: subgroupShuffleDown";
-    "shift-left", "shared": ShiftLeft, None, "Data Parallel C++, shift_group_left (figure 9-15)",
+    "shift-left", "shared": ShiftLeft, "Data Parallel C++, shift_group_left (figure 9-15)",
         "the same shift through shared memory and a work-group barrier";
-    "shift-right", "subgroup": ShiftRight, None, "Data Parallel C++, shift_group_right",
+    "shift-right", "subgroup": ShiftRight, "Data Parallel C++, shift_group_right",
         "each lane reads the one 5/8 of a sub-group below: subgroupShuffleUp";
-    "shift-right", "shared": ShiftRight, None, "Data Parallel C++, shift_group_right",
+    "shift-right", "shared": ShiftRight, "Data Parallel C++, shift_group_right",
         "the same shift through shared memory and a work-group barrier";
-    "xor", "subgroup": Xor, None, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
+    "xor", "subgroup": Xor, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
         "neighbouring lanes swap: subgroupShuffleXor with mask 1";
-    "xor", "shared": Xor, None, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
+    "xor", "shared": Xor, "Data Parallel C++, permute_group_by_xor (figure 9-16)",
         "neighbouring lanes swap through shared memory and a work-group barrier";
-    "reverse", "subgroup": Reverse, None, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
+    "reverse", "subgroup": Reverse, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
         "the lanes reverse their order: subgroupShuffleXor with a mask of ones";
-    "reverse", "shared": Reverse, None, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
+    "reverse", "shared": Reverse, "Data Parallel C++, permute_group_by_xor (figure 9-17)",
         "the lanes reverse their order through shared memory and a work-group barrier";
-    "reduce-add", "subgroup": ReduceAdd, None, "Data Parallel C++, collective functions",
+    "reduce-add", "subgroup": ReduceAdd, "Data Parallel C++, collective functions",
         "all lanes get the sum of their values: subgroupAdd";
-    "reduce-add", "shared": ReduceAdd, Log2, "Data Parallel C++, collective functions",
+    "reduce-add", "shared": ReduceAdd, log2, "Data Parallel C++, collective functions",
         "the sum by a butterfly through shared memory: log2(lanes) work-group barriers";
-    "scan", "subgroup": Scan, None, "Data Parallel C++, inclusive scans by shifts (at figure 9-15)",
+    "scan", "subgroup": Scan, "Data Parallel C++, inclusive scans by shifts (at figure 9-15)",
         "each lane gets the sum up to its own: subgroupInclusiveAdd";
-    "scan", "shared": Scan, Log2, "Data Parallel C++, inclusive scans by shifts (at figure 9-15)",
+    "scan", "shared": Scan, log2, "Data Parallel C++, inclusive scans by shifts (at figure 9-15)",
         "Hillis and Steele's inclusive scan through shared memory: log2(lanes) work-group barriers";
 }
 
-/// One work-group of [`SUBGROUPS`] full sub-groups that goes through the chain.
-fn chain(
-    shader: &'static Shader,
-    case: &CaseSpec,
-    device: &DeviceInfo,
-    primitive: Primitive,
-    inner: InnerLoop,
-) -> Dispatch {
+/// The length of the chain that a size means.
+pub(super) fn chain_length(size: Size) -> Result<u64, String> {
+    match size {
+        Size::Uniform(n) if n <= LONGEST_CHAIN => Ok(n),
+        Size::Uniform(_) => Err(format!("the host follows chains of at most {LONGEST_CHAIN} operations")),
+        Size::Two(..) | Size::Three(..) => {
+            Err(format!("'{size}' is not one number, the operations of the chain; write 1024"))
+        }
+    }
+}
+
+/// Rounds of a loop that doubles up to the size of a sub-group.
+fn log2(lanes: u32) -> u64 {
+    lanes.ilog2().into()
+}
+
+/// One work-group of [`SUBGROUPS`] full sub-groups that goes through the chain, in so many rounds of a loop an operation.
+fn chain(shader: &'static Shader, case: &CaseSpec, device: &DeviceInfo, primitive: Primitive, rounds: u64) -> Dispatch {
     let lanes = case.subgroup_size(device);
     let n = chain_length(case.size).expect("the problem of this case was made, which checks its size");
     let [x, y, f] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
-    let rounds = match inner {
-        InnerLoop::None => 0,
-        InnerLoop::Log2 => u64::from(lanes.ilog2()),
-    };
     // Chains are shorter than 2^32.
     let numbers = [n as u32, primitive as u32].map(Value::U32);
     Dispatch::new(shader, &[("X", x), ("Y", y), ("F", f), ("N", numbers[0]), ("PRIMITIVE", numbers[1])])
@@ -122,7 +126,6 @@ mod tests {
     use super::*;
     use crate::algorithms::collectives::COLLECTIVES;
     use crate::basis::dtype::DType;
-    use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
 
     fn case(n: u64) -> CaseSpec {

@@ -1,17 +1,17 @@
 //! One round of the eigenvector: e\[i\] ← e\[i\]·s\[i\]/max, in place.
 
-use super::streaming::{Quads, over_quads};
-use super::{
-    AWKWARD_VECTORS, DIVISION, Elementwise, VECTOR_SIZES, buffer, extent, gamma, over_vector, reals, vector_length,
-};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
+use super::common::{AWKWARD_VECTORS, DIVISION, VECTOR_SIZES, gamma, reals};
+use super::streaming::{in_quads, over_quads};
+use crate::algorithms::elements::{buffer, extent, over_vector, vector_length};
+use crate::algorithms::error_bound::elementwise;
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
@@ -59,7 +59,7 @@ pub(crate) static EIGENVECTOR: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(Eigenvector { n: vector_length(case)?, seed: case.seed }))),
+    problem: Static(&problem),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -67,11 +67,8 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 }
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
-    let quads = Quads::of(device, extent(case));
     let arguments = [("s", 0), ("s4", 0), ("maximum", 1), ("e", 2), ("e4", 2)].map(|(name, i)| (name, buffer(i)));
-    let dispatch = over_quads(quads.kernel([addressed, texels]), &arguments, case, device);
-    Program { note: Some(quads.note()), ..Program::single(dispatch) }
+    in_quads(shaders, extent(case), device, |shader| over_quads(shader, &arguments, case, device))
 }
 
 /// Updates e: sums, maximum and e are buffers of these numbers.
@@ -84,41 +81,29 @@ pub(super) fn step(
     over_vector(shader, &[("s", buffer(sums)), ("maximum", buffer(maximum)), ("e", buffer(e))], case, device)
 }
 
-struct Eigenvector {
-    n: u64,
-    seed: u64,
-}
-
-impl Problem for Eigenvector {
-    fn extents(&self) -> String {
-        self.n.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        vec![
-            BufferSpec::new("s", Role::Input, DType::F32, self.n),
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (n, seed) = (vector_length(case)?, case.seed);
+    Ok(Box::new(Plain {
+        extents: n.to_string(),
+        buffers: vec![
+            BufferSpec::new("s", Role::Input, DType::F32, n),
             BufferSpec::new("max", Role::Input, DType::F32, 1),
-            BufferSpec::new("e", Role::InPlace, DType::F32, self.n),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: 2 * self.n, bytes: Bytes(4 * (3 * self.n + 1)) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let [s, e] = [0, 1].map(|stream| matrix::positive(self.n as usize, self.seed, stream));
-        let max = s.iter().copied().fold(0.0, f32::max);
-        Ok(vec![HostArray::F32(s), HostArray::F32(vec![max]), HostArray::F32(e)])
-    }
-
-    /// A division and a multiplication, relative to the exact value.
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let [s, max, e] = [0, 1, 2].map(|i| reals(&inputs[i]));
-        let expected = move |i: usize| {
-            let exact = f64::from(e[i]) * f64::from(s[i]) / f64::from(max[0]);
-            (exact, exact)
-        };
-        Ok(Box::new(Elementwise { expected: Box::new(expected), tolerance: gamma(DIVISION + 1.0), name: "e" }))
-    }
+            BufferSpec::new("e", Role::InPlace, DType::F32, n),
+        ],
+        work: Work { operations: 2 * n, bytes: Bytes(4 * (3 * n + 1)) },
+        chain: None,
+        inputs: Box::new(move || {
+            let [s, e] = [0, 1].map(|stream| matrix::positive(n as usize, seed, stream));
+            let max = s.iter().copied().fold(0.0, f32::max);
+            vec![HostArray::F32(s), HostArray::F32(vec![max]), HostArray::F32(e)]
+        }),
+        // A division and a multiplication, relative to the exact value.
+        oracle: Box::new(|inputs| {
+            let [s, max, e] = [0, 1, 2].map(|i| reals(&inputs[i]));
+            elementwise("e", gamma(DIVISION + 1.0), move |i| {
+                let exact = f64::from(e[i]) * f64::from(s[i]) / f64::from(max[0]);
+                (exact, exact)
+            })
+        }),
+    }))
 }

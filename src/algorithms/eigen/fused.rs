@@ -4,9 +4,9 @@
 //! The device decides when to stop. The host looks at the flag after a batch of rounds that it recorded once; those of a
 //! batch that follow the decision end as soon as they have read it.
 
-use super::pipeline::{D, LAMBDA, M, ROUNDS, STOP, V};
-use super::streaming::{Quads, Terms, over_rows, scratch};
-use super::{buffer, extent};
+use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
+use super::streaming::{Teams, over_rows, quads, scratch};
+use crate::algorithms::elements::{buffer, extent};
 use crate::algorithms::{CaseSpec, StopTest};
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -23,9 +23,6 @@ const SMALL: u64 = 256;
 const SMALL_ROWS: u32 = 4;
 /// Invocations of its work-group, where the device has so many.
 const SMALL_GROUP: u32 = 1024;
-
-/// The bits of 1.0.
-const ONE: u32 = 0x3f80_0000;
 
 /// Buffers of the program's own, behind those of the problem.
 const X: usize = 7;
@@ -51,8 +48,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
             ..Program::default()
         };
     }
-    let quads = Quads::of(device, n * n);
-    let shader = quads.kernel([addressed, texels]);
+    let (shader, note) = quads([addressed, texels], n * n, device);
     let body = (0..BATCH).map(|round| {
         let [x, y] = if round % 2 == 0 { [X, Y] } else { [Y, X] };
         let buffers = [
@@ -70,7 +66,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
             ("arrivals", ARRIVALS),
         ];
         let arguments = [&buffers.map(|(name, index)| (name, buffer(index)))[..], &rule].concat();
-        let dispatch = over_rows(Terms::Products, shader, &arguments, case, device);
+        let dispatch = over_rows(Teams::products(case, device), shader, &arguments, case, device);
         let finish = 2 * n.div_ceil(u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants)));
         let iterations = dispatch.loop_iterations + finish;
         Step::Dispatch(dispatch.loops(iterations).constant("NEIGHBOUR", neighbour(case)))
@@ -79,7 +75,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     Program {
         steps: [&start[..], &[fill(X, ONE)]].concat(),
         repeat: repeat(body.collect(), BATCH),
-        note: Some(quads.note()),
+        note: Some(note),
         scratch: vec![
             scratch("x", DType::F32, copies),
             scratch("y", DType::F32, copies),

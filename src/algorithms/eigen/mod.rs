@@ -4,6 +4,7 @@
 //! One work-group size serves the kernels of the post, so that variants differ only in how they communicate; ours
 //! (`streaming`, `fused`) choose theirs by device.
 
+mod common;
 mod eigenvector;
 mod fused;
 mod next_matrix;
@@ -18,52 +19,8 @@ pub(crate) use eigenvector::EIGENVECTOR;
 pub(crate) use next_matrix::NEXT_MATRIX;
 pub(crate) use pipeline::EIGEN;
 pub(crate) use row_sum::ROW_SUM;
-pub(crate) use stop_check::EPS as STOP_CHECK_EPS;
-pub(crate) use stop_check::STOP_CHECK;
+pub(crate) use stop_check::{EPS as STOP_CHECK_EPS, STOP_CHECK};
 pub(crate) use vector_max::VECTOR_MAX;
-
-use super::Sweeps;
-use super::elements::{GROUP, buffer, extent, matrix_order, over_matrix, over_vector, vector_length};
-use super::error_bound::{self, Elementwise, Worst};
-use crate::basis::dtype::HostArray;
-use crate::device::capability::{DeviceInfo, Feature};
-use crate::kernel::program::folded_groups;
-
-/// Sweeps of the algorithms on matrices.
-const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128,256" };
-const AWKWARD_MATRICES: Sweeps = Sweeps::same("1,2,3,31,33,127,257,1000");
-/// Sweeps of the algorithms on vectors.
-const VECTOR_SIZES: Sweeps = Sweeps { gpu: "2^16..2^24", cpu: "2^14..2^18" };
-const AWKWARD_VECTORS: Sweeps = Sweeps::same("1,2,3,31,33,127,1000,4097,2^20,1048577");
-
-/// Unit roundoff of f32.
-const U: f64 = 1.0 / (1u64 << 24) as f64;
-
-/// `γ_m` of f32: the bound of m roundings.
-fn gamma(m: f64) -> f64 {
-    error_bound::gamma(m, U)
-}
-
-/// Roundings that one division may count for: Vulkan lets a quotient be 2.5 units in the last place off, and a unit in the
-/// last place is at most 2u ("Precision and Operation of SPIR-V Instructions").
-const DIVISION: f64 = 5.0;
-
-/// How a device adds floats atomically: the position of the form among `[native, compare-exchange]`, and a note of it.
-fn float_atomics(device: &DeviceInfo) -> (usize, &'static str) {
-    if device.features.contains(&Feature::ShaderBufferFloat32AtomicAdd) {
-        (0, "float atomics: native")
-    } else {
-        (1, "float atomics: compare-exchange")
-    }
-}
-
-/// The values of an f32 array.
-fn reals(array: &HostArray) -> Vec<f32> {
-    match array {
-        HostArray::F32(values) => values.clone(),
-        other => (0..other.len()).map(|i| other.get(i) as f32).collect(),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -72,6 +29,7 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
+    use crate::device::capability::{DeviceInfo, Feature};
 
     /// The dispatches' grids of a variant's program.
     fn groups(algorithm: &'static Algorithm, variant: &str, n: u64) -> Vec<[u64; 3]> {

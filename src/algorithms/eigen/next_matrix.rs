@@ -1,17 +1,17 @@
 //! The next matrix of the similarity transform: M ← D⁻¹·M·D with D = diag(s), that is M\[r,c\] ← M\[r,c\]·s\[c\]/s\[r\], in place.
 
-use super::streaming::{Quads, over_quads_of_rows};
-use super::{
-    AWKWARD_MATRICES, DIVISION, Elementwise, MATRIX_SIZES, buffer, extent, gamma, matrix_order, over_matrix, reals,
-};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
+use super::common::{AWKWARD_MATRICES, DIVISION, MATRIX_SIZES, gamma, reals};
+use super::streaming::{in_quads, over_quads_of_rows};
+use crate::algorithms::elements::{buffer, extent, matrix_order, over_matrix};
+use crate::algorithms::error_bound::elementwise;
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::Program;
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
@@ -59,7 +59,7 @@ pub(crate) static NEXT_MATRIX: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(NextMatrix { n: matrix_order(case)?, seed: case.seed }))),
+    problem: Static(&problem),
 };
 
 /// Roundings of one element: `global` divides and multiplies; `local`, as the post does, takes a reciprocal and multiplies
@@ -71,47 +71,32 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 }
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
-    let quads = Quads::of(device, extent(case) * extent(case));
     let arguments = [("M", 0), ("M4", 0), ("s", 1), ("s4", 1)].map(|(name, i)| (name, buffer(i)));
-    let dispatch = over_quads_of_rows(quads.kernel([addressed, texels]), &arguments, case, device);
-    Program { note: Some(quads.note()), ..Program::single(dispatch) }
+    let dispatch = |shader| over_quads_of_rows(shader, &arguments, case, device);
+    in_quads(shaders, extent(case) * extent(case), device, dispatch)
 }
 
-struct NextMatrix {
-    n: u64,
-    seed: u64,
-}
-
-impl Problem for NextMatrix {
-    fn extents(&self) -> String {
-        self.n.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        vec![
-            BufferSpec::new("M", Role::InPlace, DType::F32, self.n * self.n),
-            BufferSpec::new("s", Role::Input, DType::F32, self.n),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: 2 * self.n * self.n, bytes: Bytes(4 * self.n * (2 * self.n + 1)) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let lengths = [self.n * self.n, self.n];
-        let make = |stream: usize| matrix::positive(lengths[stream] as usize, self.seed, stream as u64);
-        Ok(vec![HostArray::F32(make(0)), HostArray::F32(make(1))])
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let n = self.n as usize;
-        let [m, s] = [0, 1].map(|i| reals(&inputs[i]));
-        let expected = move |i: usize| {
-            let exact = f64::from(m[i]) * f64::from(s[i % n]) / f64::from(s[i / n]);
-            (exact, exact)
-        };
-        Ok(Box::new(Elementwise { expected: Box::new(expected), tolerance: gamma(ROUNDINGS), name: "M" }))
-    }
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (n, seed) = (matrix_order(case)?, case.seed);
+    Ok(Box::new(Plain {
+        extents: n.to_string(),
+        buffers: vec![
+            BufferSpec::new("M", Role::InPlace, DType::F32, n * n),
+            BufferSpec::new("s", Role::Input, DType::F32, n),
+        ],
+        work: Work { operations: 2 * n * n, bytes: Bytes(4 * n * (2 * n + 1)) },
+        chain: None,
+        inputs: Box::new(move || {
+            let make = |len: u64, stream| HostArray::F32(matrix::positive(len as usize, seed, stream));
+            vec![make(n * n, 0), make(n, 1)]
+        }),
+        oracle: Box::new(move |inputs| {
+            let n = n as usize;
+            let [m, s] = [0, 1].map(|i| reals(&inputs[i]));
+            elementwise("M", gamma(ROUNDINGS), move |i| {
+                let exact = f64::from(m[i]) * f64::from(s[i % n]) / f64::from(s[i / n]);
+                (exact, exact)
+            })
+        }),
+    }))
 }

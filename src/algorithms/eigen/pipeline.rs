@@ -20,10 +20,12 @@
 //!
 //! The residual is the largest of these errors as a share of its bound; the tolerance is 1.
 
-use super::{
-    AWKWARD_MATRICES, DIVISION, GROUP, MATRIX_SIZES, U, Worst, buffer, eigenvector, float_atomics, fused, gamma,
-    matrix_order, next_matrix, over_matrix, over_vector, power, reals, row_sum, stop_check, vector_max,
+use super::common::{
+    AWKWARD_MATRICES, D, DIVISION, LAMBDA, M, MATRIX_SIZES, ONE, ROUNDS, S, STOP, U, V, float_atomics, gamma, reals,
 };
+use super::{eigenvector, fused, next_matrix, power, row_sum, stop_check, vector_max};
+use crate::algorithms::elements::{GROUP, buffer, matrix_order, over_matrix, over_vector};
+use crate::algorithms::error_bound::Worst;
 use crate::algorithms::input::{generator, random};
 use crate::algorithms::{
     Algorithm, CaseSpec, Check, Input, Measures, Oracle, Problem, StopRule, StopTest, Variant, matrix,
@@ -85,18 +87,6 @@ pub(crate) static EIGEN: Algorithm = Algorithm {
     solution: None,
     problem: Static(&|case| Ok(Box::new(Eigen::new(case)?))),
 };
-
-/// Positions of the buffers.
-pub(super) const M: usize = 0;
-pub(super) const V: usize = 1;
-pub(super) const LAMBDA: usize = 2;
-pub(super) const STOP: usize = 3;
-pub(super) const ROUNDS: usize = 4;
-pub(super) const D: usize = 5;
-const S: usize = 6;
-
-/// The bits of 1.0.
-const ONE: u32 = 0x3f80_0000;
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let [sum_native, sum_cas, max, vector, neighbour, bracket, next] = shaders else {

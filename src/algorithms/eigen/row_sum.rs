@@ -1,19 +1,18 @@
 //! Row sums s\[r\] = Σ A\[r,c\] of an n×n matrix.
 
-use super::streaming::{Quads, Terms, over_rows};
-use super::{
-    AWKWARD_MATRICES, Elementwise, GROUP, MATRIX_SIZES, buffer, extent, float_atomics, gamma, matrix_order,
-    over_matrix, reals,
-};
+use super::common::{AWKWARD_MATRICES, MATRIX_SIZES, float_atomics, gamma, reals};
+use super::streaming::{Teams, in_quads, over_rows};
+use crate::algorithms::elements::{GROUP, buffer, extent, matrix_order, over_matrix};
+use crate::algorithms::error_bound::elementwise;
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
-use crate::basis::dtype::{DType, HostArray};
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant};
+use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
@@ -70,25 +69,19 @@ pub(crate) static ROW_SUM: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(RowSum { n: matrix_order(case)?, case: *case }))),
+    problem: Static(&problem),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let (form, note) = float_atomics(device);
-    Program {
-        steps: steps(shaders[form], [0, 1], case, device).to_vec(),
-        repeat: None,
-        note: Some(note),
-        ..Program::default()
-    }
+    Program { steps: steps(shaders[form], [0, 1], case, device).to_vec(), note: Some(note), ..Program::default() }
 }
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
-    let quads = Quads::of(device, extent(case) * extent(case));
-    let arguments = [("A", buffer(0)), ("A4", buffer(0)), ("s", buffer(1))];
-    let dispatch = over_rows(Terms::Elements, quads.kernel([addressed, texels]), &arguments, case, device);
-    Program { note: Some(quads.note()), ..Program::single(dispatch) }
+    in_quads(shaders, extent(case) * extent(case), device, |shader| {
+        let arguments = [("A", buffer(0)), ("A4", buffer(0)), ("s", buffer(1))];
+        over_rows(Teams::sums(case, device), shader, &arguments, case, device)
+    })
 }
 
 /// Zeroes the sums and adds the rows up: matrix and sums are buffers `matrix` and `sums`.
@@ -105,42 +98,24 @@ pub(super) fn steps(
     [Step::Fill { buffer: BufferId(sums), word: 0 }, Step::Dispatch(dispatch.loops(loops))]
 }
 
-struct RowSum {
-    n: u64,
-    case: CaseSpec,
-}
-
-impl Problem for RowSum {
-    fn extents(&self) -> String {
-        self.n.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        vec![
-            BufferSpec::new("A", Role::Input, DType::F32, self.n * self.n),
-            BufferSpec::new("s", Role::Output, DType::F32, self.n),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: self.n * self.n, bytes: Bytes(4 * self.n * (self.n + 1)) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let mut rng = generator(self.case.seed, 0);
-        Ok(vec![random(DType::F32, self.case.input, (self.n * self.n) as usize, &mut rng)])
-    }
-
-    /// In whatever order a sum of n terms is taken, it is off by at most `γ_n`·Σ|a| (Higham, section 4.2).
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let sums: Vec<(f64, f64)> = reals(&inputs[0])
-            .chunks(self.n as usize)
-            .map(|row| row.iter().fold((0.0, 0.0), |(s, m), a| (s + f64::from(*a), m + f64::from(a.abs()))))
-            .collect();
-        Ok(Box::new(Elementwise {
-            expected: Box::new(move |row| sums[row]),
-            tolerance: gamma(self.n as f64),
-            name: "s",
-        }))
-    }
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (n, input, seed) = (matrix_order(case)?, case.input, case.seed);
+    Ok(Box::new(Plain {
+        extents: n.to_string(),
+        buffers: vec![
+            BufferSpec::new("A", Role::Input, DType::F32, n * n),
+            BufferSpec::new("s", Role::Output, DType::F32, n),
+        ],
+        work: Work { operations: n * n, bytes: Bytes(4 * n * (n + 1)) },
+        chain: None,
+        inputs: Box::new(move || vec![random(DType::F32, input, (n * n) as usize, &mut generator(seed, 0))]),
+        // In whatever order a sum of n terms is taken, it is off by at most `γ_n`·Σ|a| (Higham, section 4.2).
+        oracle: Box::new(move |inputs| {
+            let sums: Vec<(f64, f64)> = reals(&inputs[0])
+                .chunks(n as usize)
+                .map(|row| row.iter().fold((0.0, 0.0), |(s, m), a| (s + f64::from(*a), m + f64::from(a.abs()))))
+                .collect();
+            elementwise("s", gamma(n as f64), move |row| sums[row])
+        }),
+    }))
 }

@@ -5,16 +5,18 @@
 //! up to 64; in some sizes it is one between work-groups) and between the last element and the first; in `uniform`
 //! almost every pair is.
 
-use super::streaming::{Quads, over_parts, scratch};
-use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant, matrix};
+use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
+use super::streaming::{in_quads, over_parts, scratch};
+use crate::algorithms::elements::{buffer, extent, over_vector, vector_length};
+use crate::algorithms::error_bound::elementwise;
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
@@ -80,7 +82,7 @@ pub(crate) static STOP_CHECK: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(StopCheck { n: vector_length(case)?, case: *case }))),
+    problem: Static(&problem),
 };
 
 /// The post's eps.
@@ -91,12 +93,12 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 }
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
-    let quads = Quads::of(device, extent(case));
     let buffers = [("s", 0), ("s4", 0), ("stop", 1), ("arrivals", 2)].map(|(name, i)| (name, buffer(i)));
     let arguments = [&buffers[..], &[("eps", Value::F32(EPS))]].concat();
-    let dispatch = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
-    Program { note: Some(quads.note()), scratch: vec![scratch("arrivals", DType::I32, 1)], ..Program::single(dispatch) }
+    Program {
+        scratch: vec![scratch("arrivals", DType::I32, 1)],
+        ..in_quads(shaders, extent(case), device, |shader| over_parts(shader, &arguments, case, device))
+    }
 }
 
 /// Sets the flag and clears it where a pair is too far apart: sums and flag are buffers of these numbers.
@@ -111,42 +113,33 @@ pub(super) fn steps(
     [Step::Fill { buffer: BufferId(flag), word: 1 }, Step::Dispatch(over_vector(shader, &arguments, case, device))]
 }
 
-struct StopCheck {
-    n: u64,
-    case: CaseSpec,
+/// The first element of the pair that is too far apart, in the kinds of input that have one such pair.
+fn offender(input: Input, n: usize) -> Option<usize> {
+    match input {
+        // A multiple of 64 is a boundary between sub-groups of every size up to 64.
+        Input::Boundary if n > 64 => Some((n - 1) / 64 * 64 - 1),
+        Input::Boundary if n > 1 => Some(n - 2),
+        Input::Wrap => Some(n - 1),
+        _ => None,
+    }
 }
 
-impl StopCheck {
-    /// The first element of the pair that is too far apart, in the kinds of input that have one such pair.
-    fn offender(&self) -> Option<usize> {
-        let n = self.n as usize;
-        match self.case.input {
-            // A multiple of 64 is a boundary between sub-groups of every size up to 64.
-            Input::Boundary if n > 64 => Some((n - 1) / 64 * 64 - 1),
-            Input::Boundary if n > 1 => Some(n - 2),
-            Input::Wrap => Some(n - 1),
-            _ => None,
+/// Values near 1 that differ by less than eps/8; with an offender, a jump by 4·eps after it, from where eight steps
+/// of eps/2 lead back; vectors too short for them jump back, and so have two.
+fn values(input: Input, n: usize, seed: u64) -> Vec<f32> {
+    let mut values = matrix::positive(n, seed, 0);
+    if input == Input::Uniform {
+        return values;
+    }
+    for value in &mut values {
+        *value = 1.0 + *value * (EPS / 8.0);
+    }
+    if let Some(offender) = offender(input, n) {
+        for step in 0..if n > 8 { 8 } else { 1 } {
+            values[(offender + 1 + step) % n] += (8 - step) as f32 * (EPS / 2.0);
         }
     }
-
-    /// Values near 1 that differ by less than eps/8; with an offender, a jump by 4·eps after it, from where eight steps
-    /// of eps/2 lead back; vectors too short for them jump back, and so have two.
-    fn values(&self) -> Vec<f32> {
-        let n = self.n as usize;
-        let mut values = matrix::positive(n, self.case.seed, 0);
-        if self.case.input == Input::Uniform {
-            return values;
-        }
-        for value in &mut values {
-            *value = 1.0 + *value * (EPS / 8.0);
-        }
-        if let Some(offender) = self.offender() {
-            for step in 0..if n > 8 { 8 } else { 1 } {
-                values[(offender + 1 + step) % n] += (8 - step) as f32 * (EPS / 2.0);
-            }
-        }
-        values
-    }
+    values
 }
 
 /// The flag for `s`, in f32 as the kernels compute it: subtraction and comparison are exactly defined.
@@ -154,41 +147,31 @@ fn expected(s: &[f32]) -> bool {
     (0..s.len()).all(|i| (s[i] - s[(i + 1) % s.len()]).abs() < EPS)
 }
 
-impl Problem for StopCheck {
-    fn extents(&self) -> String {
-        self.n.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        vec![
-            BufferSpec::new("s", Role::Input, DType::F32, self.n),
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (n, input, seed) = (vector_length(case)?, case.input, case.seed);
+    Ok(Box::new(Plain {
+        extents: n.to_string(),
+        buffers: vec![
+            BufferSpec::new("s", Role::Input, DType::F32, n),
             BufferSpec::new("stop", Role::Output, DType::I32, 1),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: 2 * self.n, bytes: Bytes(4 * (self.n + 1)) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        Ok(vec![HostArray::F32(self.values())])
-    }
-
-    /// Exact.
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let flag = f64::from(u8::from(expected(&reals(&inputs[0]))));
-        Ok(Box::new(Elementwise { expected: Box::new(move |_| (flag, 1.0)), tolerance: 0.0, name: "stop" }))
-    }
+        ],
+        work: Work { operations: 2 * n, bytes: Bytes(4 * (n + 1)) },
+        chain: None,
+        inputs: Box::new(move || vec![HostArray::F32(values(input, n as usize, seed))]),
+        // Exact.
+        oracle: Box::new(|inputs| {
+            let flag = f64::from(u8::from(expected(&reals(&inputs[0]))));
+            elementwise("stop", 0.0, move |_| (flag, 1.0))
+        }),
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::size::Size;
 
-    fn values(input: Input, n: u64) -> Vec<f32> {
-        let case = CaseSpec::new(&STOP_CHECK, Size::Uniform(n), DType::F32).with(|options| options.input = input);
-        StopCheck { n, case }.values()
+    fn values(input: Input, n: usize) -> Vec<f32> {
+        super::values(input, n, 1)
     }
 
     #[test]
@@ -199,7 +182,7 @@ mod tests {
                 (0..s.len()).filter(|i| (s[*i] - s[(i + 1) % s.len()]).abs() >= EPS).collect::<Vec<_>>()
             };
             assert_eq!(far(Input::Converged), [0usize; 0]);
-            assert_eq!(far(Input::Wrap), [n as usize - 1]);
+            assert_eq!(far(Input::Wrap), [n - 1]);
             assert_eq!(far(Input::Boundary).len(), 1, "{n}");
         }
     }

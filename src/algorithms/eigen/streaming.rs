@@ -1,13 +1,12 @@
 //! How the kernels that run at the speed of memory share out their work: 16-byte loads with many in flight, by address on
 //! GPUs and through texel views on software devices, whose loads fetch lane by lane.
 
-use super::{extent, folded_groups};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::elements::groups_over;
+use crate::algorithms::elements::{extent, groups_over};
 use crate::basis::dtype::DType;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{Dispatch, TEXEL, Value};
+use crate::kernel::program::{Dispatch, Program, TEXEL, Value, folded_groups};
 use crate::kernel::shaders::Shader;
 
 /// Elements of a quad.
@@ -20,52 +19,36 @@ const MOST_PARTS: u64 = 4096;
 /// The same on a software device, whose groups are one sub-group.
 const MOST_PARTS_OF_CPUS: u64 = 1056;
 
-/// How kernels read quads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quads {
-    /// By 16-byte loads from addresses.
-    Addressed,
-    /// By fetches through texel views.
-    Texels,
-}
-
-impl Quads {
-    /// What suits a device, for a largest buffer of so many elements.
-    pub(super) fn of(device: &DeviceInfo, elements: u64) -> Self {
-        let texels = (elements * DType::F32.bytes()).div_ceil(TEXEL);
-        let fits = texels <= u64::from(device.limits.texel_buffer_elements);
-        if device.kind == DeviceKind::Cpu && fits { Self::Texels } else { Self::Addressed }
-    }
-
-    /// The kernel among `[addressed, texels]`.
-    pub(super) fn kernel(self, [addressed, texels]: [&'static Shader; 2]) -> &'static Shader {
-        match self {
-            Self::Addressed => addressed,
-            Self::Texels => texels,
-        }
-    }
-
-    /// What a reader of the figures should know.
-    pub(super) fn note(self) -> &'static str {
-        match self {
-            Self::Addressed => "quads: by address",
-            Self::Texels => "quads: texel views",
-        }
+/// The kernel that suits a device among one that loads quads by 16 bytes from addresses and one that fetches them through texel
+/// views, for a largest buffer of so many elements; and what a reader of the figures should know.
+pub(super) fn quads(
+    [addressed, texels]: [&'static Shader; 2],
+    elements: u64,
+    device: &DeviceInfo,
+) -> (&'static Shader, &'static str) {
+    let views = (elements * DType::F32.bytes()).div_ceil(TEXEL);
+    if device.kind == DeviceKind::Cpu && views <= u64::from(device.limits.texel_buffer_elements) {
+        (texels, "quads: texel views")
+    } else {
+        (addressed, "quads: by address")
     }
 }
 
-/// What is added up along rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Terms {
-    /// The elements.
-    Elements,
-    /// Their products with the elements of a vector.
-    Products,
+/// The program of a variant with two such kernels that goes once over its largest buffer, of so many elements.
+pub(super) fn in_quads(
+    kernels: &[&'static Shader],
+    elements: u64,
+    device: &DeviceInfo,
+    dispatch: impl FnOnce(&'static Shader) -> Dispatch,
+) -> Program {
+    let [addressed, texels] = kernels else { unreachable!("the registry names two kernels") };
+    let (shader, note) = quads([addressed, texels], elements, device);
+    Program { note: Some(note), ..Program::single(dispatch(shader)) }
 }
 
 /// The teams of sub-groups that share the rows of a matrix (`rows.glsl`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Teams {
+pub(super) struct Teams {
     /// Invocations of a work-group.
     group: u32,
     /// Sub-groups of a team.
@@ -78,7 +61,8 @@ struct Teams {
 
 impl Teams {
     /// For sums of elements. The figures of each shape on an H100 are in docs/eigen.md, as are those of [`Self::products`].
-    fn sums(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+    pub(super) fn sums(case: &CaseSpec, device: &DeviceInfo) -> Self {
+        let (n, subgroup) = (extent(case), case.subgroup_size(device));
         match device.kind {
             DeviceKind::Cpu => Self { group: 8 * subgroup, team: 1, rows: 1, unroll: 4 },
             _ if n >= 4096 => Self { group: GROUP, team: GROUP / subgroup, rows: 1, unroll: 4 },
@@ -87,7 +71,8 @@ impl Teams {
     }
 
     /// For sums of products with a vector, whose quads serve several rows.
-    fn products(n: u64, subgroup: u32, device: &DeviceInfo) -> Self {
+    pub(super) fn products(case: &CaseSpec, device: &DeviceInfo) -> Self {
+        let (n, subgroup) = (extent(case), case.subgroup_size(device));
         let of = |group: u32, team: u32| Self { group, team, rows: 4.min(subgroup), unroll: 2 };
         match device.kind {
             // No latency to hide: a group is one vector register wide.
@@ -100,17 +85,14 @@ impl Teams {
 
 /// `shader` on all rows of an n×n matrix, with `arguments` of which it has some.
 pub(super) fn over_rows(
-    of: Terms,
+    teams: Teams,
     shader: &'static Shader,
     arguments: &[(&str, Value)],
     case: &CaseSpec,
     device: &DeviceInfo,
 ) -> Dispatch {
     let (n, subgroup) = (extent(case), case.subgroup_size(device));
-    let Teams { group, team, rows, unroll } = match of {
-        Terms::Elements => Teams::sums(n, subgroup, device),
-        Terms::Products => Teams::products(n, subgroup, device),
-    };
+    let Teams { group, team, rows, unroll } = teams;
     // Teams take every fourth row.
     let teams = QUAD * n.div_ceil(QUAD * u64::from(rows));
     let groups = teams.div_ceil(u64::from(group / (team * subgroup)));
@@ -230,7 +212,6 @@ mod tests {
     use crate::algorithms::{Algorithm, StopRule, StopTest};
     use crate::basis::size::Size;
     use crate::device::capability::tests::software_device;
-    use crate::kernel::program::Program;
 
     fn program(algorithm: &'static Algorithm, variant: &str, n: u64, device: &DeviceInfo) -> Program {
         let stop = StopRule { test: StopTest::Neighbour, eps: 1e-3, max_rounds: 100 };
@@ -246,7 +227,8 @@ mod tests {
     fn every_row_belongs_to_one_team_and_teams_of_rows_begin_alike() {
         for n in [1, 2, 3, 5, 16, 31, 33, 1023, 1024, 4099] {
             for device in [software_device(), gpu()] {
-                for shape in [Teams::sums(n, 8, &device), Teams::products(n, 8, &device)] {
+                let case = CaseSpec::new(&ROW_SUM, Size::Uniform(n), DType::F32);
+                for shape in [Teams::sums(&case, &device), Teams::products(&case, &device)] {
                     let rows = u64::from(shape.rows);
                     let mut taken = vec![0; n as usize];
                     for team in 0..QUAD * n.div_ceil(QUAD * rows) {
@@ -278,11 +260,10 @@ mod tests {
     #[test]
     fn software_devices_read_through_views_that_are_long_enough_and_gpus_by_address() {
         let device = software_device();
-        assert_eq!(Quads::of(&device, 1 << 20), Quads::Texels);
-        assert_eq!(Quads::of(&device, 1 << 31), Quads::Addressed);
-        assert_eq!(Quads::of(&gpu(), 1 << 20), Quads::Addressed);
-        assert_eq!(program(&ROW_SUM, "streaming", 64, &device).note, Some("quads: texel views"));
-        assert_eq!(program(&ROW_SUM, "streaming", 64, &gpu()).note, Some("quads: by address"));
+        let note = |n, device: &DeviceInfo| program(&VECTOR_MAX, "streaming", n, device).note;
+        assert_eq!(note(1 << 20, &device), Some("quads: texel views"));
+        assert_eq!(note(1 << 31, &device), Some("quads: by address"));
+        assert_eq!(note(1 << 20, &gpu()), Some("quads: by address"));
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! The largest element of a vector without negative elements.
 
-use super::streaming::{Quads, over_parts, scratch};
-use super::{AWKWARD_VECTORS, Elementwise, VECTOR_SIZES, buffer, extent, over_vector, reals, vector_length};
+use super::common::{AWKWARD_VECTORS, VECTOR_SIZES, reals};
+use super::streaming::{in_quads, over_parts, scratch};
+use crate::algorithms::elements::{buffer, extent, over_vector, vector_length};
+use crate::algorithms::error_bound::elementwise;
 use crate::algorithms::input::{generator, random};
-use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Oracle, Problem, Variant};
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Input, Measures, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Program, Step};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
@@ -67,7 +69,7 @@ pub(crate) static VECTOR_MAX: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(VectorMax { n: vector_length(case)?, seed: case.seed }))),
+    problem: Static(&problem),
 };
 
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -75,15 +77,11 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
 }
 
 fn streaming(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [addressed, texels] = shaders else { unreachable!("the registry names two kernels") };
-    let quads = Quads::of(device, extent(case));
     let arguments =
         [("x", 0), ("x4", 0), ("max_bits", 1), ("least", 2), ("arrivals", 3)].map(|(name, i)| (name, buffer(i)));
-    let dispatch = over_parts(quads.kernel([addressed, texels]), &arguments, case, device);
     Program {
-        note: Some(quads.note()),
         scratch: vec![scratch("least", DType::I32, 1), scratch("arrivals", DType::I32, 1)],
-        ..Program::single(dispatch)
+        ..in_quads(shaders, extent(case), device, |shader| over_parts(shader, &arguments, case, device))
     }
 }
 
@@ -98,41 +96,29 @@ pub(super) fn steps(
     [Step::Fill { buffer: BufferId(result), word: 0 }, Step::Dispatch(dispatch)]
 }
 
-struct VectorMax {
-    n: u64,
-    seed: u64,
-}
-
-impl Problem for VectorMax {
-    fn extents(&self) -> String {
-        self.n.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        vec![BufferSpec::new("x", Role::Input, DType::F32, self.n), BufferSpec::new("max", Role::Output, DType::F32, 1)]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: self.n, bytes: Bytes(4 * (self.n + 1)) }
-    }
-
-    /// The last element is the largest, so that a kernel that loses the last, partial work-group is found out.
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let mut values = reals(&random(DType::F32, Input::Uniform, self.n as usize, &mut generator(self.seed, 0)));
-        if let Some(largest) = (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b])) {
-            let last = values.len() - 1;
-            values.swap(largest, last);
-        }
-        Ok(vec![HostArray::F32(values)])
-    }
-
-    /// Exact: a maximum rounds nothing.
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let largest = reals(&inputs[0]).into_iter().fold(0.0, f32::max);
-        Ok(Box::new(Elementwise {
-            expected: Box::new(move |_| (f64::from(largest), 1.0)),
-            tolerance: 0.0,
-            name: "max",
-        }))
-    }
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (n, seed) = (vector_length(case)?, case.seed);
+    Ok(Box::new(Plain {
+        extents: n.to_string(),
+        buffers: vec![
+            BufferSpec::new("x", Role::Input, DType::F32, n),
+            BufferSpec::new("max", Role::Output, DType::F32, 1),
+        ],
+        work: Work { operations: n, bytes: Bytes(4 * (n + 1)) },
+        chain: None,
+        // The last element is the largest, so that a kernel that loses the last, partial work-group is found out.
+        inputs: Box::new(move || {
+            let mut values = reals(&random(DType::F32, Input::Uniform, n as usize, &mut generator(seed, 0)));
+            if let Some(largest) = (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b])) {
+                let last = values.len() - 1;
+                values.swap(largest, last);
+            }
+            vec![HostArray::F32(values)]
+        }),
+        // Exact: a maximum rounds nothing.
+        oracle: Box::new(|inputs| {
+            let largest = reals(&inputs[0]).into_iter().fold(0.0, f32::max);
+            elementwise("max", 0.0, move |_| (f64::from(largest), 1.0))
+        }),
+    }))
 }

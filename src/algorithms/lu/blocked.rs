@@ -1,396 +1,496 @@
-//! Blocked factorisations: what their schedules share, and the schedule of `blocked`, pure functions of size and device.
+//! The schedule of `blocked` and `blocked-split`.
 //!
-//! Columns are factorised in outer blocks, whose width decides how often the rest of the matrix passes through the
-//! memory, and those in inner blocks of 32, which fit into registers. Everything is recorded once; what may run beside a
-//! sequential step is dispatched without a barrier behind it.
+//! A block of columns is one dependent dispatch, whose groups have a strip beside or below the diagonal block and factorise
+//! that for themselves; or, where too many rows are left for that, two: the diagonal block, then the strips. Within
+//! an outer block only the strips of the next block, its rows and columns, are brought up to date, beside what is
+//! sequential. What is left of W waits until the outer block is done, so that it passes through the memory once for many
+//! columns: first the strips of the next outer block, the rest slice by slice beside that one's blocks.
 
-mod split;
-mod without_pivoting;
-
-pub(super) use without_pivoting::without_pivoting;
-
-use super::solve::{self, Forward, Substitution, Triangle};
-use super::widths;
-use super::{A, BUFFERS, L, NO_BAD_PIVOT, ROWS, STATUS, U, order};
+use super::factors::{L, STATUS, U};
+use super::schedule::{By, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
+use super::solve::Side;
+use super::split::{self, Halves};
+use super::widths::{PLAIN, SPLIT};
 use crate::algorithms::CaseSpec;
-use crate::algorithms::elements::groups_over;
-use crate::algorithms::matmul::Tile;
-use crate::basis::dtype::DType;
+use crate::algorithms::matmul::SPLIT_LOSS;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::kernel::buffer::{BufferSpec, Role};
-use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
+use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
+use std::ops::Range;
 
-/// Columns of an inner block.
-pub(super) const INNER: u64 = widths::INNER as u64;
-/// Invocations that solve for a strip of 32 columns or rows.
-const SOLVE: u32 = 128;
-/// Products of an element from which on an update reads W behind them: what it waits for then is little beside them.
-const MANY: u64 = 128;
-/// Block rows in a strip of the grid of an update: see `matmul/tiled`.
-const STRIP: u64 = 8;
+/// Columns that `blocked-corner` factorises at a time.
+const STEP: u64 = 8;
 
-/// What all schedules share: extents, buffers, and the dispatch of each kernel.
-pub(super) struct Schedule<'a> {
-    pub(super) device: &'a DeviceInfo,
-    pub(super) n: u64,
-    /// Columns of an outer block.
-    pub(super) width: u64,
-    /// Columns that an outer block is a multiple of.
-    block: u64,
-    /// n rounded up to whole blocks: elements from one row to the next.
-    pub(super) stride: u64,
-    pub(super) subgroup: u32,
-    scratch: Vec<BufferSpec>,
-    /// What is left to factorise: A where that has whole blocks, else a copy.
-    pub(super) w: BufferId,
-    steps: Vec<Step>,
-    /// The buffers of the problem.
-    buffers: usize,
-    /// What finds y beside the stages, where a solution is asked for.
-    forward: Option<Forward>,
-    /// Whether the next dispatch needs what the last one writes, although it says that it may run beside it.
-    wait: bool,
-}
+/// Rows that are left at most where a block is one dependent dispatch: with more the strips are too many.
+const AT_ONCE: u64 = 2048;
+/// What its groups of most rows and columns need: invocations, and bytes of shared memory.
+const AT_ONCE_NEEDS: (u32, u64) = (512, 48 << 10);
+/// Rows that are left at most where strips have 32 columns: with 64 fewer groups factorise the same block.
+const NARROW: u64 = 1024;
 
-/// The columns of L and rows of U of an outer block.
+/// Columns of a block, whose diagonal block one work-group factorises.
+const BLOCK: u64 = 64;
+/// Columns that a slice is a multiple of: whole tiles of any update.
+const SLICE: u64 = 128;
+
+/// Kernels of `blocked`; `blocked-split` has those of a split product behind them.
+const PLAIN_KERNELS: usize = 4;
+
+/// The kernels of both variants.
 #[derive(Clone, Copy)]
-pub(super) struct Panel {
-    pub(super) p: BufferId,
-    pub(super) q: BufferId,
-    /// Which row of W is at a position, where rows change places.
-    pub(super) rows: Option<BufferId>,
+struct Kernels {
+    corner: &'static Shader,
+    solve: &'static Shader,
+    update: &'static Shader,
 }
 
-fn number(value: u64) -> Value {
-    // Extents are at most 2^16 and what is padded at most 2^17.
-    Value::U32(u32::try_from(value).unwrap_or(u32::MAX))
+/// How areas are updated by a whole outer block.
+#[derive(Clone, Copy)]
+enum Product {
+    /// In f32, by this kernel.
+    Plain(&'static Shader),
+    /// On matrix units.
+    Split(Halves),
 }
 
-impl<'a> Schedule<'a> {
-    /// A schedule for outer blocks of `width` columns, of which the last may have fewer: a multiple of `block`.
-    pub(super) fn new(case: &CaseSpec, device: &'a DeviceInfo, width: u64, block: u64) -> Self {
-        // Sizes that are no square matrix were refused when the problem was made.
-        let n = order(case.size).unwrap_or_default();
-        let stride = n.next_multiple_of(block);
-        let mut schedule = Self {
-            device,
-            n,
-            width,
-            block,
-            stride,
-            subgroup: case.subgroup_size(device),
-            scratch: vec![],
-            w: A,
-            wait: false,
-            buffers: if case.goal.is_result() { BUFFERS } else { solve::SYSTEM },
-            forward: None,
-            steps: vec![Step::Fill { buffer: STATUS, word: NO_BAD_PIVOT as u32 }, Step::Fill { buffer: U, word: 0 }],
-        };
-        if case.goal.is_result() {
-            schedule.steps.push(Step::Fill { buffer: L, word: 0 });
+/// An outer block: its columns, the panel for them, and that of the outer block before it and of the one behind it.
+#[derive(Clone, Copy)]
+struct Outer {
+    start: u64,
+    end: u64,
+    own: Panel,
+    other: Panel,
+}
+
+/// The program of `blocked`, and with the kernels of a split product behind those, of `blocked-split`.
+pub(super) fn without_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
+    let widths = if shaders.len() > PLAIN_KERNELS { &SPLIT } else { &PLAIN };
+    program(shaders, case, device, widths.for_case(case, device))
+}
+
+/// The same with outer blocks of so many columns.
+fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, outer: u64) -> Program {
+    let [pad, corner, solve, update, rest @ ..] = shaders else { unreachable!("the table has four kernels") };
+    let block = outer.min(BLOCK);
+    let mut schedule = Schedule::new(case, device, outer, block);
+    schedule.substituting(case, L, schedule.n, None);
+    let kernels = Kernels { corner, solve, update };
+    let panels = schedule.panels();
+    let product = match rest {
+        [scales, halves, update] => Product::Split(schedule.halves([scales, halves, update])),
+        _ => Product::Plain(update),
+    };
+    schedule.pad(pad);
+    let mut ready = false;
+    for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
+        let (own, other) = (panels[index % 2], panels[(index + 1) % 2]);
+        let outer = Outer { start, end: (start + outer).min(schedule.stride), own, other };
+        ready = schedule.outer_block(kernels, product, outer, ready);
+    }
+    let program = schedule.program();
+    match product {
+        Product::Plain(_) => program,
+        Product::Split(_) => Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS),
+    }
+}
+
+impl Schedule<'_> {
+    /// Factorises an outer block in two stages a block, but for its first diagonal block, which is there.
+    fn blocks(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+        let Outer { start, end, own, other } = outer;
+        let stride = self.stride;
+        let blocks = (end - start) / self.block;
+        for j in 0..blocks {
+            let (first, plane) = (start + j * self.block, j * self.block);
+            let (next, depth) = (first + self.block, plane + self.block);
+            if next < stride {
+                self.solves(kernels.solve, own, first, plane);
+            }
+            self.finished(next);
+            if next == end {
+                return;
+            }
+            self.corner(kernels, own, own, next, [depth, depth]);
+            let by = By { panel: own, plane: 0, depth };
+            self.strips(Product::Plain(kernels.update), by, next..next + self.block, self.block);
+            if start > 0 {
+                // What the outer block before has still to update, before its panel is written to again.
+                let columns = slice(end..stride, j, blocks - 1, SLICE);
+                let by = By { panel: other, plane: 0, depth: self.width };
+                self.area(product, by, [end..stride, columns], 0);
+            }
         }
-        if stride != n {
-            schedule.w = schedule.own("padded matrix", DType::F32, stride * stride);
+    }
+
+    /// Factorises an outer block. Its first diagonal block may be `ready`; returns whether the next one's is.
+    fn outer_block(&mut self, kernels: Kernels, product: Product, outer: Outer, ready: bool) -> bool {
+        let Outer { start, end, own, other } = outer;
+        if self.at_once(product, start) {
+            self.blocks_at_once(kernels, product, outer);
+            return false;
         }
-        schedule
+        if !ready {
+            self.corner(kernels, other, own, start, [0, 0]);
+        }
+        self.blocks(kernels, product, outer);
+        let ready = end < self.stride && !self.at_once(product, end);
+        if ready {
+            self.next_outer(kernels, product, outer);
+        }
+        ready
     }
 
-    /// A buffer of the program's own.
-    pub(super) fn own(&mut self, name: &'static str, dtype: DType, len: u64) -> BufferId {
-        self.add(BufferSpec::new(name, Role::Scratch, dtype, len))
+    /// Whether the blocks of the outer block at `start` are one dependent dispatch each: not where there are so many strips that
+    /// factorising their diagonal block over and over takes longer than waiting for it.
+    fn at_once(&self, product: Product, start: u64) -> bool {
+        let limits = &self.device.limits;
+        // A product by halves waits for scales, then for halves.
+        let in_time = matches!(product, Product::Plain(_)) || self.width > 2 * self.block || self.width >= self.stride;
+        self.block == BLOCK
+            && in_time
+            && self.device.kind != DeviceKind::Cpu
+            && limits.group_invocations.min(limits.group_size[0]) >= AT_ONCE_NEEDS.0
+            && limits.shared_memory.0 >= AT_ONCE_NEEDS.1
+            && self.stride - start <= AT_ONCE
     }
 
-    fn add(&mut self, own: BufferSpec) -> BufferId {
-        self.scratch.push(own);
-        BufferId(self.buffers + self.scratch.len() - 1)
+    /// Factorises an outer block, each block of it by groups that factorise its diagonal block for themselves.
+    fn blocks_at_once(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+        let Outer { start, end, own, other } = outer;
+        let blocks = (end - start) / self.block;
+        for j in 0..blocks {
+            let (first, plane) = (start + j * self.block, j * self.block);
+            let next = first + self.block;
+            let last = By { panel: other, plane: 0, depth: if start > 0 { self.width } else { 0 } };
+            let by = if j == 0 { last } else { By { panel: own, plane: plane - self.block, depth: self.block } };
+            self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
+            if next < self.stride {
+                for side in [Side::Upper, Side::Lower] {
+                    self.push(self.diagonal(kernels.corner, own, [first, plane], by, Some(side)).beside());
+                }
+            }
+            self.substitute();
+            self.finished(next);
+            let plain = Product::Plain(kernels.update);
+            if j > 0 && next < end {
+                self.strips(plain, By { panel: own, plane: 0, depth: plane }, next..next + self.block, 0);
+            }
+            if start > 0 {
+                if j == 0 {
+                    self.strips(plain, last, next..end, 0);
+                }
+                self.rest(product, last, [j, blocks], end);
+            }
+        }
     }
 
-    /// The panels of even and of odd outer blocks: one is read while the other is written.
-    pub(super) fn panels(&mut self) -> [Panel; 2] {
-        let elements = self.width * self.stride;
-        [("columns of L, even", "rows of U, even"), ("columns of L, odd", "rows of U, odd")].map(|(p, q)| Panel {
-            p: self.own(p, DType::F32, elements),
-            q: self.own(q, DType::F32, elements),
-            rows: None,
-        })
-    }
-
-    /// Finds y beside the stages where a solution is asked for: by the columns of L in `matrix`, whose rows are where `rows` says.
-    pub(super) fn substituting(&mut self, case: &CaseSpec, matrix: BufferId, stride: u64, rows: Option<BufferId>) {
-        if case.goal.is_result() {
+    /// Updates what lies behind the outer block that ends at `end` by the one before it: the part that runs beside block `j` of `blocks`.
+    fn rest(&mut self, product: Product, by: By, [j, blocks]: [u64; 2], end: u64) {
+        let stride = self.stride;
+        if end == stride {
             return;
         }
-        let v = self.own("rest of b", DType::F32, self.n);
-        let [l, u] = ["L in order", "U in order"].map(|name| self.add(solve::packed(self.n, name)));
-        let lower = Triangle { side: Side::Lower, matrix, stride, rows, packed: l, v, x: solve::X };
-        self.steps.push(Step::Copy { from: solve::B, to: v });
-        self.forward = Some(Forward::new(Substitution::new(case, self.device), [lower, solve::upper(self.n, u)]));
-    }
-
-    /// Whether y is found beside the stages, so that nobody asks for L.
-    pub(super) fn substitutes(&self) -> bool {
-        self.forward.is_some()
-    }
-
-    /// Goes on with y beside the stage that has begun.
-    pub(super) fn substitute(&mut self) {
-        for dispatch in self.forward.as_mut().map(Forward::stage).unwrap_or_default() {
-            self.push(dispatch.beside());
+        match product {
+            // The strips that are updated beside the first block count as columns.
+            Product::Plain(_) => {
+                let columns = slice(end - (blocks - 1) * 2 * self.block..stride, j, blocks, SLICE);
+                self.area(product, by, [end..stride, columns.start.max(end)..columns.end.max(end)], 0);
+            }
+            Product::Split(halves) => match j {
+                0 => self.scale(halves, by.panel, end),
+                1 => self.split(halves, by.panel, end, true),
+                _ => self.area(product, by, [end..stride, slice(end..stride, j - 2, blocks - 2, SLICE)], 0),
+            },
         }
     }
 
-    /// So many columns of L are final at the end of this stage.
-    pub(super) fn finished(&mut self, columns: u64) {
-        if let Some(forward) = &mut self.forward {
-            forward.finished(columns);
-        }
-    }
-
-    /// Records a dispatch, which waits where it must.
-    pub(super) fn push(&mut self, mut dispatch: Dispatch) {
-        dispatch.beside &= !std::mem::take(&mut self.wait);
-        self.steps.push(Step::Dispatch(dispatch));
-    }
-
-    pub(super) fn extend(&mut self, dispatches: Vec<Dispatch>) {
-        self.steps.extend(dispatches.into_iter().map(Step::Dispatch));
-    }
-
-    pub(super) fn pad(&mut self, shader: &'static Shader) {
-        if self.w == A {
-            return;
-        }
-        let arguments = [("A", Value::Buffer(A)), ("W", Value::Buffer(self.w)), ("n", number(self.n))];
-        let dispatch = Dispatch::new(shader, &[&arguments[..], &[("stride", number(self.stride))]].concat());
-        self.push(dispatch.group_size([64, 1, 1]).groups(groups_over([self.stride; 2], [64, 1], self.device)));
-    }
-
-    /// Solves for U beside, or L below, a diagonal block.
-    fn solve(&self, shader: &'static Shader, own: Panel, solve: Solve) -> Dispatch {
-        let Solve { side, first, width, plane, start, end } = solve;
-        let result = if side == Side::Upper { U } else { L };
-        let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("R", result), ("rows", own.rows.unwrap_or(ROWS))];
+    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `by` leaves of it; alone, or to
+    /// solve for what lies on one side of it.
+    fn diagonal(
+        &self,
+        shader: &'static Shader,
+        own: Panel,
+        [first, plane]: [u64; 2],
+        by: By,
+        side: Option<Side>,
+    ) -> Dispatch {
+        let buffers = [
+            ("W", self.w),
+            ("P_LAST", by.panel.p),
+            ("Q_LAST", by.panel.q),
+            ("P", own.p),
+            ("Q", own.q),
+            ("L", L),
+            ("U", U),
+            ("status", STATUS),
+        ];
         let numbers = [
             ("n", self.n),
             ("stride", self.stride),
             ("first", first),
-            ("start", start),
-            ("end", end),
             ("plane", plane),
+            ("last", by.plane),
+            ("depth", by.depth),
         ];
+        let (nb, left) = (self.block, self.stride - first - self.block);
+        let strip = if left > NARROW { 64 } else { 32 };
+        // Groups with the block alone share the stores of its steps, where there are cores for that.
+        let alone = if self.device.kind == DeviceKind::Cpu { 1 } else { nb / STEP };
+        let (rows, columns, groups) = match side {
+            None => (nb, nb, alone),
+            Some(Side::Upper) => (nb, nb + strip, left / strip),
+            Some(Side::Lower) => (nb + strip, nb, left / strip),
+        };
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .group_size([SOLVE, 1, 1])
-            .groups([(end - start).div_ceil(INNER), 1, 1])
-            .constant("NB", width as u32)
-            .constant("PART", part(width))
-            .constant("SIDE", u32::from(side == Side::Lower))
-            .constant("PERMUTED", u32::from(own.rows.is_some()))
-            .loops(width * width)
+            .group_size([(rows * columns / 16).max(128) as u32, 1, 1])
+            .groups([groups, 1, 1])
+            .constant("NB", nb as u32)
+            .constant("ROWS", rows as u32)
+            .constant("COLUMNS", columns as u32)
+            .loops(12 * nb + by.depth)
     }
 
-    /// Solves for rows of U: at once or, through texel views, 32 after 32.
-    pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, rows: Solve) -> Vec<Dispatch> {
-        if !shader.interface.has_views() {
-            return vec![self.solve(shader, own, rows)];
+    /// The first diagonal block of the outer block behind one that is done, and its strips; where outer blocks are single
+    /// ones, all that is left of W.
+    fn next_outer(&mut self, kernels: Kernels, product: Product, outer: Outer) {
+        let Outer { end, own, other, .. } = outer;
+        let width = self.width;
+        self.corner(kernels, own, other, end, [0, width]);
+        if end + self.block == self.stride {
+            return;
         }
-        let Solve { first, width, plane, start, end, .. } = rows;
-        let buffers =
-            [("W4", self.w), ("P4", own.p), ("Q4", own.q), ("Q", own.q), ("R", U), ("rows", own.rows.unwrap_or(ROWS))];
-        let [quads, lanes] = self.texels(end - start);
-        let of_32 = |depth: u64| {
-            let numbers = [
-                ("n", self.n),
-                ("stride", self.stride),
-                ("first", first + depth),
-                ("start", start),
-                ("end", end),
-                ("plane", plane + depth),
-                ("depth", depth),
-            ];
-            Dispatch::new(shader, &arguments(&buffers, &numbers))
-                .group_size([lanes, 1, 1])
-                .subgroups_of(lanes)
-                .groups([(end - start).div_ceil(u64::from(4 * quads * lanes)), 1, 1])
-                .constant("PERMUTED", u32::from(own.rows.is_some()))
-                .constant("COLUMN_QUADS", quads)
-                .loops(depth + INNER)
-        };
-        (0..width).step_by(INNER as usize).map(of_32).collect()
-    }
-
-    /// Quads of columns a lane, and lanes, of kernels that read texel views, for so many columns.
-    fn texels(&self, columns: u64) -> [u32; 2] {
-        // A GPU has its registers and no cheap spills; a narrower sub-group does not hold 32 rows of P.
-        let quads = if columns > INNER && self.device.kind == DeviceKind::Cpu { 2 } else { 1 };
-        [quads, self.subgroup.max(INNER as u32 / 4)]
-    }
-
-    /// Updates an area by columns and rows of `own`.
-    pub(super) fn update(&self, shader: &'static Shader, own: Panel, tile: Tile, area: Area, to: Target) -> Dispatch {
-        let Area { top, bottom, left, right, plane, depth } = area;
-        let (next, next_plane, corner) = match to {
-            Target::Matrix { corner } => (own, 0, corner),
-            Target::Panel { to, plane } => (to, plane, 0),
-        };
-        let buffers = [
-            ("W", self.w),
-            ("P", own.p),
-            ("Q", own.q),
-            ("NEXT", next.p),
-            ("rows", own.rows.unwrap_or(ROWS)),
-            ("next_rows", next.rows.unwrap_or(ROWS)),
-        ];
-        let numbers = [
-            ("stride", self.stride),
-            ("top", top),
-            ("left", left),
-            ("bottom", bottom),
-            ("right", right),
-            ("plane", plane),
-            ("next", next_plane),
-            ("depth", depth),
-            ("corner", corner),
-        ];
-        let buffers: Vec<_> = if shader.interface.has_views() {
-            let views = [("W4", self.w), ("P4", own.p), ("Q4", own.q)];
-            buffers.into_iter().filter(|(name, _)| !["P", "Q"].contains(name)).chain(views).collect()
+        if let Product::Split(halves) = product {
+            self.scale(halves, own, end);
+            self.split(halves, own, end, false);
+        }
+        let by = By { panel: own, plane: 0, depth: width };
+        if width == self.block {
+            self.area(product, by, [end..self.stride, end..self.stride], self.block);
         } else {
-            buffers.to_vec()
-        };
-        let dispatch = Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .constant("PERMUTED", u32::from(own.rows.is_some()))
-            .constant("TO_PANEL", u32::from(matches!(to, Target::Panel { .. })));
-        if shader.interface.has_views() {
-            let [quads, lanes] = self.texels(right - left);
-            return dispatch
-                .constant("COLUMN_QUADS", quads)
-                .group_size([lanes, 1, 1])
-                .subgroups_of(lanes)
-                .groups([(right - left).div_ceil(u64::from(4 * quads * lanes)), (bottom - top) / INNER, 1])
-                .loops(depth / 4 + INNER);
+            self.strips(product, by, end..(end + width).min(self.stride), self.block);
         }
-        let across = (right - left).div_ceil(u64::from(tile.bn));
-        let down = (bottom - top).div_ceil(u64::from(tile.bm));
-        let strips = down.div_ceil(STRIP);
-        dispatch
-            .group_size([tile.bm / tile.tm * (tile.bn / tile.tn), 1, 1])
-            .groups([down.div_ceil(strips), across, strips])
-            .constant("BM", tile.bm)
-            .constant("BN", tile.bn)
-            .constant("BK", tile.bk)
-            .constant("WM", tile.wm)
-            .constant("WN", tile.wn)
-            .constant("TM", tile.tm)
-            .constant("TN", tile.tn)
-            .constant("AHEAD", u32::from(depth < MANY))
-            .loops(depth)
     }
 
-    pub(super) fn program(mut self) -> Program {
-        self.steps.extend(self.forward.take().map(Forward::end).unwrap_or_default());
-        Program { steps: self.steps, scratch: self.scratch, ..Program::default() }
+    /// Factorises the diagonal block at `first`, whose columns are in P from `plane` on, less what `depth` columns of
+    /// `last` leave of it.
+    fn corner(&mut self, kernels: Kernels, last: Panel, own: Panel, first: u64, [plane, depth]: [u64; 2]) {
+        let by = By { panel: last, plane: 0, depth };
+        self.push(self.diagonal(kernels.corner, own, [first, plane], by, None));
+        self.substitute();
     }
-}
 
-/// Columns or rows that are solved for before the others of so many are updated: fewer where the strip leaves them less shared
-/// memory of 48 KiB.
-fn part(width: u64) -> u32 {
-    if width > 128 { 8 } else { width.min(16) as u32 }
-}
-
-/// A triangular factor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    /// U.
-    Upper,
-    /// L.
-    Lower,
-}
-
-/// A triangular solve with `width` rows and columns of a diagonal block at `first`, from the panel's `plane` on, for the
-/// columns of U, or rows of L, `start..end`.
-#[derive(Clone, Copy)]
-pub(super) struct Solve {
-    /// Whether it is for rows of U or columns of L.
-    pub(super) side: Side,
-    pub(super) first: u64,
-    pub(super) width: u64,
-    pub(super) plane: u64,
-    pub(super) start: u64,
-    pub(super) end: u64,
-}
-
-/// What an update covers: rows `top..bottom`, columns `left..right`; its operands are `depth` columns and rows from the
-/// panel's `plane` on.
-#[derive(Clone, Copy)]
-pub(super) struct Area {
-    pub(super) top: u64,
-    pub(super) bottom: u64,
-    pub(super) left: u64,
-    pub(super) right: u64,
-    pub(super) plane: u64,
-    pub(super) depth: u64,
-}
-
-/// Where an update leaves its result.
-#[derive(Clone, Copy)]
-pub(super) enum Target {
-    /// Where it was, except for so many rows and columns, which another kernel updates.
-    Matrix { corner: u64 },
-    /// In a panel, column by column.
-    Panel { to: Panel, plane: u64 },
-}
-
-pub(super) fn arguments<'n>(buffers: &[(&'n str, BufferId)], numbers: &[(&'n str, u64)]) -> Vec<(&'n str, Value)> {
-    let buffers = buffers.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
-    buffers.chain(numbers.iter().map(|(name, value)| (*name, number(*value)))).collect()
-}
-
-/// Part `index` of `parts` of some columns, whole tiles of them.
-pub(super) fn slice(columns: std::ops::Range<u64>, index: u64, parts: u64, tile: u64) -> std::ops::Range<u64> {
-    let tiles = columns.end.saturating_sub(columns.start).div_ceil(tile);
-    let at = |part: u64| (columns.start + (tiles * part).div_ceil(parts) * tile).min(columns.end);
-    at(index)..at(index + 1)
-}
-
-/// The tile of an update of so many rows.
-pub(super) fn update_tile(rows: u64, device: &DeviceInfo) -> Tile {
-    if device.kind == DeviceKind::Cpu {
-        return Tile::new([32, 32, 8], [16, 32], [8, 8]);
+    /// Solves for the rows of U beside, and the columns of L below, the diagonal block at `first`.
+    fn solves(&mut self, shader: &'static Shader, own: Panel, first: u64, plane: u64) {
+        let (start, end) = (first + self.block, self.stride);
+        let upper = Solve { side: Side::Upper, first, width: self.block, plane, start, end };
+        let dispatch = self.solve(shader, own, upper);
+        self.push(dispatch);
+        let dispatch = self.solve(shader, own, Solve { side: Side::Lower, ..upper });
+        self.push(dispatch.beside());
     }
-    if rows >= 2048 { Tile::new([128, 64, 16], [64, 32], [8, 8]) } else { Tile::new([64, 64, 16], [32, 32], [8, 4]) }
+
+    /// Updates the columns and the rows `lines`, but the first `corner` of both.
+    fn strips(&mut self, product: Product, by: By, lines: Range<u64>, corner: u64) {
+        let stride = self.stride;
+        self.area(product, by, [lines.start..stride, lines.clone()], corner);
+        self.area(product, by, [lines.clone(), lines.end..stride], 0);
+    }
+
+    /// Updates `rows` and `columns` but the first `corner` of both; beside what comes before.
+    fn area(&mut self, product: Product, by: By, [rows, columns]: [Range<u64>; 2], corner: u64) {
+        let (height, width) = (rows.end - rows.start, columns.end - columns.start);
+        if width == 0 || height == 0 || height <= corner && width <= corner {
+            return;
+        }
+        let dispatch = match product {
+            Product::Plain(shader) => {
+                let tile = update_tile(height.min(width), self.device);
+                self.update(shader, by, tile, [rows, columns], Target::Matrix { corner })
+            }
+            Product::Split(halves) => self.split_update(halves, by.depth, [rows, columns], corner),
+        };
+        self.push(dispatch.beside());
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::algorithms::lu::LU;
+    use crate::basis::dtype::DType;
+    use crate::basis::layout::Layout;
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
+    use crate::kernel::program::Value;
+    use std::collections::{HashMap, HashSet};
 
-    fn program(variant: &str, n: u64, device: &DeviceInfo) -> Program {
-        let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-        LU.variant(variant).expect("it is in the table").program(&case, device).expect("it runs")
+    fn words(dispatch: &Dispatch) -> HashMap<&str, u64> {
+        let names = dispatch.shader.interface.arguments.iter().map(|argument| argument.name.as_ref());
+        let words = dispatch.values().map(|value| match value {
+            Value::Buffer(id) => id.0 as u64,
+            Value::U32(number) => u64::from(number),
+            Value::F32(_) => panic!("no argument of a real"),
+        });
+        names.zip(words).collect()
     }
 
-    #[test]
-    fn a_block_takes_one_stage_and_two_where_many_rows_are_left() {
-        let device = gpu();
-        for (n, blocks) in
-            [(1_u64, 1), (32, 1), (64, 1), (65, 2), (1024, 16), (2048, 32), (4096, 64 + 32), (8192, 128 + 96)]
-        {
-            let padded = u64::from(n % n.next_multiple_of(32).min(64) != 0);
-            assert_eq!(program("blocked", n, &device).launches(), blocks + padded, "{n}");
+    /// What a schedule does, in blocks of 64 rows and columns.
+    #[derive(Default)]
+    struct Replay {
+        /// The blocks of columns that a block of W is updated by: the first so many.
+        updated: HashMap<(u64, u64), u64>,
+        /// The block of columns at a place of a panel or of halves, and the stages that it was begun and completed in.
+        places: HashMap<(u64, u64), (u64, [u64; 2])>,
+        stage: u64,
+        /// What dispatches of this stage read and write: of W, and of panels.
+        read: HashSet<[u64; 3]>,
+        written: HashSet<[u64; 3]>,
+    }
+
+    impl Replay {
+        fn reads(&mut self, what: [u64; 3]) {
+            assert!(!self.written.contains(&what), "stage {}: {what:?} is read beside its write", self.stage);
+            self.read.insert(what);
+        }
+
+        fn writes(&mut self, what: [u64; 3]) {
+            assert!(!self.read.contains(&what), "stage {}: {what:?} is written beside a read", self.stage);
+            assert!(self.written.insert(what), "stage {}: {what:?} is written twice", self.stage);
+        }
+
+        /// Updates a block by so many columns and rows of two operands, from a plane on.
+        fn update(&mut self, row: u64, column: u64, operands: [u64; 2], [plane, depth]: [u64; 2]) {
+            for place in plane / BLOCK..(plane + depth) / BLOCK {
+                let updated = self.updated.entry((row, column)).or_default();
+                *updated += 1;
+                let next = *updated - 1;
+                for operand in operands {
+                    self.reads([operand, place, 1]);
+                    let (block, [_, complete]) = self.places[&(operand, place)];
+                    assert!(complete < self.stage, "stage {}: place {place} of {operand} is not complete", self.stage);
+                    assert_eq!(next, block, "stage {}: updates of ({row}, {column})", self.stage);
+                }
+            }
+        }
+
+        /// A block is read once all updates are in it.
+        fn finished(&mut self, row: u64, column: u64) {
+            self.reads([0, row, column]);
+            let updated = self.updated.get(&(row, column)).copied().unwrap_or_default();
+            assert_eq!(updated, row.min(column), "stage {}: ({row}, {column}) is used", self.stage);
+        }
+
+        /// The diagonal block alone, or strips by groups that have all of it too.
+        fn corner<'n>(&mut self, dispatch: &Dispatch, get: impl Fn(&'n str) -> u64) {
+            let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+            let [rows, columns] = [2, 3].map(|id| u64::from(dispatch.word(id).expect("it is specialized")));
+            let (operands, planes) = ([get("P_LAST"), get("Q_LAST")], [get("last"), get("depth")]);
+            if rows == columns {
+                self.update(block, block, operands, planes);
+                for panel in [get("P"), get("Q")] {
+                    self.writes([panel, place, 1]);
+                    self.places.insert((panel, place), (block, [self.stage, u64::MAX]));
+                }
+            }
+            self.finished(block, block);
+            let (strip, lower) = (rows.max(columns) - BLOCK, rows > columns);
+            for line in (BLOCK..BLOCK + strip * dispatch.groups[0]).step_by(BLOCK as usize) {
+                let line = block + line / BLOCK;
+                let [row, column] = if lower { [line, block] } else { [block, line] };
+                self.update(row, column, operands, planes);
+                self.finished(row, column);
+            }
+            if strip > 0 {
+                let panel = get(if lower { "P" } else { "Q" });
+                let entry = self.places.get_mut(&(panel, place)).expect("a diagonal block");
+                assert_eq!(*entry, (block, [self.stage, u64::MAX]));
+                entry.1[1] = self.stage;
+            }
+        }
+
+        fn dispatch(&mut self, dispatch: &Dispatch) {
+            if !dispatch.beside {
+                self.stage += 1;
+                self.read.clear();
+                self.written.clear();
+            }
+            let word = words(dispatch);
+            let get = |name: &str| word[name];
+            match dispatch.shader.name.as_ref() {
+                "lu/blocked-pad" | "lu/split-scales" => {}
+                "lu/blocked-corner" => self.corner(dispatch, get),
+                "lu/blocked-solve" => {
+                    let (block, place) = (get("first") / BLOCK, get("plane") / BLOCK);
+                    let lower = dispatch.word(2) == Some(1);
+                    for line in get("start") / BLOCK..get("end") / BLOCK {
+                        let [row, column] = if lower { [line, block] } else { [block, line] };
+                        self.finished(row, column);
+                    }
+                    let entry =
+                        self.places.get_mut(&(get(if lower { "P" } else { "Q" }), place)).expect("a diagonal block");
+                    assert!(entry.0 == block && entry.1[0] < self.stage, "stage {}: diagonal block", self.stage);
+                    entry.1[1] = self.stage;
+                }
+                "lu/split-halves" => {
+                    for place in 0..get("depth") / BLOCK {
+                        let (block, [begun, complete]) = self.places[&(get("X"), place)];
+                        assert!(complete < self.stage, "stage {}: place {place} is split", self.stage);
+                        self.writes([get("HIGH"), place, 1]);
+                        self.places.insert((get("HIGH"), place), (block, [begun, self.stage]));
+                    }
+                }
+                "lu/blocked-update" | "lu/split-update" => {
+                    let plain = word.contains_key("P");
+                    let [left, right] = if plain { ["P", "Q"] } else { ["P_HIGH", "Q_HIGH"] }.map(get);
+                    let corner = get("corner");
+                    for row in (get("top")..get("bottom")).step_by(BLOCK as usize) {
+                        for column in (get("left")..get("right")).step_by(BLOCK as usize) {
+                            if row < get("top") + corner && column < get("left") + corner {
+                                continue;
+                            }
+                            self.writes([0, row / BLOCK, column / BLOCK]);
+                            let plane = if plain { get("plane") } else { 0 };
+                            self.update(row / BLOCK, column / BLOCK, [left, right], [plane, get("depth")]);
+                        }
+                    }
+                }
+                other => panic!("{other}"),
+            }
         }
     }
 
     #[test]
-    fn every_column_is_in_one_slice() {
-        for (columns, parts, tile) in [(0..0, 4, 64), (32..64, 1, 64), (96..8192, 4, 64), (160..256, 4, 64)] {
-            let slices: Vec<_> = (0..parts).map(|part| slice(columns.clone(), part, parts, tile)).collect();
-            assert!(slices.windows(2).all(|pair| pair[0].end == pair[1].start), "{slices:?}");
-            assert_eq!((slices[0].start, slices[parts as usize - 1].end), (columns.start, columns.end));
+    fn each_block_is_updated_by_all_before_it_in_order_and_nobody_reads_what_is_written_beside() {
+        let (device, mut small) = (gpu(), gpu());
+        small.limits.group_invocations = 256;
+        let sizes = [(64, 64), (128, 64), (640, 64), (896, 128), (1000, 192), (1024, 256), (1088, 256), (1152, 512)];
+        let cases = ["blocked", "blocked-split"].into_iter().flat_map(|variant| {
+            let cases = sizes.map(|size| (variant, size, &small)).into_iter();
+            cases.chain(sizes.map(|size| (variant, size, &device))).chain([(variant, (AT_ONCE + 640, 256), &device)])
+        });
+        for (variant, (n, outer), device) in cases {
+            let shaders =
+                LU.variant(variant).expect("it is in the table").shaders(DType::F32, Layout::Nn).expect("it has f32");
+            let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
+            let program = program(&shaders, &case, device, outer);
+            let mut replay = Replay::default();
+            program.dispatches().for_each(|dispatch| replay.dispatch(dispatch));
+            let blocks = n.div_ceil(BLOCK);
+            for (row, column) in (0..blocks * blocks).map(|at| (at / blocks, at % blocks)) {
+                let updated = replay.updated.get(&(row, column)).copied().unwrap_or_default();
+                assert_eq!(updated, row.min(column), "{variant} {n} {outer}: ({row}, {column})");
+            }
+            let once = blocks + u64::from(n % BLOCK != 0);
+            // Halves wait for scales, and the update behind each outer block for halves.
+            let updates = if variant == "blocked" { 0 } else { (blocks.max(2) - 2) * BLOCK / outer };
+            let launches = program.launches();
+            if n > AT_ONCE {
+                assert!(launches > once && launches < once + blocks / 2, "{variant} {n} {outer}: {launches}");
+            } else if device == &small || variant == "blocked-split" && outer < 192.min(n) {
+                assert_eq!(launches, once + blocks - 1 + 2 * updates, "{variant} {n} {outer}");
+            } else {
+                assert_eq!(launches, once, "{variant} {n} {outer}");
+            }
         }
     }
 }

@@ -12,13 +12,25 @@
 //! the growth factor max|u| / max|a|, and the LU post's max deviation max|A − L̂·Û|, which measures the draw more than
 //! the kernel.
 
-use super::NO_BAD_PIVOT;
 use crate::algorithms::dims::Dims;
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::product::{Combinations, Factors, Shape, Sign};
+use crate::algorithms::product::{Combinations, Factors};
 use crate::algorithms::{Check, CheckMethod, Oracle};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;
+use std::convert::identity;
+
+/// What the status word holds while every pivot is sound.
+pub(crate) const NO_BAD_PIVOT: i32 = i32::MAX;
+
+/// That no pivot was zero or not finite.
+pub(super) fn sound(status: i32) -> Result<(), String> {
+    if status == NO_BAD_PIVOT {
+        return Ok(());
+    }
+    let kind = if status & 1 == 0 { "zero" } else { "non-finite" };
+    Err(format!("{kind} pivot at column {}", status >> 1))
+}
 
 /// The metric that a rule of pivoting bounds: the largest |l| below the diagonal.
 pub(super) const LARGEST_MULTIPLIER: &str = "largest |l|";
@@ -81,11 +93,8 @@ impl Oracle for Factorisation {
         let [_, l, u, status, rows] = outputs else {
             return Err("the outputs are not A, L, U, status and rows".into());
         };
-        if let HostArray::I32(status) = status
-            && status[0] != NO_BAD_PIVOT
-        {
-            let kind = if status[0] & 1 == 0 { "zero" } else { "non-finite" };
-            return Err(format!("{kind} pivot at column {}", status[0] >> 1));
+        if let HostArray::I32(status) = status {
+            sound(status[0])?;
         }
         let (tolerance, method) = (self.tolerance(), self.combinations.method);
         let mut worst = Worst::default();
@@ -98,9 +107,9 @@ impl Oracle for Factorisation {
         }
         let n = self.n;
         let dims = Dims { m: n as u64, n: n as u64, k: n as u64 };
-        let factors = Factors { dims, a: l, b: u, shape: Shape::Triangular };
-        let product = factors.combined(&self.combinations, Sign::Kept);
-        let magnitude = factors.combined(&self.combinations, Sign::Dropped);
+        let factors = Factors { dims, a: l, b: u, triangular: true };
+        let product = factors.combined(&self.combinations, identity);
+        let magnitude = factors.combined(&self.combinations, f64::abs);
 
         let columns = &self.combinations.columns;
         let (mut row_of_a, mut norm_of_a, mut norm_of_error) = (vec![0.0; n], 0f64, 0f64);

@@ -1,9 +1,10 @@
-//! The schedule of `blocked-pivot`: [`super::blocked`]'s with rows that stay where they are and are found through a list.
+//! The schedule of `blocked-pivot`: [`super::blocked`]'s, with rows that stay where they are and are found through a list.
 
-use super::blocked::{Area, INNER, Panel, Schedule, Side, Solve, Target, arguments, slice, update_tile};
+use super::factors::{L, ROWS, STATUS, U};
 use super::oracle::LARGEST_MULTIPLIER;
+use super::schedule::{By, INNER, Panel, Schedule, Solve, Target, arguments, slice, update_tile};
+use super::solve::Side;
 use super::widths::PIVOTING;
-use super::{L, ROWS, STATUS, U};
 use crate::algorithms::CaseSpec;
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::matmul::Tile;
@@ -13,21 +14,19 @@ use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// Where the dispatches for one inner block leave its pivots for each other.
-#[derive(Clone, Copy)]
-struct PivotRows {
-    /// Rows of U of its pivots.
-    corner: BufferId,
-    /// Their positions.
-    places: BufferId,
-}
-
-/// A dispatch that others wait for.
-struct Stage {
-    dispatch: Dispatch,
-    /// Whether it keeps one work-group busy for so long that the others update a slice of W meanwhile.
-    long: bool,
-}
+/// The kernels of `blocked-pivot`.
+pub(super) const KERNELS: &[&str] = &[
+    "lu/blocked-pad",
+    "lu/pivot-rows",
+    "lu/pivot-store",
+    "lu/pivot-finish",
+    "lu/blocked-solve",
+    "lu/blocked-update",
+    "lu/pivot-panel",
+    "lu/pivot-panel-short",
+    "lu/pivot-apply",
+    "lu/pivot-next",
+];
 
 /// The program of `blocked-pivot`.
 ///
@@ -37,27 +36,44 @@ struct Stage {
 /// Where outer blocks have several inner ones, the columns of the next outer block are among those that follow each inner
 /// block, so that at its end only 32 columns of L are left to follow.
 pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let kernels = Kernels::of(shaders);
+    let [pad, identity, store, finish, solve, update, panel, short, apply, more @ ..] = shaders else {
+        unreachable!("the table has more kernels")
+    };
     let width = PIVOTING.for_case(case, device);
     let mut schedule = Schedule::new(case, device, width, width);
-    let panels = schedule.panels_with_rows();
-    let pivots = schedule.pivot_rows();
+    let panels = panels_with_rows(&mut schedule);
+    let corner = schedule.own("rows of U of an inner block", DType::F32, INNER * INNER);
+    let places = schedule.own("its pivots", DType::I32, INNER);
     schedule.substituting(case, schedule.w, schedule.stride, Some(ROWS));
-    schedule.pad(kernels.pad);
-    begin_with_pivoting(&mut schedule, [kernels.identity, kernels.update], panels);
+    schedule.pad(pad);
+    begin_with_pivoting(&mut schedule, [identity, update], panels);
     let blocks = schedule.stride / width;
-    let mut plan = Plan { schedule, kernels, panels, pivots, followed: None, later: None };
+    let mut plan = Plan {
+        schedule,
+        store,
+        finish,
+        solve,
+        update,
+        panel,
+        short,
+        apply,
+        next: more.first().copied(),
+        panels,
+        corner,
+        places,
+        followed: false,
+        unsolved: false,
+        later: None,
+    };
     (0..blocks).for_each(|block| plan.outer_block(block));
     // A quotient may be wrong by 2.5 units in the last place.
     let largest = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
     plan.schedule.program().promising(LARGEST_MULTIPLIER, largest)
 }
 
-/// The kernels of a factorisation with pivoting.
-#[derive(Clone, Copy)]
-struct Kernels {
-    pad: &'static Shader,
-    identity: &'static Shader,
+/// A schedule on its way from one outer block to the next.
+struct Plan<'a> {
+    schedule: Schedule<'a>,
     store: &'static Shader,
     finish: &'static Shader,
     solve: &'static Shader,
@@ -68,35 +84,14 @@ struct Kernels {
     apply: &'static Shader,
     /// What brings strips of columns up to date at once, where there is such a kernel.
     next: Option<&'static Shader>,
-}
-
-impl Kernels {
-    /// In the order of the table of variants.
-    fn of(shaders: &[&'static Shader]) -> Self {
-        let [pad, identity, store, finish, solve, update, panel, short, apply, more @ ..] = shaders else {
-            unreachable!("the table has more kernels")
-        };
-        Self { pad, identity, store, finish, solve, update, panel, short, apply, next: more.first().copied() }
-    }
-}
-
-/// How the columns of an outer block came to follow the one before.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Followed {
-    /// The rows of U behind them are yet to be solved for.
-    Unsolved,
-    /// They have been.
-    Solved,
-}
-
-/// A schedule on its way from one outer block to the next.
-struct Plan<'a> {
-    schedule: Schedule<'a>,
-    kernels: Kernels,
     panels: [Panel; 2],
-    pivots: PivotRows,
-    /// Whether the last outer block had the columns of this one follow each of its inner blocks.
-    followed: Option<Followed>,
+    /// Where the dispatches for one inner block leave its pivots for each other: their rows of U, and their positions.
+    corner: BufferId,
+    places: BufferId,
+    /// Whether the last outer block had the columns of this one follow each of its inner blocks, and whether the rows of U behind
+    /// them are yet to be solved for.
+    followed: bool,
+    unsolved: bool,
     /// Strips of columns that the next panel does not wait for. They run beside the first of its several dispatches, which exchanges no rows.
     later: Option<Dispatch>,
 }
@@ -121,36 +116,31 @@ impl Plan<'_> {
         let (width, stride) = (self.schedule.width, self.schedule.stride);
         let (first, even) = (block * width, (block % 2) as usize);
         let (own, last) = (self.panels[even], self.panels[1 - even]);
-        let stages =
-            |plan: &Self, at: u64, panel| plan.schedule.stages(&plan.kernels, panel, plan.pivots, [first + at, at]);
-        let inner: Vec<_> = (0..width).step_by(INNER as usize).map(|at| stages(self, at, own)).collect();
-        let slots = |stages: &[Stage]| stages.iter().filter(|stage| stage.long).count();
+        let inner: Vec<_> = (0..width).step_by(INNER as usize).map(|at| self.stages(own, [first + at, at])).collect();
+        let slots = |stages: &[(Dispatch, bool)]| stages.iter().filter(|(_, long)| *long).count();
         let rest = first + width;
-        let follow = width > INNER && (self.kernels.next.is_some() || slots(&inner[0]) >= 2);
+        let follow = width > INNER && (self.next.is_some() || slots(&inner[0]) >= 2);
         let outer = Outer { own, last, first, rest, ahead: (rest + width).min(stride), follow };
         // Slices wait for the rows of U of the last outer block, and the columns of the next one for the first of them: one stage
         // leaves no time for both.
-        let in_time = rest < stride && slots(&stages(self, width, last)) >= 2;
-        let begin = if self.followed.is_some() { rest } else { first + INNER };
-        let late = Late {
-            begin,
-            soon: if follow { outer.ahead } else { rest.max(begin) },
-            end: stride,
-            after_solve: self.followed == Some(Followed::Unsolved),
-            tile: u64::from(slice_tile(stride - first, self.schedule.device).bn),
-        };
-        let mut late = late.slices(inner.iter().map(|stages| slots(stages)).sum()).into_iter();
+        let in_time = rest < stride && slots(&self.stages(last, [first + width, width])) >= 2;
+        let begin = if self.followed { rest } else { first + INNER };
+        let soon = if follow { outer.ahead } else { rest.max(begin) };
+        let tile = u64::from(slice_tile(stride - first, self.schedule.device).bn);
+        let stages = inner.iter().map(|stages| slots(stages)).sum();
+        // Where its rows of U are solved for beside the first stage, the slices begin with the second.
+        let mut late = slices(begin..stride, soon, tile, usize::from(self.unsolved), stages).into_iter();
         let several: Vec<_> = inner.iter().map(|stages| slots(stages) >= 2).collect();
         for (j, stages) in inner.into_iter().enumerate() {
-            for (part, stage) in stages.into_iter().enumerate() {
-                self.schedule.push(stage.dispatch);
-                if stage.long {
+            for (part, (dispatch, long)) in stages.into_iter().enumerate() {
+                self.schedule.push(dispatch);
+                if long {
                     self.schedule.substitute();
                 }
                 if let Some(later) = self.later.take() {
                     self.schedule.push(later.beside());
                 }
-                if block == 0 || !stage.long {
+                if block == 0 || !long {
                     continue;
                 }
                 if j == 0 && part == 0 {
@@ -161,17 +151,17 @@ impl Plan<'_> {
             let several = several.get(j + 1).copied().unwrap_or(in_time);
             self.behind(outer, j as u64 * INNER, in_time, several);
         }
-        self.followed = follow.then_some(if in_time { Followed::Unsolved } else { Followed::Solved });
+        (self.followed, self.unsolved) = (follow, follow && in_time);
     }
 
     /// Stores the last outer block, and solves for what it has left of U.
     fn beside_the_first_stage(&mut self, outer: Outer) {
         let Outer { last, first, rest, .. } = outer;
         let width = self.schedule.width;
-        let dispatch = self.schedule.store(self.kernels.store, last, first - width);
+        let dispatch = self.stored(last, first - width);
         self.schedule.push(dispatch.beside());
         self.schedule.finished(first);
-        if self.followed == Some(Followed::Unsolved) {
+        if self.unsolved {
             self.solve_from(last, first - width, rest);
         }
     }
@@ -184,8 +174,9 @@ impl Plan<'_> {
         let Outer { last, first, .. } = outer;
         let (width, stride) = (self.schedule.width, self.schedule.stride);
         let tile = slice_tile(stride - first, self.schedule.device);
-        let area = Area { top: first, bottom: stride, left: columns.start, right: columns.end, plane: 0, depth: width };
-        let dispatch = self.schedule.update(self.kernels.update, last, tile, area, Target::Matrix { corner: 0 });
+        let by = By { panel: last, plane: 0, depth: width };
+        let to = Target::Matrix { corner: 0 };
+        let dispatch = self.schedule.update(self.update, by, tile, [first..stride, columns], to);
         self.schedule.push(dispatch.beside());
     }
 
@@ -200,15 +191,15 @@ impl Plan<'_> {
         let near = if follow { ahead } else { rest };
         let to = Target::Panel { to: next, plane: next_plane };
         if left == stride {
-            end_with_pivoting(&mut self.schedule, [self.kernels.store, self.kernels.finish], own, first);
+            self.end(own, first);
             return;
         }
-        if let Some(shader) = self.kernels.next.filter(|_| left < near || width == INNER) {
+        if let Some(shader) = self.next.filter(|_| left < near || width == INNER) {
             let end = near.max(left + INNER);
             // The next panel waits for its own columns alone.
             let strips = (end - left) / INNER;
             let urgent = if several { 1 } else { strips };
-            let strips_of = |strips| self.schedule.next(shader, own, [top, plane], (next, next_plane), strips);
+            let strips_of = |strips| self.strips(shader, own, [top, plane], (next, next_plane), strips);
             let (dispatch, later) = (strips_of(0..urgent), (urgent < strips).then(|| strips_of(urgent..strips)));
             self.schedule.push(dispatch);
             self.later = later;
@@ -221,15 +212,14 @@ impl Plan<'_> {
         let whole = left >= near;
         let [from, plane, depth, end] = if whole { [first, 0, width, stride] } else { [top, plane, INNER, near] };
         let upper = Solve { side: Side::Upper, first: from, width: depth, plane, start: left, end };
-        let dispatches = self.schedule.rows_of_u(self.kernels.solve, own, upper);
+        let dispatches = self.schedule.rows_of_u(self.solve, own, upper);
         self.schedule.extend(dispatches);
-        let area = Area { top: left, bottom: stride, left, right: left + INNER, plane, depth };
-        let dispatch = self.schedule.update(self.kernels.update, own, panel_tile(device), area, to);
+        let (by, tile) = (By { panel: own, plane, depth }, panel_tile(device));
+        let dispatch = self.schedule.update(self.update, by, tile, [left..stride, left..left + INNER], to);
         self.schedule.push(dispatch);
         if !whole && left + INNER < end {
-            let area = Area { left: left + INNER, right: end, ..area };
-            let tile = panel_tile(device);
-            let dispatch = self.schedule.update(self.kernels.update, own, tile, area, Target::Matrix { corner: 0 });
+            let (columns, to) = (left + INNER..end, Target::Matrix { corner: 0 });
+            let dispatch = self.schedule.update(self.update, by, tile, [left..stride, columns], to);
             self.schedule.push(dispatch.beside());
         }
         if !whole && left == rest && !in_time {
@@ -244,36 +234,23 @@ impl Plan<'_> {
             return;
         }
         let upper = Solve { side: Side::Upper, first, width, plane: 0, start, end };
-        for (at, dispatch) in self.schedule.rows_of_u(self.kernels.solve, own, upper).into_iter().enumerate() {
+        for (at, dispatch) in self.schedule.rows_of_u(self.solve, own, upper).into_iter().enumerate() {
             self.schedule.push(if at == 0 { dispatch.beside() } else { dispatch });
         }
     }
 }
 
-/// The columns that the last outer block has yet to update, while this one is factorised.
-#[derive(Clone, Copy)]
-struct Late {
-    begin: u64,
-    /// Those up to here follow the first inner block, and so must be up to date behind its stages.
-    soon: u64,
-    end: u64,
-    /// Whether its rows of U are solved for beside the first stage.
-    after_solve: bool,
-    tile: u64,
-}
-
-impl Late {
-    /// What is updated beside each of so many stages: equal parts, of which the first has all that is wanted soon.
-    fn slices(self, stages: usize) -> Vec<Range<u64>> {
-        let start = usize::from(self.after_solve);
-        let parts = (stages - start) as u64;
-        let part = |index: u64| {
-            let part = slice(self.begin..self.end, index, parts, self.tile);
-            let begin = if index == 0 { self.begin } else { part.start.max(self.soon) };
-            begin..part.end.max(self.soon)
-        };
-        std::iter::repeat_n(0..0, start).chain((0..parts).map(part)).collect()
-    }
+/// What is updated beside each of so many stages, from the first or the second on, of the columns that the last outer block has yet
+/// to update while this one is factorised: equal parts, of which the first has all up to `soon`. Those follow the first inner block,
+/// and so must be up to date behind its stages.
+fn slices(columns: Range<u64>, soon: u64, tile: u64, first: usize, stages: usize) -> Vec<Range<u64>> {
+    let parts = (stages - first) as u64;
+    let part = |index: u64| {
+        let part = slice(columns.clone(), index, parts, tile);
+        let begin = if index == 0 { columns.start } else { part.start.max(soon) };
+        begin..part.end.max(soon)
+    };
+    std::iter::repeat_n(0..0, first).chain((0..parts).map(part)).collect()
 }
 
 /// Lists the rows as they lie, and brings the first inner block to P: by an update by nothing.
@@ -282,120 +259,108 @@ fn begin_with_pivoting(schedule: &mut Schedule<'_>, [identity, update]: [&'stati
     let rows = panels[1].rows.unwrap_or(ROWS);
     let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
     schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
-    let whole = Area { top: 0, bottom: stride, left: 0, right: INNER, plane: 0, depth: 0 };
+    let nothing = By { panel: panels[1], plane: 0, depth: 0 };
     let first_panel = Target::Panel { to: panels[0], plane: 0 };
-    let dispatch = schedule.update(update, panels[1], panel_tile(schedule.device), whole, first_panel);
+    let tile = panel_tile(schedule.device);
+    let dispatch = schedule.update(update, nothing, tile, [0..stride, 0..INNER], first_panel);
     schedule.push(dispatch);
 }
 
-/// Stores the last panel, which begins at column `first`, and gathers L in the order of its rows.
-fn end_with_pivoting(schedule: &mut Schedule<'_>, [store, finish]: [&'static Shader; 2], own: Panel, first: u64) {
-    let (n, stride) = (schedule.n, schedule.stride);
-    let dispatch = schedule.store(store, own, first);
-    schedule.push(dispatch);
-    schedule.finished(stride);
-    if schedule.substitutes() {
-        // From W as it is.
-        return;
+/// Two panels that list the rows at their positions.
+fn panels_with_rows(schedule: &mut Schedule<'_>) -> [Panel; 2] {
+    let mut panels = schedule.panels();
+    for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
+        panel.rows = Some(schedule.own(name, DType::I32, schedule.stride));
     }
-    let texels = finish.interface.has_views();
-    let buffers = [(if texels { "W4" } else { "W" }, schedule.w), ("L", L), ("order", ROWS)];
-    let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
-    // Through texels a group has all of a row.
-    let groups = groups_over([if texels { 1 } else { n }, n], [64, 1], schedule.device);
-    schedule.push(dispatch.group_size([64, 1, 1]).groups(groups).loops(n.div_ceil(256)));
+    panels
 }
 
-impl Schedule<'_> {
-    fn pivot_rows(&mut self) -> PivotRows {
-        let corner = self.own("rows of U of an inner block", DType::F32, INNER * INNER);
-        PivotRows { corner, places: self.own("its pivots", DType::I32, INNER) }
-    }
-
-    /// The dispatches that factorise the inner block at `first`, each waiting for the one before.
-    fn stages(&self, kernels: &Kernels, own: Panel, pivots: PivotRows, [first, plane]: [u64; 2]) -> Vec<Stage> {
-        let rows = self.stride - first;
-        if rows <= short_to(self.device) {
-            return vec![Stage { dispatch: self.short(kernels.short, own, [first, plane]), long: true }];
+impl Plan<'_> {
+    /// Stores the last panel, which begins at column `first`, and gathers L in the order of its rows.
+    fn end(&mut self, own: Panel, first: u64) {
+        let (n, stride, finish) = (self.schedule.n, self.schedule.stride, self.finish);
+        let dispatch = self.stored(own, first);
+        self.schedule.push(dispatch);
+        self.schedule.finished(stride);
+        if self.schedule.substitutes() {
+            // From W as it is.
+            return;
         }
-        let shape = PanelShape::new(rows, self.subgroup, self.device);
+        let texels = finish.interface.has_views();
+        let buffers = [(if texels { "W4" } else { "W" }, self.schedule.w), ("L", L), ("order", ROWS)];
+        let dispatch = Dispatch::new(finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
+        // Through texels a group has all of a row.
+        let groups = groups_over([if texels { 1 } else { n }, n], [64, 1], self.schedule.device);
+        self.schedule.push(dispatch.group_size([64, 1, 1]).groups(groups).loops(n.div_ceil(256)));
+    }
+
+    /// The dispatches that factorise the inner block at `first`, each waiting for the one before; and whether they keep one
+    /// work-group busy for so long that the others update a slice of W meanwhile.
+    fn stages(&self, own: Panel, [first, plane]: [u64; 2]) -> Vec<(Dispatch, bool)> {
+        let rows = self.schedule.stride - first;
+        if rows <= short_to(self.schedule.device) {
+            return vec![(self.at_once(own, [first, plane]), true)];
+        }
+        let shape = PanelShape::new(rows, self.schedule.subgroup, self.schedule.device);
         let mut stages = vec![];
         for from in (0..INNER).step_by(shape.at_once as usize) {
             if from > 0 {
-                let dispatch = self.apply(kernels.apply, own, pivots, [first, plane, from, shape.at_once]);
-                stages.push(Stage { dispatch, long: false });
+                stages.push((self.applied(own, [first, plane, from, shape.at_once]), false));
             }
-            let dispatch = self.pivots(kernels.panel, own, pivots, &shape, [first, plane, from, from + shape.at_once]);
-            stages.push(Stage { dispatch, long: true });
+            stages.push((self.pivots(own, &shape, [first, plane, from, from + shape.at_once]), true));
         }
         stages
     }
 
-    /// Two panels that list the rows at their positions.
-    fn panels_with_rows(&mut self) -> [Panel; 2] {
-        let mut panels = self.panels();
-        for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
-            panel.rows = Some(self.own(name, DType::I32, self.stride));
-        }
-        panels
-    }
-
     /// Factorises columns `from..to` of the inner block at `first`, which is in P from `plane` on.
-    fn pivots(
-        &self,
-        shader: &'static Shader,
-        own: Panel,
-        pivots: PivotRows,
-        shape: &PanelShape,
-        [first, plane, from, to]: [u64; 4],
-    ) -> Dispatch {
+    fn pivots(&self, own: Panel, shape: &PanelShape, [first, plane, from, to]: [u64; 4]) -> Dispatch {
         let rows = own.rows.unwrap_or(ROWS);
         let buffers =
-            [("P", own.p), ("rows", rows), ("status", STATUS), ("corner", pivots.corner), ("chosen", pivots.places)];
-        let numbers =
-            [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("from", from), ("to", to)];
-        Dispatch::new(shader, &arguments(&buffers, &numbers))
+            [("P", own.p), ("rows", rows), ("status", STATUS), ("corner", self.corner), ("chosen", self.places)];
+        let numbers = [
+            ("n", self.schedule.n),
+            ("stride", self.schedule.stride),
+            ("first", first),
+            ("plane", plane),
+            ("from", from),
+            ("to", to),
+        ];
+        Dispatch::new(self.panel, &arguments(&buffers, &numbers))
             .group_size([shape.lanes, 1, 1])
-            .subgroups_of(self.subgroup)
+            .subgroups_of(self.schedule.subgroup)
             .constant("ROWS", shape.held)
             .constant("COLUMNS", shape.columns)
-            .constant("SUBGROUP", self.subgroup)
+            .constant("SUBGROUP", self.schedule.subgroup)
             .constant("AT_ONCE", shape.subtracted)
-            .loops(self.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
+            .loops(self.schedule.stride / u64::from(shape.lanes) + 4 * INNER * INNER)
     }
 
     /// Factorises the inner block at `first`, all of it in registers.
-    fn short(&self, shader: &'static Shader, own: Panel, [first, plane]: [u64; 2]) -> Dispatch {
+    fn at_once(&self, own: Panel, [first, plane]: [u64; 2]) -> Dispatch {
         let buffers = [("P", own.p), ("rows", own.rows.unwrap_or(ROWS)), ("status", STATUS)];
-        let numbers = [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane)];
-        let rows = self.stride - first;
-        let lanes = (rows.next_power_of_two() as u32).clamp(self.subgroup.max(64), 256);
-        Dispatch::new(shader, &arguments(&buffers, &numbers))
+        let numbers = [("n", self.schedule.n), ("stride", self.schedule.stride), ("first", first), ("plane", plane)];
+        let rows = self.schedule.stride - first;
+        let lanes = (rows.next_power_of_two() as u32).clamp(self.schedule.subgroup.max(64), 256);
+        Dispatch::new(self.short, &arguments(&buffers, &numbers))
             .group_size([lanes, 1, 1])
-            .subgroups_of(self.subgroup)
+            .subgroups_of(self.schedule.subgroup)
             .constant("ROWS", rows.div_ceil(u64::from(lanes)) as u32)
-            .constant("SUBGROUP", self.subgroup)
+            .constant("SUBGROUP", self.schedule.subgroup)
             .loops(2 * INNER * INNER)
     }
 
     /// Brings the columns of an inner block from `to` on up to date with the `depth` before them.
-    fn apply(
-        &self,
-        shader: &'static Shader,
-        own: Panel,
-        pivots: PivotRows,
-        [first, plane, to, depth]: [u64; 4],
-    ) -> Dispatch {
-        let buffers = [("P", own.p), ("corner", pivots.corner), ("chosen", pivots.places)];
-        let numbers = [("stride", self.stride), ("first", first), ("plane", plane), ("to", to)];
-        Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .groups([(self.stride - first).div_ceil(64), 1, 1])
+    fn applied(&self, own: Panel, [first, plane, to, depth]: [u64; 4]) -> Dispatch {
+        let buffers = [("P", own.p), ("corner", self.corner), ("chosen", self.places)];
+        let numbers = [("stride", self.schedule.stride), ("first", first), ("plane", plane), ("to", to)];
+        Dispatch::new(self.apply, &arguments(&buffers, &numbers))
+            .groups([(self.schedule.stride - first).div_ceil(64), 1, 1])
             .constant("DEPTH", depth as u32)
             .loops(INNER)
     }
 
     /// Brings strips of 32 columns behind the inner block at `first` up to date with it; the first of all goes to a panel.
-    fn next(
+    fn strips(
         &self,
         shader: &'static Shader,
         own: Panel,
@@ -404,25 +369,31 @@ impl Schedule<'_> {
         strips: Range<u64>,
     ) -> Dispatch {
         let (rows, next_rows) = (own.rows.unwrap_or(ROWS), next.rows.unwrap_or(ROWS));
-        let buffers = [("W", self.w), ("P", own.p), ("Q", own.q), ("NEXT", next.p), ("U", U)];
+        let buffers = [("W", self.schedule.w), ("P", own.p), ("Q", own.q), ("NEXT", next.p), ("U", U)];
         let buffers = [&buffers[..], &[("rows", rows), ("next_rows", next_rows)]].concat();
-        let numbers =
-            [("n", self.n), ("stride", self.stride), ("first", first), ("plane", plane), ("next", next_plane)];
+        let numbers = [
+            ("n", self.schedule.n),
+            ("stride", self.schedule.stride),
+            ("first", first),
+            ("plane", plane),
+            ("next", next_plane),
+        ];
         let numbers = [&numbers[..], &[("begin", strips.start)]].concat();
         Dispatch::new(shader, &arguments(&buffers, &numbers))
-            .groups([(self.stride - first - INNER).div_ceil(64), strips.end - strips.start, 1])
+            .groups([(self.schedule.stride - first - INNER).div_ceil(64), strips.end - strips.start, 1])
             .loops(INNER)
     }
 
     /// Brings the outer block at `first` from P to W and U.
-    fn store(&self, shader: &'static Shader, own: Panel, first: u64) -> Dispatch {
-        let texels = shader.interface.has_views();
+    fn stored(&self, own: Panel, first: u64) -> Dispatch {
+        let texels = self.store.interface.has_views();
         let p = if texels { "P4" } else { "P" };
-        let buffers = [("W", self.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
-        let numbers = [("n", self.n), ("stride", self.stride), ("first", first)];
-        Dispatch::new(shader, &arguments(&buffers, &numbers))
+        let buffers =
+            [("W", self.schedule.w), (p, own.p), ("U", U), ("rows", own.rows.unwrap_or(ROWS)), ("order", ROWS)];
+        let numbers = [("n", self.schedule.n), ("stride", self.schedule.stride), ("first", first)];
+        Dispatch::new(self.store, &arguments(&buffers, &numbers))
             .group_size([if texels { 8 } else { 256 }, 1, 1])
-            .groups([(self.stride - first) / INNER, self.width / INNER, 1])
+            .groups([(self.schedule.stride - first) / INNER, self.schedule.width / INNER, 1])
             .loops(8)
     }
 }
@@ -516,7 +487,7 @@ mod tests {
             (64, 128, 128, false),
         ] {
             for stages in 2..20 {
-                let slices = Late { begin, soon, end, after_solve, tile: 64 }.slices(stages);
+                let slices = slices(begin..end, soon, 64, usize::from(after_solve), stages);
                 assert_eq!(slices.len(), stages);
                 assert!(!after_solve || slices[0].is_empty(), "before its rows of U are solved for");
                 let all = &slices[usize::from(after_solve)..];

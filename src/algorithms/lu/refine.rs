@@ -1,17 +1,16 @@
 //! `refined`: a solution in f64 by factors in f32, as HPL-MxP has it. A and b are f64. A is rounded and factorised by
 //! `blocked-pivot`; r = b − A·x is computed in f64, A·d = r solved by the f32 factors, and d added to x in f64, until the
-//! normwise backward error of x (`system`) is at most [`target`], or a step no longer halves it.
+//! normwise backward error of x is at most [`target`], or a step no longer halves it.
 //!
 //! The host looks after each step whether the device has decided that it was the last.
 
-use super::blocked::Side;
-use super::solve::{self, Link, Substitution, Triangle};
-use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64};
-use super::{BUFFERS, LU, order};
+use super::factors::{BUFFERS, order};
+use super::pivot;
+use super::solve::{self, Side, Substitution, Triangle};
+use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
 use crate::algorithms::elements::groups_over;
 use crate::algorithms::{CaseSpec, Goal};
 use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Computes, Dispatch, Program, Repeat, Step, Value};
@@ -23,39 +22,30 @@ pub(super) const MOST_STEPS: u32 = 30;
 /// The kernels of a refinement.
 pub(super) const KERNELS: &[&str] = &["lu/refine-round", "lu/refine-begin", "lu/refine-add", "lu/refine-residual"];
 
-/// The variant whose factors it takes.
-const FACTORS: &str = "blocked-pivot";
+/// The number of buffers of the program's own, behind those of the problem.
+const OWN: usize = 11;
 
-/// The normwise backward error that is good enough: 10⁻¹², or the residual 4 of HPL where that is less.
-pub(super) fn target(n: u64) -> f64 {
-    f64::min(1e-12, 4.0 * n as f64 * DType::F64.accumulator_roundoff())
+/// These buffers.
+fn own_buffers(n: u64) -> [BufferSpec; OWN] {
+    // A factor in the order in which substitution needs it.
+    let packed = solve::packed(n, "").len;
+    [
+        ("A in f32", DType::F32, n * n),
+        ("L", DType::F32, n * n),
+        ("U", DType::F32, n * n),
+        ("rows", DType::I32, n),
+        ("correction", DType::F32, n),
+        ("residual", DType::F64, n),
+        ("row sums", DType::F64, n),
+        ("scale and error", DType::F64, 2),
+        ("arrivals", DType::I32, 1),
+        ("L in order", DType::F32, packed),
+        ("U in order", DType::F32, packed),
+    ]
+    .map(|(name, dtype, len)| BufferSpec::new(name, Role::Scratch, dtype, len))
 }
 
-/// The buffers of the program's own, behind those of the problem.
-const OWN: [(&str, DType, Extent); 11] = [
-    ("A in f32", DType::F32, Extent::Matrix),
-    ("L", DType::F32, Extent::Matrix),
-    ("U", DType::F32, Extent::Matrix),
-    ("rows", DType::I32, Extent::Vector),
-    ("correction", DType::F32, Extent::Vector),
-    ("residual", DType::F64, Extent::Vector),
-    ("row sums", DType::F64, Extent::Vector),
-    ("scale and error", DType::F64, Extent::Words(2)),
-    ("arrivals", DType::I32, Extent::Words(1)),
-    ("L in order", DType::F32, Extent::Packed),
-    ("U in order", DType::F32, Extent::Packed),
-];
-
-#[derive(Clone, Copy)]
-enum Extent {
-    Matrix,
-    Vector,
-    Words(u64),
-    /// Of a factor in the order in which substitution needs it.
-    Packed,
-}
-
-/// The buffer of this position in [`OWN`].
+/// The buffer of this position in [`own_buffers`].
 const fn own(position: usize) -> BufferId {
     BufferId(SYSTEM_64 + position)
 }
@@ -73,20 +63,13 @@ const U_PACKED: BufferId = own(10);
 
 /// The factorisation in f32, over the buffers of this program.
 fn factors(case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let variant = LU.variant(FACTORS).expect("it is in the table");
-    let shaders = variant.shaders(DType::F32, Layout::Nn).expect("it has f32");
+    let kernel = |name: &&str| Shader::find(name, DType::F32).expect("it has f32");
+    let shaders: Vec<_> = pivot::KERNELS.iter().map(kernel).collect();
     let case = case.with(|options| (options.dtype, options.goal) = (DType::F32, Goal::Result));
     // A, L, U, status and rows; behind them its own.
     let places: [BufferId; BUFFERS] = [ROUNDED, L, U, STATUS64, ROWS];
-    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN.len() + id.0.saturating_sub(BUFFERS)));
-    (variant.program)(&shaders, &case, device).over(place)
-}
-
-/// Whether a solve is the first, which has no solution to refine.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    First,
-    Later,
+    let place = |id: BufferId| places.get(id.0).copied().unwrap_or(own(OWN + id.0.saturating_sub(BUFFERS)));
+    pivot::with_pivoting(&shaders, &case, device).over(place)
 }
 
 /// The program of `refined`.
@@ -107,15 +90,15 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         v: V,
         x: V,
     });
-    let solve = |turn: Turn| {
-        let first = u32::from(turn == Turn::First);
+    // The first solve has no solution to refine.
+    let solve = |first: bool| {
         let known = [("rows", ROWS), ("ended", ENDED), ("state", STATE)];
-        let right = [("r", if turn == Turn::First { B64 } else { R }), ("v", V)];
+        let right = [("r", if first { B64 } else { R }), ("v", V)];
         let begin = over_vector(begin, &buffers(&[&right[..], &known].concat()), n);
         let add = over_vector(add, &buffers(&[&[("x", X64), ("d", V)], &known[1..]].concat()), n);
-        let mut steps = vec![Step::Dispatch(begin.constant("FIRST", first))];
+        let mut steps = vec![Step::Dispatch(begin.constant("FIRST", u32::from(first)))];
         steps.extend(triangles.into_iter().flat_map(|of| substitution.chain(of)));
-        steps.push(Step::Dispatch(add.constant("FIRST", first)));
+        steps.push(Step::Dispatch(add.constant("FIRST", u32::from(first))));
         steps.push(check(residual, n, case, device));
         steps
     };
@@ -129,22 +112,15 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         Step::Dispatch(rounding),
     ];
     steps.extend(factors.steps);
-    let prepare = |of| substitution.prepare(of, 0..substitution.blocks(), Link::Chained, STATUS64);
+    let prepare = |of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS64);
     let [lower, upper] = triangles.map(prepare);
     steps.extend([lower, upper.beside()].map(Step::Dispatch));
-    steps.extend(solve(Turn::First));
-    let extent = |extent| match extent {
-        Extent::Matrix => n * n,
-        Extent::Vector => n,
-        Extent::Words(words) => words,
-        Extent::Packed => solve::packed(n, "").len,
-    };
-    let own = OWN.map(|(name, dtype, of)| BufferSpec::new(name, Role::Scratch, dtype, extent(of)));
+    steps.extend(solve(true));
     Program {
         steps,
-        repeat: Some(Repeat { body: solve(Turn::Later), stop: ENDED, bound: MOST_STEPS }),
+        repeat: Some(Repeat { body: solve(false), stop: ENDED, bound: MOST_STEPS }),
         note: Some("factors of blocked-pivot in f32, residuals in f64"),
-        scratch: own.into_iter().chain(factors.scratch).collect(),
+        scratch: own_buffers(n).into_iter().chain(factors.scratch).collect(),
         computes: Some(Computes { dtype: DType::F32, operations: 1 }),
         ..Program::default()
     }
@@ -184,6 +160,7 @@ fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::lu::LU;
     use crate::basis::size::Size;
     use crate::device::capability::tests::gpu;
 

@@ -7,10 +7,9 @@
 //! Where a solution is asked for, the variants' programs go on to it themselves: for blocked ones find y beside the stages of the
 //! factorisation ([`Forward`]), as HPL does.
 
-use super::blocked::Side;
-use super::variants::WITHOUT_PIVOTING;
-use super::{BUFFERS, L, STATUS, U, order};
-use crate::algorithms::{CaseSpec, Input, Solution};
+use super::factors::{L, STATUS, U, order};
+use super::system::{B, SYSTEM, X};
+use crate::algorithms::CaseSpec;
 use crate::basis::dtype::DType;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
@@ -18,46 +17,9 @@ use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 use std::ops::Range;
 
-/// The right-hand side, behind the buffers of the factorisation.
-pub(super) const B: BufferId = BufferId(BUFFERS);
-/// The solution.
-pub(super) const X: BufferId = BufferId(BUFFERS + 1);
-/// The number of buffers with these.
-pub(super) const SYSTEM: usize = BUFFERS + 2;
-
 /// The kernels of a substitution: what brings a factor in order, what solves for a block, and what takes from rows what a block
 /// contributes.
 pub(super) const KERNELS: &[&str] = &["lu/solve-prepare", "lu/solve-block", "lu/solve-rest"];
-
-pub(super) static SOLUTION: Solution = Solution {
-    summary: "A·x = b by the factors, or refined from f32 factors to f64; right if HPL's scaled residual is below 16",
-    work: "2/3·n³ + 2·n² operations; A and b read once, x written once",
-    inputs,
-    kernels: KERNELS,
-    program: |mut program, case, device| {
-        if let Some(refusal) = refusal(case, device) {
-            return Program::refused(refusal);
-        }
-        // What is promised is promised of factors, which the check of a solution does not look at.
-        program.promise = None;
-        program
-    },
-};
-
-/// The kinds of matrix whose systems a variant solves.
-///
-/// Without pivoting elements of a uniform matrix grow by chance: of 200 orders up to 3000, `blocked` missed HPL's bound with
-/// 5 on an H100, and with another rounding it is other ones. Elimination is stable without it where the diagonal dominates
-/// and where a matrix is positive definite, as Hilbert's (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed.,
-/// theorems 9.9 and 10.3). With it the growth of Wilkinson's takes every digit, and the condition of Hilbert's those that a
-/// refinement to f64 would begin with.
-fn inputs(variant: &str, dtype: DType) -> &'static [Input] {
-    match (WITHOUT_PIVOTING.contains(&variant), dtype) {
-        (true, _) => &[Input::DiagonallyDominant, Input::Hilbert],
-        (false, DType::F64) => &[Input::Uniform, Input::DiagonallyDominant, Input::IllScaled],
-        (false, _) => &[Input::Uniform, Input::DiagonallyDominant, Input::Hilbert, Input::IllScaled],
-    }
-}
 
 /// Positions of a block.
 const BLOCK: u64 = 128;
@@ -83,6 +45,15 @@ pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
     BufferSpec::new(name, Role::Scratch, DType::F32, n.div_ceil(BLOCK) * PACKED)
 }
 
+/// A triangular factor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// U.
+    Upper,
+    /// L.
+    Lower,
+}
+
 /// A triangular system of equations.
 #[derive(Clone, Copy)]
 pub(super) struct Triangle {
@@ -98,15 +69,6 @@ pub(super) struct Triangle {
     /// The right-hand side, which becomes less, and the solution, by position. They may be one where rows are in order.
     pub(super) v: BufferId,
     pub(super) x: BufferId,
-}
-
-/// Who takes from a block what the one before it contributes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Link {
-    /// Its own work-group.
-    Chained,
-    /// A dispatch before it.
-    Apart,
 }
 
 /// The dispatches of a substitution.
@@ -144,25 +106,26 @@ impl Substitution {
             .constant("SIDE", u32::from(of.side == Side::Upper))
     }
 
-    /// Brings blocks of a factor in order. A zero on the diagonal of U goes to the status.
-    pub(super) fn prepare(&self, of: Triangle, blocks: Range<u64>, link: Link, status: BufferId) -> Dispatch {
+    /// Brings blocks of a factor in order. A zero on the diagonal of U goes to the status. What the block before contributes to one is
+    /// taken from it by its own work-group where blocks are `chained`, else by a dispatch before it.
+    pub(super) fn prepare(&self, of: Triangle, blocks: Range<u64>, chained: bool, status: BufferId) -> Dispatch {
         let rows = of.rows.unwrap_or(of.x);
         let buffers = [("T", of.matrix), ("packed", of.packed), ("rows", rows), ("status", status)];
         self.dispatch(self.kernels[0], of, &buffers, &[("stride", of.stride), ("first", blocks.start * BLOCK)])
             .constant("PERMUTED", u32::from(of.rows.is_some()))
-            .constant("CHAINED", u32::from(link == Link::Chained))
+            .constant("CHAINED", u32::from(chained))
             .groups([(blocks.end - blocks.start) * BLOCK / INNER, 1, 1])
             .loops(INNER * INNER / 4)
     }
 
     /// Solves for a block.
-    fn block(&self, of: Triangle, block: u64, link: Link) -> Dispatch {
+    fn block(&self, of: Triangle, block: u64, chained: bool) -> Dispatch {
         let buffers = [("packed", of.packed), ("v", of.v), ("x", of.x), ("rows", of.rows.unwrap_or(of.x))];
         self.dispatch(self.kernels[1], of, &buffers, &[("first", block * BLOCK)])
             .subgroups_of(self.subgroup)
             .constant("SUBGROUP", self.subgroup)
             .constant("PERMUTED", u32::from(of.rows.is_some()))
-            .constant("CHAINED", u32::from(link == Link::Chained))
+            .constant("CHAINED", u32::from(chained))
             .loops(BLOCK / INNER * INNER)
     }
 
@@ -182,7 +145,7 @@ impl Substitution {
     pub(super) fn chain(&self, of: Triangle) -> Vec<Step> {
         let mut dispatches = vec![];
         for block in 0..self.blocks() {
-            dispatches.push(self.block(of, block, Link::Chained));
+            dispatches.push(self.block(of, block, true));
             let behind = (block + 1) * BLOCK;
             if block > 0 && behind < self.n {
                 dispatches.push(self.rest(of, block - 1, behind, 1).beside());
@@ -204,8 +167,7 @@ pub(super) fn go_on(program: &mut Program, case: &CaseSpec, device: &DeviceInfo)
     let [l, u] = [0, 1].map(|at| BufferId(SYSTEM + program.scratch.len() + at));
     program.scratch.extend([packed(n, "L in order"), packed(n, "U in order")]);
     let lower = Triangle { side: Side::Lower, matrix: L, packed: l, ..upper(n, u) };
-    let [of_l, of_u] =
-        [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), Link::Chained, STATUS));
+    let [of_l, of_u] = [lower, upper(n, u)].map(|of| substitution.prepare(of, 0..substitution.blocks(), true, STATUS));
     program.steps.push(Step::Copy { from: B, to: X });
     program.steps.extend([of_l, of_u.beside()].map(Step::Dispatch));
     program.steps.extend(substitution.chain(lower));
@@ -243,7 +205,7 @@ impl Forward {
         let mut dispatches = vec![];
         let whole = if columns < substitution.n { columns / BLOCK } else { blocks };
         if prepared < whole {
-            dispatches.push(substitution.prepare(lower, prepared..whole, Link::Apart, STATUS));
+            dispatches.push(substitution.prepare(lower, prepared..whole, false, STATUS));
             self.prepared = whole;
         }
         if self.taken < solved && solved < blocks {
@@ -252,7 +214,7 @@ impl Forward {
             dispatches.push(substitution.rest(lower, self.taken, start, ROUNDS));
             self.taken += 1;
         } else if solved < prepared {
-            dispatches.push(substitution.block(lower, solved, Link::Apart));
+            dispatches.push(substitution.block(lower, solved, false));
             self.solved += 1;
         }
         dispatches
@@ -261,7 +223,7 @@ impl Forward {
     /// What is left of y behind the factorisation, then x.
     pub(super) fn end(mut self) -> Vec<Step> {
         let (substitution, upper) = (self.substitution, self.upper);
-        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), Link::Chained, STATUS).beside());
+        let mut in_order = Some(substitution.prepare(upper, 0..substitution.blocks(), true, STATUS).beside());
         let mut steps = vec![];
         loop {
             // The first of a stage touches what the stage before has written; of the first stage that is the end of L.

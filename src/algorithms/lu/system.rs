@@ -7,8 +7,10 @@
 //! normwise backward error ‖A·x − b‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) (Rigal and Gaches), the smallest relative change of A and b for
 //! which x is exact, the growth factor of the factors, and how many refinements were made.
 
-use super::{BUFFERS, Lu, NO_BAD_PIVOT, order, refine};
+use super::factors::{self, BUFFERS, L, order};
+use super::oracle::sound;
 use crate::algorithms::input::{generator, random};
+use crate::algorithms::plain::Plain;
 use crate::algorithms::{CaseSpec, Check, CheckMethod, Input, Oracle, Problem, WrongElements, matrix};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::metric::Metric;
@@ -18,6 +20,13 @@ use crate::kernel::program::BufferId;
 
 /// The largest residual of a solution.
 const PASSES: f64 = 16.0;
+
+/// The right-hand side, behind the buffers of the factorisation.
+pub(super) const B: BufferId = BufferId(BUFFERS);
+/// The solution.
+pub(super) const X: BufferId = BufferId(BUFFERS + 1);
+/// The number of buffers with these.
+pub(super) const SYSTEM: usize = BUFFERS + 2;
 
 /// The buffers in f64: A and b, which no program changes, x, the first bad pivot, how a refinement has ended, and its steps.
 pub(super) const A64: BufferId = BufferId(0);
@@ -29,92 +38,63 @@ pub(super) const STEPS: BufferId = BufferId(5);
 /// Their number.
 pub(super) const SYSTEM_64: usize = 6;
 
-/// How a refinement has ended, as `lu-refine.glsl` numbers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// It has not: there were too few steps.
-    Not,
-    Converged,
-    /// A step did not halve the error.
-    Stagnated,
-    /// The solution is not finite.
-    Overflowed,
+/// The normwise backward error that is good enough: 10⁻¹², or the residual 4 of HPL where that is less.
+pub(super) fn target(n: u64) -> f64 {
+    f64::min(1e-12, 4.0 * n as f64 * DType::F64.accumulator_roundoff())
 }
 
-impl Ended {
-    const ALL: [Self; 4] = [Self::Not, Self::Converged, Self::Stagnated, Self::Overflowed];
+/// How a refinement has ended, as `lu-refine.glsl` numbers it: it has not, for there were too few steps; it has converged; a step did
+/// not halve the error; the solution is not finite.
+const UNFINISHED: i32 = 0;
+pub(crate) const CONVERGED: i32 = 1;
+const STAGNATED: i32 = 2;
+const OVERFLOWED: i32 = 3;
 
-    /// The word on the device.
-    #[must_use]
-    pub(crate) fn word(self) -> i32 {
-        self as i32
-    }
+/// The solution of a system of equations.
+pub(super) fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (n, dtype, input, seed) = (order(case.size)?, case.dtype, case.input, case.seed);
+    Ok(Box::new(Plain {
+        extents: format!("{n}x{n}"),
+        buffers: buffers(n, dtype),
+        work: Work {
+            operations: (2 * n * n).saturating_mul(n) / 3 + 2 * n * n,
+            bytes: Bytes((n * n + 2 * n) * dtype.bytes()),
+        },
+        chain: None,
+        inputs: Box::new(move || {
+            let mut inputs = match dtype {
+                DType::F64 => vec![HostArray::F64(matrix::for_refinement(input, n as usize, seed))],
+                _ => factors::inputs(n, input, seed),
+            };
+            inputs.push(random(dtype, Input::Signed, n as usize, &mut generator(seed, 1)));
+            inputs
+        }),
+        oracle: Box::new(move |inputs| {
+            let [a, .., b] = inputs else { unreachable!("A comes first and b last") };
+            Box::new(Residual { n: n as usize, a: a.clone(), b: b.clone() })
+        }),
+    }))
 }
 
-/// A system of equations.
-pub(super) struct System {
-    n: u64,
-    case: CaseSpec,
-}
-
-impl System {
-    pub(super) fn new(case: &CaseSpec) -> Result<Self, String> {
-        Ok(Self { n: order(case.size)?, case: *case })
+fn buffers(n: u64, dtype: DType) -> Vec<BufferSpec> {
+    let of = BufferSpec::new;
+    if dtype == DType::F64 {
+        let word = |name| of(name, Role::Output, DType::I32, 1);
+        return vec![
+            of("A", Role::Input, dtype, n * n),
+            of("b", Role::Input, dtype, n),
+            of("x", Role::Output, dtype, n),
+            word("status"),
+            word("ended"),
+            word("steps"),
+        ];
     }
-
-    fn refined(&self) -> bool {
-        self.case.dtype == DType::F64
-    }
-}
-
-impl Problem for System {
-    fn extents(&self) -> String {
-        format!("{0}x{0}", self.n)
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let (n, dtype) = (self.n, self.case.dtype);
-        let of = BufferSpec::new;
-        if self.refined() {
-            let word = |name| of(name, Role::Output, DType::I32, 1);
-            return vec![
-                of("A", Role::Input, dtype, n * n),
-                of("b", Role::Input, dtype, n),
-                of("x", Role::Output, dtype, n),
-                word("status"),
-                word("ended"),
-                word("steps"),
-            ];
-        }
-        let mut buffers = Lu { n, case: self.case }.buffers();
-        debug_assert_eq!(buffers.len(), BUFFERS);
-        // Nothing is read out of L.
-        buffers[super::L.0].role = Role::Scratch;
-        buffers.extend([of("b", Role::Input, dtype, n), of("x", Role::Output, dtype, n)]);
-        buffers
-    }
-
-    fn work(&self) -> Work {
-        let n = self.n;
-        let operations = (2 * n * n).saturating_mul(n) / 3 + 2 * n * n;
-        Work { operations, bytes: Bytes((n * n + 2 * n) * self.case.dtype.bytes()) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let Self { n, case } = self;
-        let b = random(case.dtype, Input::Signed, *n as usize, &mut generator(case.seed, 1));
-        if self.refined() {
-            return Ok(vec![HostArray::F64(matrix::for_refinement(case.input, *n as usize, case.seed)), b]);
-        }
-        let mut inputs = Lu { n: *n, case: *case }.inputs()?;
-        inputs.push(b);
-        Ok(inputs)
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let [a, .., b] = inputs else { unreachable!("A comes first and b last") };
-        Ok(Box::new(Residual { n: self.n as usize, a: a.clone(), b: b.clone() }))
-    }
+    let mut buffers = factors::buffers(n);
+    debug_assert_eq!(buffers.len(), BUFFERS);
+    // Nothing is read out of L.
+    buffers[L.0].role = Role::Scratch;
+    buffers.extend([of("b", Role::Input, dtype, n), of("x", Role::Output, dtype, n)]);
+    buffers
 }
 
 /// HPL's residual of a solution.
@@ -220,7 +200,7 @@ impl Oracle for Residual {
             [x, HostArray::I32(status), HostArray::I32(ended), HostArray::I32(steps)] => {
                 sound(status[0])?;
                 let (mut check, _) = self.judge(x, DType::F64);
-                converged(ended[0], steps[0], &check, refine::target(self.n as u64))?;
+                converged(ended[0], steps[0], &check, target(self.n as u64))?;
                 check.metrics.push(Metric::new("refinements", f64::from(steps[0])));
                 Ok(check)
             }
@@ -229,30 +209,19 @@ impl Oracle for Residual {
     }
 }
 
-/// That no pivot was zero or not finite.
-fn sound(status: i32) -> Result<(), String> {
-    if status == NO_BAD_PIVOT {
-        return Ok(());
-    }
-    let kind = if status & 1 == 0 { "zero" } else { "non-finite" };
-    Err(format!("{kind} pivot at column {}", status >> 1))
-}
-
 /// That a refinement has converged; why not.
 fn converged(ended: i32, steps: i32, check: &Check, target: f64) -> Result<(), String> {
     let error = check.metrics.iter().find_map(|metric| metric.value).unwrap_or(f64::INFINITY);
     let reached = format!("backward error {error:.1e}, wanted {target:.1e}");
-    match Ended::ALL.into_iter().find(|known| known.word() == ended) {
-        Some(Ended::Converged) => Ok(()),
-        Some(Ended::Not) => Err(format!("refinement not converged after {steps} steps: {reached}")),
-        Some(Ended::Stagnated) => Err(format!(
+    match ended {
+        CONVERGED => Ok(()),
+        UNFINISHED => Err(format!("refinement not converged after {steps} steps: {reached}")),
+        STAGNATED => Err(format!(
             "refinement stagnated at step {steps}, which did not halve the error: {reached}; \
              the factors in f32 are too far from A"
         )),
-        Some(Ended::Overflowed) => {
-            Err(format!("refinement overflowed at step {steps}: the factors in f32 give no finite solution"))
-        }
-        None => Err(format!("refinement ended for no known reason ({ended})")),
+        OVERFLOWED => Err(format!("refinement overflowed at step {steps}: the factors in f32 give no finite solution")),
+        _ => Err(format!("refinement ended for no known reason ({ended})")),
     }
 }
 
@@ -261,11 +230,12 @@ mod tests {
     use super::*;
     use crate::algorithms::Goal;
     use crate::algorithms::lu::LU;
+    use crate::algorithms::lu::oracle::NO_BAD_PIVOT;
     use crate::basis::size::Size;
 
-    fn system(n: u64, dtype: DType) -> System {
+    fn system(n: u64, dtype: DType) -> Box<dyn Problem> {
         let case = CaseSpec::new(&LU, Size::Uniform(n), dtype).with(|options| options.goal = Goal::Solution);
-        System::new(&case).expect("a sensible size")
+        problem(&case).expect("a sensible size")
     }
 
     /// The solution of a system by an independent factorisation in f64.
@@ -276,8 +246,8 @@ mod tests {
         (0..n).map(|row| x[(row, 0)]).collect()
     }
 
-    fn outputs_64(x: Vec<f64>, ended: Ended, steps: i32) -> Vec<HostArray> {
-        let words = [NO_BAD_PIVOT, ended.word(), steps].map(|word| HostArray::I32(vec![word]));
+    fn outputs_64(x: Vec<f64>, ended: i32, steps: i32) -> Vec<HostArray> {
+        let words = [NO_BAD_PIVOT, ended, steps].map(|word| HostArray::I32(vec![word]));
         std::iter::once(HostArray::F64(x)).chain(words).collect()
     }
 
@@ -303,7 +273,7 @@ mod tests {
             let (a, b) = (&inputs[0], inputs.last().expect("b"));
             let oracle = system.oracle(&inputs).expect("an oracle");
             let check = |x: Vec<f64>| {
-                let outputs = if dtype == DType::F32 { outputs_32(a, &x) } else { outputs_64(x, Ended::Converged, 3) };
+                let outputs = if dtype == DType::F32 { outputs_32(a, &x) } else { outputs_64(x, CONVERGED, 3) };
                 oracle.check(&outputs).expect("an answer")
             };
             let x = solution(n as usize, a, b);
@@ -323,7 +293,7 @@ mod tests {
         let a = HostArray::F64(vec![1.0, 2.0, 3.0, -4.0]);
         let oracle = Residual { n, a, b: HostArray::F64(vec![5.0, 0.5]) };
         // A·x = (3, −1): off by 2 and 1.5; ‖A‖ = 7, ‖x‖ = 1, ‖b‖ = 5.
-        let outputs = outputs_64(vec![1.0, 1.0], Ended::Converged, 0);
+        let outputs = outputs_64(vec![1.0, 1.0], CONVERGED, 0);
         let check = oracle.check(&outputs).expect("an answer");
         let metric = |name: &str| check.metrics.iter().find(|m| m.name == name).and_then(|m| m.value);
         assert_eq!(metric("backward error"), Some(2.0 / 12.0));
@@ -352,14 +322,14 @@ mod tests {
     fn a_refinement_that_does_not_converge_says_why() {
         let oracle = Residual { n: 1, a: HostArray::F64(vec![2.0]), b: HostArray::F64(vec![1.0]) };
         for (ended, expected) in [
-            (Ended::Not, "refinement not converged after 7 steps: backward error"),
-            (Ended::Stagnated, "refinement stagnated at step 7, which did not halve the error: backward error"),
-            (Ended::Overflowed, "refinement overflowed at step 7"),
+            (UNFINISHED, "refinement not converged after 7 steps: backward error"),
+            (STAGNATED, "refinement stagnated at step 7, which did not halve the error: backward error"),
+            (OVERFLOWED, "refinement overflowed at step 7"),
         ] {
             let error = oracle.check(&outputs_64(vec![0.25], ended, 7)).expect_err("no answer");
             assert!(error.starts_with(expected), "{error}");
         }
-        let mut outputs = outputs_64(vec![0.5], Ended::Converged, 1);
+        let mut outputs = outputs_64(vec![0.5], CONVERGED, 1);
         outputs[1] = HostArray::I32(vec![6]);
         assert_eq!(oracle.check(&outputs), Err("zero pivot at column 3".into()));
     }

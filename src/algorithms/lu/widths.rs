@@ -1,7 +1,7 @@
 //! How many columns an outer block has: a wide one passes through memory less often, a narrow one leaves less to those
 //! who work alone.
 
-use super::order;
+use super::factors::order;
 use crate::algorithms::CaseSpec;
 use crate::algorithms::tile::{Tile, Tiles, Tunable};
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -11,10 +11,10 @@ pub(super) const INNER: u32 = 32;
 
 /// The variants with a width to search for.
 pub(super) static TUNABLE: &[Tunable] = &[
-    Tunable { variant: "blocked-pivot", tiles: Tiles::Columns(&PIVOTING) },
-    Tunable { variant: "blocked", tiles: Tiles::Columns(&PLAIN) },
-    Tunable { variant: "blocked-split", tiles: Tiles::Columns(&SPLIT) },
-    Tunable { variant: "blocked-pivot-texel", tiles: Tiles::Columns(&PIVOTING) },
+    Tunable { variant: "blocked-pivot", tiles: &PIVOTING },
+    Tunable { variant: "blocked", tiles: &PLAIN },
+    Tunable { variant: "blocked-split", tiles: &SPLIT },
+    Tunable { variant: "blocked-pivot-texel", tiles: &PIVOTING },
 ];
 
 /// The widths that a variant can take.
@@ -66,19 +66,25 @@ impl Widths {
     pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> u64 {
         let columns = match case.tile {
             Some(Tile::Columns(columns)) => columns,
-            _ => self.built_in(case, device),
+            _ => self.without_search(case, device),
         };
         u64::from(columns)
     }
 
-    /// The width without a search.
-    pub(in crate::algorithms) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> u32 {
+    fn without_search(&self, case: &CaseSpec, device: &DeviceInfo) -> u32 {
         // Sizes that are no square matrix were refused when the problem was made.
         (self.built_in)(order(case.size).unwrap_or_default(), device)
     }
+}
 
-    /// Checks that the kernels can be compiled for it, and that there is more than padding in a block.
-    pub(in crate::algorithms) fn legal(&self, columns: u32, case: &CaseSpec) -> Result<(), String> {
+impl Tiles for Widths {
+    fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+        Tile::Columns(self.without_search(case, device))
+    }
+
+    /// The kernels must be compiled for it, and there must be more than padding in a block.
+    fn legal(&self, tile: &Tile, case: &CaseSpec, _: &DeviceInfo) -> Result<(), String> {
+        let Tile::Columns(columns) = *tile else { return Err("is no width of blocks".into()) };
         let n = order(case.size)?;
         if !self.all.contains(&columns) {
             let all: Vec<_> = self.all.iter().map(u32::to_string).collect();
@@ -90,8 +96,8 @@ impl Widths {
         Ok(())
     }
 
-    /// What is worth a try.
-    pub(in crate::algorithms) fn candidates(&self, case: &CaseSpec) -> impl Iterator<Item = u32> {
-        self.all.iter().copied().filter(|columns| self.legal(*columns, case).is_ok())
+    fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+        let tiles = self.all.iter().map(|columns| Tile::Columns(*columns));
+        tiles.filter(|tile| self.legal(tile, case, device).is_ok()).collect()
     }
 }

@@ -1,12 +1,12 @@
 //! Products by matrices whose components come straight from global memory, K shared by the sub-groups of a work-group: for few rows
 //! or columns. See `glsl/matmul/coopmat-direct.comp`.
 
-use super::Dims;
 use super::constants::{Constants, Direct};
+use super::grid::{block_per_group, row_lengths, step};
+use super::parts::strips;
 use super::tile::Tile;
-use super::units::step;
-use super::variants::{block_per_group, row_lengths, strips};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::basis::layout::Layout;
 use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
@@ -22,26 +22,20 @@ const DEPTH: u32 = 32;
 /// Elements of a line of memory.
 const WHOLE_LINE: u32 = 64;
 
-/// A block in warp tiles, each of which so many sub-groups compute together that they fill a core's registers.
-#[derive(Clone, Copy, Debug)]
-struct Cut {
-    tile: Tile,
-    /// Whether lanes load for each other what lies across K.
-    exchanges: bool,
-}
-
-/// An exchange pays where a warp tile has whole lines of B, or a group two of them: elsewhere a core does not look up lines all the time.
-const CUTS: &[Cut] = &[
-    cut([16, 32], [16, 32], 8, false),
-    cut([32, 32], [32, 32], 8, false),
-    cut([64, 32], [64, 32], 8, false),
-    cut([32, 64], [32, 64], 8, true),
-    cut([64, 64], [64, 32], 4, true),
+/// Blocks in warp tiles, each of which so many sub-groups compute together that they fill a core's registers; and whether lanes load
+/// for each other what lies across K. An exchange pays where a warp tile has whole lines of B, or a group two of them: elsewhere a core
+/// does not look up lines all the time.
+const CUTS: [(Tile, bool); 5] = [
+    (cut([16, 32], [16, 32], 8), false),
+    (cut([32, 32], [32, 32], 8), false),
+    (cut([64, 32], [64, 32], 8), false),
+    (cut([32, 64], [32, 64], 8), true),
+    (cut([64, 64], [64, 32], 4), true),
 ];
 
 /// A block in warp tiles, each of which so many sub-groups compute together: K is theirs to share.
-const fn cut([bm, bn]: [u32; 2], warp: [u32; 2], sharing: u32, exchanges: bool) -> Cut {
-    Cut { tile: Tile::new([bm, bn, sharing * DEPTH], warp, [16, 8]), exchanges }
+const fn cut([bm, bn]: [u32; 2], warp: [u32; 2], sharing: u32) -> Tile {
+    Tile::new([bm, bn, sharing * DEPTH], warp, [16, 8])
 }
 
 /// Warp tiles of a block.
@@ -54,7 +48,7 @@ fn invocations(tile: Tile) -> u32 {
 }
 
 /// The time that a product takes if cut up like this.
-fn time(constants: &Constants, Cut { tile, exchanges }: Cut, case: &CaseSpec) -> Nanos {
+fn time(constants: &Constants, tile: Tile, exchanges: bool, case: &CaseSpec) -> Nanos {
     let Constants { machine, direct, .. } = constants;
     let dims = Dims::from(case.size);
     let groups = tile.blocks(dims).iter().product::<u64>();
@@ -97,14 +91,14 @@ fn rate(direct: &Direct, length: u64, across: bool, exchanges: bool, case: &Case
 }
 
 /// How a case is cut up, as should be fastest, and the time that it should take.
-fn fastest(constants: &Constants, case: &CaseSpec) -> (Cut, Nanos) {
-    let cuts = CUTS.iter().map(|cut| (*cut, time(constants, *cut, case)));
-    cuts.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)).expect("there are some")
+fn fastest(constants: &Constants, case: &CaseSpec) -> (Tile, bool, Nanos) {
+    let cuts = CUTS.iter().map(|(tile, exchanges)| (*tile, *exchanges, time(constants, *tile, *exchanges, case)));
+    cuts.min_by(|(.., a), (.., b)| a.0.total_cmp(&b.0)).expect("there are some")
 }
 
 /// The time that a product should take by these constants.
 pub(super) fn predicted(constants: &Constants, case: &CaseSpec) -> Nanos {
-    fastest(constants, case).1
+    fastest(constants, case).2
 }
 
 /// Whether nothing beyond K need be left out, and whether that saves more than the step that a sub-group then loads for nothing: with 32
@@ -123,7 +117,7 @@ pub(super) fn program(shader: &'static Shader, case: &CaseSpec, device: &DeviceI
         );
     }
     let dims = Dims::from(case.size);
-    let (Cut { tile, exchanges }, _) = fastest(Constants::of(device), case);
+    let (tile, exchanges, _) = fastest(Constants::of(device), case);
     let [a, b] = row_lengths(case).map(|length| step(length, case.dtype));
     let shape = MatrixShape {
         m: 16,
@@ -203,7 +197,7 @@ mod tests {
             for (m, n, k) in [(1, 1, 1), (17, 33, 5), (32, 4096, 4096), (128, 4096, 4096), (1000, 70, 300)] {
                 let program = program_of(&case(m, n, k, layout), &of_nvidia()).expect("it runs");
                 let dispatch = program.dispatches().next().expect("one dispatch");
-                let (Cut { tile, .. }, _) = fastest(&GPU, &case(m, n, k, layout));
+                let (tile, ..) = fastest(&GPU, &case(m, n, k, layout));
                 let [down, across, strips] = dispatch.groups;
                 assert!(down * strips * u64::from(tile.bm) >= m && across * u64::from(tile.bn) >= n, "{m}×{n}×{k}");
                 let shared = dispatch.shader.shared_bytes(&dispatch.constants);
@@ -214,12 +208,12 @@ mod tests {
 
     #[test]
     fn cuts_are_of_whole_matrices_and_lanes_have_registers_for_them() {
-        for Cut { tile, .. } in CUTS {
+        for (tile, _) in CUTS {
             assert!(
                 tile.wm.is_multiple_of(16) && tile.wn.is_multiple_of(32) && tile.bk.is_multiple_of(DEPTH),
                 "{tile:?}"
             );
-            assert!(tile.divides().is_ok() && invocations(*tile) == 256, "{tile:?}");
+            assert!(tile.divides().is_ok() && invocations(tile) == 256, "{tile:?}");
             // A lane's sums, and what is on its way while as much is multiplied.
             assert!(tile.wm * tile.wn / LANES + tile.wm + tile.wn <= 160, "{tile:?}");
         }
@@ -236,10 +230,10 @@ mod tests {
             (4096, 4096, 4096, Layout::Nn, "coopmat"),
             (1024, 1024, 1024, Layout::Nn, "coopmat"),
         ] {
-            let first = candidates(&case(m, n, k, layout), &device)[0];
+            let first = candidates(&MATMUL, &case(m, n, k, layout), &device)[0];
             assert_eq!(first.variant, expected, "{m}×{n}×{k} {layout}");
         }
         // Single elements for six vectors each: 50 µs, where this kernel takes 12.
-        assert_ne!(candidates(&case(6, 6874, 1911, Layout::Nn), &device)[0].variant, "gemv");
+        assert_ne!(candidates(&MATMUL, &case(6, 6874, 1911, Layout::Nn), &device)[0].variant, "gemv");
     }
 }

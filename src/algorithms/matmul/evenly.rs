@@ -1,11 +1,10 @@
 //! Work-groups that share the blocks of C evenly: see `matmul-evenly.glsl`. The product kernel stores the blocks that one group has as a
 //! whole, and leaves the sums of others in slots, two for each group; a second pass adds those up.
 
-use super::Dims;
-use super::parts::{OPERANDS, SUMMING, sharing};
+use super::parts::{OPERANDS, STRIP, SUMMING, sharing};
 use super::tile::Tile;
-use super::variants::STRIP;
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::algorithms::elements::groups_over;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::buffer::{BufferSpec, Role};

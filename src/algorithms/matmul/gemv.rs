@@ -1,9 +1,9 @@
 //! Products with few rows or columns, at the speed at which the other operand can be read: see `matmul-gemv.glsl`.
 
-use super::Dims;
 use super::parts::number;
 use super::tile::piece;
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -55,39 +55,26 @@ impl Vectors {
     }
 }
 
-/// How the work is cut up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
-    /// Invocations of a work-group.
-    lanes: u32,
-    /// Rows of X in a block, where they lie along K; where across, lanes along a row.
-    width: u32,
-    /// Pieces of each row, or rows, that a lane has in flight.
-    unroll: u32,
-    /// Pieces of a row that a lane owns, where rows lie across K.
-    own: u32,
-    /// Work-groups that fill the device: there are parts of K for so many.
-    groups: u64,
-}
-
-impl Cut {
-    fn of(vectors: &Vectors, elements: u64, dtype: DType, subgroup: u32, device: &DeviceInfo) -> Self {
-        // What a lane reads of the vectors at a time are whole pieces.
-        let depth = 8.max(piece(dtype) as u32);
-        match (device.kind, vectors.along) {
-            // No latency to hide: a group is one vector register wide.
-            (DeviceKind::Cpu, true) => Self { lanes: subgroup, width: 8, unroll: 1, own: 1, groups: 8 },
-            (DeviceKind::Cpu, false) => Self { lanes: subgroup, width: subgroup, unroll: depth, own: 2, groups: 8 },
-            (_, true) if vectors.count <= 2 => Self { lanes: 4 * subgroup, width: 2, unroll: 4, own: 1, groups: 2048 },
-            (_, true) => Self { lanes: 2 * subgroup, width: 4, unroll: 2, own: 1, groups: 1024 },
-            (_, false) => {
-                // A line of 128 bytes, or one element a lane.
-                let (width, few) = if elements > 1 { (8, [512, 16, 132]) } else { (32, [512, depth, 264]) };
-                // Few vectors leave registers for a group that fills a core; K then needs few parts, or none.
-                let [lanes, unroll, groups] = if vectors.count <= 2 { few } else { [256, depth, 256] };
-                let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
-                Self { lanes, width: width.min(subgroup), unroll, own: 1, groups: groups.into() }
-            }
+/// How the work is cut up: invocations of a work-group; rows of X in a block where they lie along K, or lanes along a row where
+/// across; pieces of each row, or rows, that a lane has in flight; pieces of a row that a lane owns, where rows lie across K; and
+/// work-groups that fill the device, since there are parts of K for so many.
+fn cut(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -> [u32; 5] {
+    let subgroup = case.subgroup_size(device);
+    // What a lane reads of the vectors at a time are whole pieces.
+    let depth = 8.max(piece(case.dtype) as u32);
+    match (device.kind, vectors.along) {
+        // No latency to hide: a group is one vector register wide.
+        (DeviceKind::Cpu, true) => [subgroup, 8, 1, 1, 8],
+        (DeviceKind::Cpu, false) => [subgroup, subgroup, depth, 2, 8],
+        (_, true) if vectors.count <= 2 => [4 * subgroup, 2, 4, 1, 2048],
+        (_, true) => [2 * subgroup, 4, 2, 1, 1024],
+        (_, false) => {
+            // A line of 128 bytes, or one element a lane.
+            let (width, few) = if elements > 1 { (8, [512, 16, 132]) } else { (32, [512, depth, 264]) };
+            // Few vectors leave registers for a group that fills a core; K then needs few parts, or none.
+            let [lanes, unroll, groups] = if vectors.count <= 2 { few } else { [256, depth, 256] };
+            let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
+            [lanes, width.min(subgroup), unroll, 1, groups]
         }
     }
 }
@@ -96,16 +83,20 @@ impl Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Schedule {
     vectors: Vectors,
-    cut: Cut,
+    /// Invocations of a work-group, and how it is [cut] up.
+    pub(super) lanes: u32,
+    width: u32,
+    unroll: u32,
+    own: u32,
     /// Blocks of lines, and parts of K: a work-group for each of both.
     blocks: u64,
-    parts: u64,
+    pub(super) parts: u64,
     /// Steps of a part, and elements of a line in each.
     steps: u64,
     of_step: u64,
     lines_of_block: u64,
     /// Elements that a lane reads of a row at a time.
-    elements_of_lane: u64,
+    pub(super) elements_of_lane: u64,
 }
 
 impl Schedule {
@@ -115,20 +106,31 @@ impl Schedule {
         let Vectors { lines, k, along, .. } = vectors;
         // Elements that a lane reads of a row at a time.
         let elements = if texels || vectors.is_aligned(case) { piece(case.dtype) } else { 1 };
-        let cut = Cut::of(&vectors, elements, case.dtype, case.subgroup_size(device), device);
-        let [lanes, width, unroll, own] = [cut.lanes, cut.width, cut.unroll, cut.own].map(u64::from);
+        let [lanes, width, unroll, own, groups] = cut(&vectors, elements, case, device);
         // Lines of a block; elements along K of a step of a work-group, and the steps that it does at once.
-        let (lines_of_block, of_step, at_once) =
-            if along { (width, lanes * elements, unroll) } else { (width * own * elements, lanes / width * unroll, 1) };
+        let (lines_of_block, of_step, at_once) = if along {
+            (width.into(), u64::from(lanes) * elements, unroll.into())
+        } else {
+            (u64::from(width * own) * elements, u64::from(lanes / width * unroll), 1)
+        };
         let blocks = lines.div_ceil(lines_of_block);
         let rounds = k.div_ceil(of_step * at_once);
-        let steps = rounds.div_ceil(cut.groups.div_ceil(blocks).min(rounds)) * at_once;
+        let steps = rounds.div_ceil(u64::from(groups).div_ceil(blocks).min(rounds)) * at_once;
         let parts = (rounds * at_once).div_ceil(steps);
-        Some(Self { vectors, cut, blocks, parts, steps, of_step, lines_of_block, elements_of_lane: elements })
-    }
-
-    pub(super) fn elements_of_lane(&self) -> u64 {
-        self.elements_of_lane
+        let elements_of_lane = elements;
+        Some(Self {
+            vectors,
+            lanes,
+            width,
+            unroll,
+            own,
+            blocks,
+            parts,
+            steps,
+            of_step,
+            lines_of_block,
+            elements_of_lane,
+        })
     }
 
     pub(super) fn vectors(&self) -> u64 {
@@ -139,15 +141,6 @@ impl Schedule {
         self.blocks * self.parts
     }
 
-    pub(super) fn parts(&self) -> u64 {
-        self.parts
-    }
-
-    /// Invocations of a work-group.
-    pub(super) fn lanes(&self) -> u64 {
-        self.cut.lanes.into()
-    }
-
     /// Elements of the matrix that a work-group goes through, those beyond its edges included.
     pub(super) fn elements(&self) -> u64 {
         self.lines_of_block * self.steps * self.of_step
@@ -155,12 +148,12 @@ impl Schedule {
 
     /// Times that a lane waits for what it has in flight.
     pub(super) fn rounds(&self) -> u64 {
-        if self.vectors.along { self.steps / u64::from(self.cut.unroll) } else { self.steps }
+        if self.vectors.along { self.steps / u64::from(self.unroll) } else { self.steps }
     }
 
     /// Work-groups that a core of a GPU holds, by the registers that their sums and what they have in flight take.
     pub(super) fn held(&self) -> u64 {
-        let Cut { lanes, width, unroll, own, .. } = self.cut;
+        let Self { lanes, width, unroll, own, .. } = *self;
         let [vectors, piece] = [self.vectors.count, self.elements_of_lane].map(|count| count as u32);
         let (sums, flying) = if self.vectors.along {
             (width * vectors, (width + vectors) * unroll * piece)
@@ -184,11 +177,11 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
         let Dims { m, n, .. } = Dims::from(case.size);
         return Program::refused(format!("is for at most {MOST_VECTORS} rows or columns of C, which has {m}×{n}"));
     };
-    let Schedule { vectors, cut, blocks, parts, steps, .. } = schedule;
+    let Schedule { vectors, lanes, width, unroll, own, blocks, parts, steps, .. } = schedule;
     let Vectors { lines, count, k, along, .. } = vectors;
     let (x_aligned, k_aligned) = (vectors.is_aligned(case), k.is_multiple_of(piece(case.dtype)));
     let subgroup = case.subgroup_size(device);
-    let (lanes, sums) = (schedule.lanes(), schedule.sums());
+    let sums = schedule.sums();
     let between = if parts > 1 { blocks * parts * sums } else { 1 };
 
     let (partial, arrivals) = (BufferId(3), BufferId(4));
@@ -208,9 +201,9 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     let views = views.into_iter().filter(|_| texels);
     let arguments: Vec<_> = arguments.into_iter().chain(views).collect();
     let [x, z] = folded_groups(blocks, device.limits.group_count[0]);
-    let finish = sums.div_ceil(lanes) * (parts + lanes / u64::from(subgroup) + 2);
+    let finish = sums.div_ceil(lanes.into()) * (parts + u64::from(lanes / subgroup) + 2);
     let dispatch = Dispatch::new(shaders[usize::from(!along)], &arguments)
-        .group_size([cut.lanes, 1, 1])
+        .group_size([lanes, 1, 1])
         .groups([x, parts, z])
         .subgroups_of(subgroup)
         .constant("SUBGROUP", subgroup)
@@ -219,13 +212,10 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
         .constant("X_ALIGNED", u32::from(x_aligned))
         .constant("K_ALIGNED", u32::from(k_aligned))
         .constant("PARTS", parts as u32)
-        .constant("UNROLL", cut.unroll)
+        .constant("UNROLL", unroll)
         .loops(steps + finish);
-    let dispatch = if along {
-        dispatch.constant("ROWS", cut.width)
-    } else {
-        dispatch.constant("ACROSS", cut.width).constant("OWN", cut.own)
-    };
+    let dispatch =
+        if along { dispatch.constant("ROWS", width) } else { dispatch.constant("ACROSS", width).constant("OWN", own) };
     let scratch = |name, dtype, len| BufferSpec::new(name, Role::Scratch, dtype, len);
     let sums_of = match case.dtype {
         DType::F64 => DType::F64,

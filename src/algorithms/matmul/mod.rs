@@ -5,33 +5,35 @@
 mod auto;
 mod constants;
 mod direct;
+mod division;
 mod evenly;
 // The tool behind scripts/fit-auto, and the tests that hold the choice to recorded problems: they ask the model itself.
 #[cfg(test)]
 #[path = "../../../scripts/fit_auto.rs"]
 mod fit;
 mod gemv;
+mod grid;
 mod model;
 mod oracle;
 mod parts;
-mod tile;
+pub(super) mod tile;
 mod tuning;
 mod units;
 mod variants;
 
 use super::dims::Dims;
 use super::input::{Input, generator, random};
-use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Oracle, Problem, Sweeps};
-use crate::basis::dtype::{DType, HostArray};
+use super::plain::Plain;
+use super::{Algorithm, CaseSpec, MOST_ELEMENTS, Problem, Sweeps};
+use crate::basis::dtype::DType;
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
+pub(super) use division::matrix_shape;
 use std::borrow::Cow::Borrowed;
-pub(super) use tile::matrix_shape;
-pub(crate) use tile::{Tile, TileTable};
+pub(crate) use tile::Tile;
 pub(super) use units::SPLIT_LOSS;
 
 /// Matrix product.
@@ -50,10 +52,10 @@ pub(crate) static MATMUL: Algorithm = Algorithm {
     inputs: &[Input::Uniform, Input::Signed],
     layouts: &Layout::ALL,
     variants: Borrowed(variants::VARIANTS),
-    tunable: tuning::TUNABLE,
+    tunable: variants::TUNABLE,
     candidates: Some(auto::candidates),
     solution: None,
-    problem: Static(&|case| Ok(Box::new(Matmul::new(case)?))),
+    problem: Static(&problem),
 };
 
 /// Terms of the longest sum of floats whose rounding bound, K·2⁻²⁴ of |A|·|B|, tells a right answer from a wrong one.
@@ -61,90 +63,70 @@ const MOST_TERMS: u64 = 1 << 20;
 /// Terms of the longest sum of products of numbers in [0, 1), a quarter on average, far below 65504, where f16 ends.
 const MOST_TERMS_OF_HALVES: u64 = 1 << 17;
 
-struct Matmul {
-    dims: Dims,
-    case: CaseSpec,
-}
-
-impl Matmul {
-    fn new(case: &CaseSpec) -> Result<Self, String> {
-        if let Size::Two(..) = case.size {
-            return Err("it takes one extent or three; write N or MxNxK".into());
-        }
-        let dims = Dims::from(case.size);
-        let Dims { m, n, k } = dims;
-        for (name, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
-            if rows.checked_mul(columns).is_none_or(|elements| elements > MOST_ELEMENTS) {
-                return Err(format!(
-                    "{name} would have {rows}×{columns} elements, more than the 2^31 that kernels can index; choose a smaller size"
-                ));
-            }
-        }
-        if case.dtype == DType::I32 && k > oracle::MOST_EXACT_TERMS {
+/// The extents of a product, if kernels can index its matrices and a check can judge its sums.
+fn dims(case: &CaseSpec) -> Result<Dims, String> {
+    if let Size::Two(..) = case.size {
+        return Err("it takes one extent or three; write N or MxNxK".into());
+    }
+    let dims = Dims::from(case.size);
+    let Dims { m, n, k } = dims;
+    for (name, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
+        if rows.checked_mul(columns).is_none_or(|elements| elements > MOST_ELEMENTS) {
             return Err(format!(
-                "sums of {k} products of i32 cannot be checked exactly; choose K ≤ {}",
-                oracle::MOST_EXACT_TERMS
+                "{name} would have {rows}×{columns} elements, more than the 2^31 that kernels can index; choose a smaller size"
             ));
         }
-        let most = match (case.dtype, case.input) {
-            (DType::F16, Input::Uniform) => MOST_TERMS_OF_HALVES,
-            (DType::F32 | DType::F16 | DType::Bf16, _) => MOST_TERMS,
-            _ => u64::MAX,
-        };
-        if k > most {
-            let why =
-                if most == MOST_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
-            return Err(format!("sums of {k} products of {} may {why}; choose K ≤ {most}", case.dtype));
-        }
-        Ok(Self { dims, case: *case })
     }
-
-    fn input(&self, stream: u64, len: u64) -> HostArray {
-        random(self.case.dtype, self.case.input, len as usize, &mut generator(self.case.seed, stream))
+    if case.dtype == DType::I32 && k > oracle::MOST_EXACT_TERMS {
+        return Err(format!(
+            "sums of {k} products of i32 cannot be checked exactly; choose K ≤ {}",
+            oracle::MOST_EXACT_TERMS
+        ));
     }
+    let most = match (case.dtype, case.input) {
+        (DType::F16, Input::Uniform) => MOST_TERMS_OF_HALVES,
+        (DType::F32 | DType::F16 | DType::Bf16, _) => MOST_TERMS,
+        _ => u64::MAX,
+    };
+    if k > most {
+        let why =
+            if most == MOST_TERMS { "err by too much to tell right from wrong" } else { "pass what f16 can hold" };
+        return Err(format!("sums of {k} products of {} may {why}; choose K ≤ {most}", case.dtype));
+    }
+    Ok(dims)
 }
 
-impl Problem for Matmul {
-    fn extents(&self) -> String {
-        let Dims { m, n, k } = self.dims;
-        format!("{m}x{n}x{k}")
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let Dims { m, n, k } = self.dims;
-        let dtype = self.case.dtype;
-        vec![
-            BufferSpec::new("A", Role::Input, dtype, m * k),
-            BufferSpec::new("B", Role::Input, dtype, k * n),
-            BufferSpec::new("C", Role::Output, dtype.of_product(), m * n),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        let Dims { m, n, k } = self.dims;
-        let bytes = self.buffers().iter().map(|buffer| buffer.bytes().0).sum();
-        Work { operations: (2 * m * n).saturating_mul(k), bytes: Bytes(bytes) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let Dims { m, n, k } = self.dims;
-        Ok(vec![self.input(0, m * k), self.input(1, k * n)])
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let Dims { m, k, .. } = self.dims;
-        let [a, b] = [&inputs[0], &inputs[1]];
-        Ok(Box::new(match self.case.layout {
-            Layout::Nn => oracle::Expected::new(self.dims, &self.case, a, b),
-            Layout::Nt => oracle::Expected::new(self.dims, &self.case, a, &b.transposed(k as usize)),
-            Layout::Tn => oracle::Expected::new(self.dims, &self.case, &a.transposed(m as usize), b),
-        }))
-    }
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (dims, case, dtype) = (dims(case)?, *case, case.dtype);
+    let Dims { m, n, k } = dims;
+    let buffers = vec![
+        BufferSpec::new("A", Role::Input, dtype, m * k),
+        BufferSpec::new("B", Role::Input, dtype, k * n),
+        BufferSpec::new("C", Role::Output, dtype.of_product(), m * n),
+    ];
+    let bytes = buffers.iter().map(|buffer| buffer.bytes().0).sum();
+    let input = move |stream, len: u64| random(dtype, case.input, len as usize, &mut generator(case.seed, stream));
+    Ok(Box::new(Plain {
+        extents: format!("{m}x{n}x{k}"),
+        buffers,
+        work: Work { operations: (2 * m * n).saturating_mul(k), bytes: Bytes(bytes) },
+        chain: None,
+        inputs: Box::new(move || vec![input(0, m * k), input(1, k * n)]),
+        oracle: Box::new(move |inputs| {
+            let [a, b] = [&inputs[0], &inputs[1]];
+            Box::new(match case.layout {
+                Layout::Nn => oracle::Expected::new(dims, &case, a, b),
+                Layout::Nt => oracle::Expected::new(dims, &case, a, &b.transposed(k as usize)),
+                Layout::Tn => oracle::Expected::new(dims, &case, &a.transposed(m as usize), b),
+            })
+        }),
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::dtype::HostArray;
 
     fn case(size: Size, dtype: DType) -> CaseSpec {
         CaseSpec::new(&MATMUL, size, dtype)
@@ -152,22 +134,22 @@ mod tests {
 
     #[test]
     fn a_single_extent_is_a_cubic_product() {
-        let problem = Matmul::new(&case(Size::Uniform(64), DType::F32)).expect("a sensible size");
+        let problem = problem(&case(Size::Uniform(64), DType::F32)).expect("a sensible size");
         assert_eq!(problem.extents(), "64x64x64");
         assert_eq!(problem.work(), Work { operations: 2 << 18, bytes: Bytes(3 << 14) });
     }
 
     #[test]
     fn matrices_beyond_32_bit_indices_are_refused_by_name() {
-        let error = Matmul::new(&case(Size::Three(70_000, 8, 70_000), DType::F32)).err().expect("too large");
+        let error = problem(&case(Size::Three(70_000, 8, 70_000), DType::F32)).err().expect("too large");
         assert!(error.starts_with("A would have 70000×70000 elements"), "{error}");
-        let error = Matmul::new(&case(Size::Three(1 << 31, 1, 1 << 31), DType::F32));
+        let error = problem(&case(Size::Three(1 << 31, 1, 1 << 31), DType::F32));
         assert!(error.is_err());
     }
 
     #[test]
     fn sums_that_no_check_could_judge_are_refused() {
-        let long = |dtype, k| Matmul::new(&case(Size::Three(1, 1, k), dtype));
+        let long = |dtype, k| problem(&case(Size::Three(1, 1, k), dtype));
         for (dtype, most) in [(DType::F32, MOST_TERMS), (DType::Bf16, MOST_TERMS), (DType::F16, MOST_TERMS_OF_HALVES)] {
             let zeros = |len| HostArray::zeros(dtype, len);
             let problem = long(dtype, most).expect("long, but not too long");

@@ -6,14 +6,15 @@
 //! from the last cache where it stays there, and each block of the operands as often as it is read. A second pass over parts of K
 //! comes on top.
 
-use super::Dims;
 use super::constants::{HIDDEN, Machine, Pace, Stream};
+use super::division::BlockDivision;
 use super::evenly::Stretches;
 use super::gemv::Schedule;
+use super::grid::row_lengths;
 use super::parts;
-use super::tile::{BlockDivision, Tile, piece, stored};
-use super::variants::row_lengths;
+use super::tile::{Tile, piece, stored};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
@@ -220,7 +221,7 @@ pub(super) fn predicted(tile: &Tile, slab: Slab, pace: &Pace, case: &CaseSpec, m
 /// The predicted time of a product whose larger operand is read once.
 pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, machine: &Machine) -> Nanos {
     let elements = schedule.elements() as f64 / schedule.rounds() as f64;
-    let one_by_one = schedule.elements_of_lane() == 1 && case.dtype.bytes() < 4;
+    let one_by_one = schedule.elements_of_lane == 1 && case.dtype.bytes() < 4;
     let products = if one_by_one { stream.singles } else { stream.products };
     let work = elements / stream.loads + elements * schedule.vectors() as f64 / products;
     let ends = stream.ends + schedule.sums() as f64 / stream.sums;
@@ -230,7 +231,7 @@ pub(super) fn streamed(stream: &Stream, schedule: &Schedule, case: &CaseSpec, ma
     let of_group = [rounds * work, rounds * (stream.wait + far), ends];
     let rounds = of_core(groups, schedule.held().min(machine.most_held), of_group, HIDDEN);
     let arrival = once(Dims::from(case.size), case.dtype, machine) / stream.share;
-    let parts = if schedule.parts() > 1 { stream.parts } else { 0.0 };
+    let parts = if schedule.parts > 1 { stream.parts } else { 0.0 };
     Nanos(machine.launch + rounds.max(arrival) + parts)
 }
 

@@ -8,12 +8,13 @@
 //! Large products are checked in random combinations of columns and in some whole ones: see
 //! [`crate::algorithms::product`].
 
-use super::{CaseSpec, Dims};
+use crate::algorithms::dims::Dims;
 use crate::algorithms::error_bound::{Worst, gamma};
-use crate::algorithms::product::{BLOCK, Combinations, Factors, Shape, Sign};
-use crate::algorithms::{Check, CheckMethod, Oracle, WrongElement};
+use crate::algorithms::product::{BLOCK, Combinations, Factors};
+use crate::algorithms::{CaseSpec, Check, CheckMethod, Oracle, WrongElement};
 use crate::basis::dtype::{DType, HostArray};
 use rayon::prelude::*;
+use std::convert::identity;
 use std::ops::Range;
 
 /// Integer inputs are below 2^16 in magnitude, so sums of this many products are exact in f64.
@@ -39,13 +40,12 @@ impl Expected {
     }
 
     fn with(dims: Dims, dtype: DType, combinations: Combinations, a: &HostArray, b: &HostArray) -> Self {
-        let factors = Factors { dims, a, b, shape: Shape::Full };
-        let product = |of| factors.combined(&combinations, of);
+        let factors = Factors { dims, a, b, triangular: false };
         let non_negative = |array: &HostArray| (0..array.len()).all(|i| array.get(i) >= 0.0);
         let same = dtype.is_integer()
             || (combinations.method == CheckMethod::Elementwise && non_negative(a) && non_negative(b));
-        let magnitude = (!same).then(|| product(Sign::Dropped));
-        Self { dims, dtype, reference: product(Sign::Kept), magnitude, combinations }
+        let magnitude = (!same).then(|| factors.combined(&combinations, f64::abs));
+        Self { dims, dtype, reference: factors.combined(&combinations, identity), magnitude, combinations }
     }
 }
 

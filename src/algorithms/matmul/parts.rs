@@ -1,8 +1,8 @@
 //! Products over parts of K: the product kernel leaves the sums of each part in memory, and a second pass adds them up.
 
-use super::Dims;
 use super::tile::{Tile, stored};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value, folded_groups};
@@ -53,6 +53,20 @@ pub(super) fn program(
 /// The argument that kernels for parts take beyond those of others: a number, which [`program`] then sets.
 pub(super) fn argument(shader: &'static Shader) -> Option<(&'static str, Value)> {
     shader.interface.arguments.iter().any(|argument| argument.name == PARTS).then_some((PARTS, Value::U32(1)))
+}
+
+/// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a
+/// large GPU (some 264) then cover about 1024 rows and 4096 columns.
+pub(super) const STRIP: u64 = 8;
+
+/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `tiled.comp`), the
+/// strips of one part of K after those of another.
+pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
+    let [across, down] = tile.blocks(dims);
+    // No wider than there are rows, and with as many strips as an axis of the grid takes.
+    let parts = u64::from(tile.k_parts.max(1));
+    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]) / parts).max(1);
+    [down.div_ceil(strips), across, strips * parts]
 }
 
 /// Slabs of the longest part.

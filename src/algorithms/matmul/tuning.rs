@@ -1,56 +1,64 @@
-//! What a search for the best tile of a variant goes through.
+//! Which tile a variant takes for a case, and what a search for the best one goes through.
 
-use super::auto::shared;
-use super::tile::{BlockDivision, Tile, TileTable};
-use super::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
-use super::variants::{TILE_2D, TILED};
-use crate::algorithms::CaseSpec;
-use crate::algorithms::tile::{Tiles, Tunable};
+use super::constants::{Constants, Pace};
+use super::division::{BlockDivision, TileTable};
+use super::model::{Slab, predicted};
+use super::parts::slabs;
+use super::tile::Tile;
+use crate::algorithms::dims::Dims;
+use crate::algorithms::tile::Tiles;
+use crate::algorithms::{CaseSpec, tile};
+use crate::basis::dtype::DType;
+use crate::basis::units::Nanos;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
+use std::iter;
 
-/// The variants with tiles to search for, the one that is searched by default first.
-pub(super) static TUNABLE: &[Tunable] = &[
-    Tunable { variant: "tiled", tiles: Tiles::Product(&TILED) },
-    Tunable { variant: "coopmat", tiles: Tiles::Product(&STAGED_WIDE) },
-    Tunable { variant: "coopmat-narrow", tiles: Tiles::Product(&STAGED_NARROW) },
-    Tunable { variant: "coopmat2", tiles: Tiles::Product(&WHOLE_WIDE) },
-    Tunable { variant: "coopmat2-narrow", tiles: Tiles::Product(&WHOLE_NARROW) },
-    Tunable { variant: "split", tiles: Tiles::Product(&SPLIT) },
-    Tunable { variant: "vectorised", tiles: Tiles::Product(&TILE_2D) },
-    Tunable { variant: "tile-2d", tiles: Tiles::Product(&TILE_2D) },
-];
-
-/// The variants with tiles to search for, and these.
-pub(super) fn choices() -> impl Iterator<Item = (&'static str, &'static TileTable)> {
-    TUNABLE.iter().filter_map(|tunable| match tunable.tiles {
-        Tiles::Product(choice) => Some((tunable.variant, choice)),
-        Tiles::Columns(_) => None,
-    })
-}
-
-/// Rows and columns of a block.
-const BLOCKS: [u32; 7] = [16, 32, 64, 96, 128, 192, 256];
-/// Columns of a slab of A.
-const SLABS: [u32; 5] = [8, 16, 32, 48, 64];
-/// Rows and columns of an invocation.
-const LANES: [u32; 4] = [4, 8, 16, 32];
-/// Rows and columns of a sub-group's matrices.
-const WARPS: [u32; 6] = [16, 32, 48, 64, 96, 128];
-/// A block that is longer than this times its width reads too much for what it computes.
-const MOST_OBLONG: u32 = 8;
+/// Cores (streaming multiprocessors, compute units) that a GPU and a software device are assumed to have: Vulkan does
+/// not tell.
+const CORES: [u64; 2] = [132, 8];
 
 impl TileTable {
-    /// Checks that the kernel can be cut up like this for a case on `device`.
-    pub(in crate::algorithms) fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
-        self.division.legal(tile, case, device)
+    /// The tile of a case: the one it asks for, else the built-in one.
+    pub(super) fn for_case(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+        match case.tile {
+            Some(tile::Tile::Product(tile)) => tile,
+            _ => self.built_in(case, device),
+        }
     }
 
-    /// What is worth a try: first the built-in tiles for any size, then the others.
-    pub(in crate::algorithms) fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
-        let oblong = |[bm, bn]: &[u32; 2]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn));
-        let blocks = pairs(&BLOCKS).filter(oblong).flat_map(|[bm, bn]| SLABS.map(|bk| [bm, bn, bk]));
-        let tiles = self.tiles(case.dtype, device).chain(blocks.flat_map(|block| self.parts(case, device, block)));
-        tiles.flat_map(|tile| shared(tile, self.division, case, device)).collect()
+    /// The tile that should be the fastest by the [model](super::model), of those within the device's limits, where that knows the
+    /// kernel's pace. Elsewhere the largest whose work-groups keep the cores busy: until the busiest core is done, no more than a
+    /// quarter of all cores' time is idle; without such a tile the smallest, over parts of K for the cores that are left, or
+    /// shared by all of them. Where none is within the limits, the last, which the check of the program then refuses.
+    pub(super) fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
+        let legal = |tile: &Tile| self.division.legal(tile, case, device).is_ok();
+        if self.division.is_modelled(device) {
+            let ways = self.ways(case, device);
+            let rank = |tile: &Tile| rank(time(self.division, tile, case, device), Some((*tile).into()));
+            let best = ways.iter().copied().filter(legal).min_by_key(rank);
+            return best.unwrap_or(ways[ways.len() - 1]);
+        }
+        let cores = CORES[usize::from(device.kind == DeviceKind::Cpu)];
+        let dims = Dims::from(case.size);
+        let busy = |tile: &Tile| {
+            let blocks = tile.blocks(dims).iter().product::<u64>();
+            4 * blocks >= 3 * blocks.div_ceil(cores) * cores
+        };
+        let tiles: Vec<Tile> = self.tiles(case.dtype, device).collect();
+        let fitting = || tiles.iter().filter(|tile| legal(tile));
+        let tile = *fitting().find(|tile| busy(tile)).or(fitting().next_back()).unwrap_or(&tiles[tiles.len() - 1]);
+        let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
+        let slabs = tile.slabs(dims.k) / 4;
+        if self.division.shares() && !busy(&tile) && slabs > 1 {
+            return tile.shared_by(cores.min(blocks * slabs) as u32);
+        }
+        let parts = (cores / blocks).min(slabs).max(1);
+        if self.division.cuts_k() { tile.over(parts as u32) } else { tile }
+    }
+
+    /// Its tiles for a case, each over the numbers of parts that are worth a try.
+    pub(super) fn ways(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+        self.tiles(case.dtype, device).flat_map(|tile| shared(tile, self.division, case, device)).collect()
     }
 
     /// The ways to cut up a block that are worth a try.
@@ -96,6 +104,114 @@ impl TileTable {
     }
 }
 
+impl Tiles for TileTable {
+    fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> tile::Tile {
+        Self::built_in(self, case, device).into()
+    }
+
+    fn legal(&self, tile: &tile::Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+        match tile {
+            tile::Tile::Product(tile) => self.division.legal(tile, case, device),
+            tile::Tile::Columns(_) => Err("has no block of a product".into()),
+        }
+    }
+
+    fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<tile::Tile> {
+        let oblong = |[bm, bn]: &[u32; 2]| bm.max(bn) <= &(MOST_OBLONG * bm.min(bn));
+        let blocks = pairs(&BLOCKS).filter(oblong).flat_map(|[bm, bn]| SLABS.map(|bk| [bm, bn, bk]));
+        let tiles = self.tiles(case.dtype, device).chain(blocks.flat_map(|block| self.parts(case, device, block)));
+        tiles.flat_map(|tile| shared(tile, self.division, case, device)).map(Into::into).collect()
+    }
+}
+
+/// The order of ways: by predicted time. Those that differ by less than the model can tell are alike, and a product in one pass is
+/// then preferred, then what is earlier in its table, where the tiles are that searches found.
+pub(super) fn rank(predicted: Nanos, tile: Option<tile::Tile>) -> (i64, bool) {
+    (
+        (predicted.0.max(1.0).ln() / ALIKE).floor() as i64,
+        matches!(tile, Some(tile::Tile::Product(tile)) if tile.takes_two_passes()),
+    )
+}
+
+/// The logarithm of the ratio of times that the model cannot tell apart.
+const ALIKE: f64 = 0.02;
+
+/// The predicted time of a tiled kernel.
+fn time(division: BlockDivision, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Nanos {
+    let constants = Constants::of(device);
+    let slab = Slab::of(division, tile, case, device, &constants.machine);
+    predicted(tile, slab, &pace(constants, division, tile, case), case, &constants.machine)
+}
+
+pub(super) fn pace(constants: &Constants, division: BlockDivision, tile: &Tile, case: &CaseSpec) -> Pace {
+    let times = |pace: Pace, faster: f64| Pace { products: faster * pace.products, ..pace };
+    match division {
+        // A GPU multiplies half as many of these at best.
+        BlockDivision::Warps if matches!(case.dtype, DType::F64 | DType::I32) => times(constants.in_warps(tile), 0.5),
+        BlockDivision::Warps => constants.in_warps(tile),
+        BlockDivision::Quads => constants.quads,
+        BlockDivision::Columns => constants.columns,
+        // Bytes are multiplied twice as fast.
+        BlockDivision::Matrices(_) | BlockDivision::Halves if case.dtype == DType::I8 => times(constants.matrices, 2.0),
+        BlockDivision::Matrices(Accumulator::Wide) => constants.in_matrices(tile),
+        BlockDivision::Matrices(Accumulator::Narrow) | BlockDivision::Halves => constants.matrices,
+        BlockDivision::Block(_) => constants.blocks,
+    }
+}
+
+/// A tile, and the same over the numbers of parts, or with the numbers of groups, that are worth a try.
+fn shared(tile: Tile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+    if division.shares() {
+        return iter::once(tile).chain(groups_worth_a_try(&tile, case, device)).collect();
+    }
+    parts_worth_a_try(&tile, division, case, device).into_iter().map(|parts| tile.over(parts)).collect()
+}
+
+/// A tile with the numbers of groups that may be best for it: one to four for each core, or so many that each block has a whole number of
+/// them, of two slabs at least.
+fn groups_worth_a_try(tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
+    let dims = Dims::from(case.size);
+    let blocks = tile.blocks(dims).iter().product::<u64>();
+    let slabs = blocks * tile.slabs(dims.k);
+    let of_cores = (1..=4).map(|groups| groups * Constants::of(device).machine.cores);
+    let mut groups: Vec<_> = of_cores.flat_map(|groups| [groups, groups / blocks * blocks]).collect();
+    groups.dedup();
+    let worth_a_try = |groups: &u64| *groups > 0 && *groups != blocks && 2 * groups <= slabs;
+    groups.into_iter().filter(worth_a_try).map(|groups| tile.shared_by(groups as u32)).collect()
+}
+
+/// Numbers of parts of K that may be best for a tile: one, and those that give each core one to four work-groups, of two slabs at
+/// least.
+fn parts_worth_a_try(tile: &Tile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<u32> {
+    let dims = Dims::from(case.size);
+    let blocks = tile.blocks(dims).iter().product::<u64>().max(1);
+    let most = (slabs(*tile, dims.k) / 2).min(MOST_PARTS);
+    let mut parts = vec![1];
+    if division.cuts_k() {
+        for groups in 1..=4 {
+            let wanted = groups * Constants::of(device).machine.cores / blocks;
+            if wanted > 1 && wanted <= most && !parts.contains(&(wanted as u32)) {
+                parts.push(wanted as u32);
+            }
+        }
+    }
+    parts
+}
+
+/// More parts of K are more to add up than they save.
+const MOST_PARTS: u64 = 1024;
+
+/// Rows and columns of a block.
+const BLOCKS: [u32; 7] = [16, 32, 64, 96, 128, 192, 256];
+/// Columns of a slab of A.
+const SLABS: [u32; 5] = [8, 16, 32, 48, 64];
+/// Rows and columns of an invocation.
+const LANES: [u32; 4] = [4, 8, 16, 32];
+/// Rows and columns of a sub-group's matrices.
+const WARPS: [u32; 6] = [16, 32, 48, 64, 96, 128];
+/// A block that is longer than this times its width reads too much for what it computes.
+const MOST_OBLONG: u32 = 8;
+
 /// Every pair of `extents`.
 fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
     extents.iter().flat_map(move |a| extents.iter().map(move |b| [*a, *b]))
@@ -104,9 +220,10 @@ fn pairs(extents: &'static [u32]) -> impl Iterator<Item = [u32; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::matmul::{Dims, MATMUL};
-    use crate::algorithms::tile;
-    use crate::basis::dtype::DType;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::matmul::units::{SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
+    use crate::algorithms::matmul::variants::{TILE_2D, TILED, TUNABLE};
+    use crate::algorithms::tile::Tunable;
     use crate::basis::size::{Size, Sweep};
     use crate::basis::units::Bytes;
     use crate::device::capability::{self, tests::software_device};
@@ -143,9 +260,15 @@ mod tests {
     }
 
     fn choice(tunable: &Tunable) -> &'static TileTable {
-        match tunable.tiles {
-            Tiles::Product(choice) => choice,
-            Tiles::Columns(_) => panic!("{} is no product", tunable.variant),
+        match tunable.variant {
+            "tiled" => &TILED,
+            "coopmat" => &STAGED_WIDE,
+            "coopmat-narrow" => &STAGED_NARROW,
+            "coopmat2" => &WHOLE_WIDE,
+            "coopmat2-narrow" => &WHOLE_NARROW,
+            "split" => &SPLIT,
+            "vectorised" | "tile-2d" => &TILE_2D,
+            other => panic!("{other} has no tiles"),
         }
     }
 
@@ -181,7 +304,7 @@ mod tests {
                 assert!(matrices || space.len() > 40, "{}: {}", tunable.variant, space.len());
                 for (index, tile) in space.iter().enumerate() {
                     assert_eq!(
-                        choice(tunable).legal(tile, &case(1024), &device),
+                        choice(tunable).division.legal(tile, &case(1024), &device),
                         Ok(()),
                         "{}: {tile}",
                         tunable.variant
@@ -191,7 +314,7 @@ mod tests {
                 // What the search would pass over in silence.
                 for tile in choice(tunable).tiles(dtype, &device).filter(|_| !matrices) {
                     assert_eq!(
-                        choice(tunable).legal(&tile, &case(1024), &device),
+                        choice(tunable).division.legal(&tile, &case(1024), &device),
                         Ok(()),
                         "{} {dtype}",
                         tunable.variant
@@ -308,5 +431,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    // Of a division that the model does not know.
+    const CHOICE: TileTable = TileTable {
+        division: BlockDivision::Quads,
+        gpu: &[
+            Tile::new([128, 128, 16], [64, 32], [8, 8]),
+            Tile::flat([64, 64, 16], [8, 4]),
+            Tile::flat([32, 32, 16], [4, 4]),
+        ],
+        software: &[Tile::flat([64, 64, 8], [16, 16]), Tile::flat([16, 16, 8], [8, 8])],
+        bytes: &[],
+    };
+
+    fn chosen(n: u64, change: impl Fn(&mut DeviceInfo)) -> u32 {
+        let mut device = software_device();
+        device.kind = DeviceKind::DiscreteGpu;
+        change(&mut device);
+        CHOICE.built_in(&case(n), &device).bm
+    }
+
+    #[test]
+    fn small_products_get_small_tiles_so_that_every_core_has_work() {
+        for (n, bm) in [(8192, 128), (2048, 128), (1024, 64), (512, 32), (1, 32)] {
+            assert_eq!(chosen(n, |_| ()), bm, "{n}");
+        }
+        for (n, bm) in [(256, 64), (128, 16)] {
+            assert_eq!(chosen(n, |device| device.kind = DeviceKind::Cpu), bm, "{n}");
+        }
+    }
+
+    #[test]
+    fn a_device_with_little_room_gets_a_smaller_tile() {
+        assert_eq!(chosen(8192, |device| device.limits.shared_memory = Bytes(16 << 10)), 64);
+        assert_eq!(chosen(8192, |device| device.limits.group_invocations = 128), 64);
+        assert_eq!(chosen(8192, |device| device.limits.group_invocations = 1), 32);
     }
 }

@@ -1,10 +1,11 @@
 //! Products on matrix units.
 
-use super::Dims;
-use super::parts::{self, in_groups, number};
-use super::tile::{BlockDivision, Tile, TileTable, block_shape, piece, stored};
-use super::variants::{block_per_group, row_lengths, strips};
+use super::division::{BlockDivision, TileTable, block_shape};
+use super::grid::{block_per_group, row_lengths, step};
+use super::parts::{self, in_groups, number, strips};
+use super::tile::{Tile, piece, stored};
 use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo};
@@ -83,11 +84,6 @@ const NARROW: &[Tile] = &[
 /// A tile of matrices of 16×16, which a [`TileTable`] replaces by the device's.
 const fn matrices(block: [u32; 3], warp: [u32; 2]) -> Tile {
     Tile::new(block, warp, [16, 16])
-}
-
-/// The largest power of two of which `length` is a multiple, at most the elements of a piece.
-pub(super) fn step(length: u64, dtype: DType) -> u32 {
-    1 << length.trailing_zeros().min(piece(dtype).ilog2())
 }
 
 /// The program of `coopmat`.

@@ -1,13 +1,18 @@
 //! The variants of matmul. To add one, write a kernel in `glsl/matmul/` that includes `matmul.glsl`, and an entry here.
 
-use super::tile::{BlockDivision, Tile, TileTable};
-use super::{Dims, direct, evenly, gemv, parts, units};
+use super::division::{BlockDivision, TileTable};
+use super::grid::{block_per_group, product, row_lengths};
+use super::parts::strips;
+use super::tile::Tile;
+use super::units::{self, SPLIT, STAGED_NARROW, STAGED_WIDE, WHOLE_NARROW, WHOLE_WIDE};
+use super::{direct, evenly, gemv};
+use crate::algorithms::dims::Dims;
 use crate::algorithms::elements::groups_over;
+use crate::algorithms::tile::Tunable;
 use crate::algorithms::{CaseSpec, Measures, Variant};
 use crate::basis::handle::Handle::Static;
-use crate::basis::layout::Layout;
 use crate::device::capability::{Accumulator, DeviceInfo, DeviceKind};
-use crate::kernel::program::{BufferId, Dispatch, Program, Value};
+use crate::kernel::program::{BufferId, Dispatch, Program};
 use crate::kernel::shaders::Shader;
 use std::borrow::Cow::Borrowed;
 
@@ -242,6 +247,18 @@ pub(super) static VARIANTS: &[Variant] = &[
     },
 ];
 
+/// The variants with tiles to search for, the one that is searched by default first.
+pub(super) static TUNABLE: &[Tunable] = &[
+    Tunable { variant: "tiled", tiles: &TILED },
+    Tunable { variant: "coopmat", tiles: &STAGED_WIDE },
+    Tunable { variant: "coopmat-narrow", tiles: &STAGED_NARROW },
+    Tunable { variant: "coopmat2", tiles: &WHOLE_WIDE },
+    Tunable { variant: "coopmat2-narrow", tiles: &WHOLE_NARROW },
+    Tunable { variant: "split", tiles: &SPLIT },
+    Tunable { variant: "vectorised", tiles: &TILE_2D },
+    Tunable { variant: "tile-2d", tiles: &TILE_2D },
+];
+
 /// Rows of C that a work-group of `texel` computes on a software device: no more than there are, for those beyond are computed too.
 pub(super) fn texel_rows(dims: Dims) -> u32 {
     match dims.m {
@@ -297,10 +314,6 @@ pub(super) static TILED: TileTable = TileTable {
     bytes: &[],
 };
 
-/// Block rows of C in a strip of the grid of `tiled`: with 128 rows a block, the groups that run at the same time on a
-/// large GPU (some 264) then cover about 1024 rows and 4096 columns.
-pub(super) const STRIP: u64 = 8;
-
 /// Iterations of an invocation that goes through K in slabs: one for each slab and those of its inner loop, with one
 /// more that finds the end.
 fn iterations(dims: Dims, tile: Tile) -> u64 {
@@ -320,16 +333,6 @@ fn tiled(shader: &'static Shader, tile: Tile, case: &CaseSpec, device: &DeviceIn
         .loops(tile.slabs(dims.k))
 }
 
-/// The grid of work-groups in strips of block rows, which go through the columns of C together (see `tiled.comp`), the
-/// strips of one part of K after those of another.
-pub(super) fn strips(tile: Tile, dims: Dims, device: &DeviceInfo) -> [u64; 3] {
-    let [across, down] = tile.blocks(dims);
-    // No wider than there are rows, and with as many strips as an axis of the grid takes.
-    let parts = u64::from(tile.k_parts.max(1));
-    let strips = down.div_ceil(STRIP).min(u64::from(device.limits.group_count[2]) / parts).max(1);
-    [down.div_ceil(strips), across, strips * parts]
-}
-
 /// Tells a kernel which operands it can access four elements at a time: see `matmul-quads.glsl`.
 fn in_quads(dispatch: Dispatch, case: &CaseSpec) -> Dispatch {
     let [a, b] = row_lengths(case).map(in_fours);
@@ -339,32 +342,6 @@ fn in_quads(dispatch: Dispatch, case: &CaseSpec) -> Dispatch {
 /// Whether rows of so many elements are whole quads, as a constant.
 fn in_fours(length: u64) -> u32 {
     u32::from(length.is_multiple_of(4))
-}
-
-/// The lengths of the rows of A and of B as they are stored.
-pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
-    let Dims { m, n, k } = Dims::from(case.size);
-    match case.layout {
-        Layout::Nn => [k, n],
-        Layout::Nt => [k, k],
-        Layout::Tn => [m, n],
-    }
-}
-
-/// Work-groups that compute a block of C each, with the constants that every tiled kernel has.
-pub(super) fn block_per_group(
-    shader: &'static Shader,
-    tile: Tile,
-    invocations: u32,
-    dims: Dims,
-    device: &DeviceInfo,
-) -> Dispatch {
-    product(shader, dims, &[])
-        .groups(groups_over([dims.n, dims.m], [tile.bn, tile.bm], device))
-        .group_size([invocations, 1, 1])
-        .constant("BM", tile.bm)
-        .constant("BN", tile.bn)
-        .constant("BK", tile.bk)
 }
 
 /// The same with `tm`×`tn` elements of the block for each invocation.
@@ -396,22 +373,11 @@ fn element_per_invocation(
     product(shader, dims, &[]).groups(groups_over(elements, group, device)).group_size([width, height, 1])
 }
 
-/// A dispatch without a grid on A, B and C and their extents, with texel views of some of them.
-fn product(shader: &'static Shader, dims: Dims, views: &[(&str, BufferId)]) -> Dispatch {
-    let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
-    // `Dims` come from sizes below 2^31.
-    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
-    let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
-    let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
-    let arguments = arguments.into_iter().chain(views);
-    let arguments = arguments.chain(parts::argument(shader)).chain(evenly::arguments(shader));
-    Dispatch::new(shader, &arguments.collect::<Vec<_>>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::algorithms::matmul::MATMUL;
+    use crate::algorithms::matmul::parts::STRIP;
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::basis::units::Bytes;

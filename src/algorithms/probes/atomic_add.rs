@@ -3,18 +3,18 @@
 //!
 //! Nominal work: 64·N operations; no bytes to speak of.
 
-use super::{AtomicPattern, Exact, GROUP, Quantity, power_of_two};
-use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
+use super::{AtomicPattern, GROUP, Quantity, integers, power_of_two, words};
+use crate::algorithms::error_bound::exact;
+use crate::algorithms::input::Input;
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
-use rand::Rng;
 use std::borrow::Cow::Borrowed;
 
 /// Atomic additions.
@@ -40,8 +40,8 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
         }),
         kernels: &["atomic-add/counters"],
         program: Static(&|shaders, case, _| {
-            let Additions { invocations, counters, .. } =
-                Additions::new(case).expect("the problem of this case was made, which checks its size");
+            let [invocations, counters] =
+                extents(case).expect("the problem of this case was made, which checks its size");
             let group = invocations.min(GROUP);
             // Below 2^30.
             let mask = Value::U32((counters - 1) as u32);
@@ -57,56 +57,38 @@ pub(crate) static ATOMIC_ADD: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(Additions::new(case)?))),
+    problem: Static(&problem),
 };
 
 /// Additions of an invocation: 0 and 1 in turn.
 const ADDS: u32 = 64;
 
-struct Additions {
-    invocations: u64,
-    counters: u64,
-    seed: u64,
+/// Invocations and counters.
+fn extents(case: &CaseSpec) -> Result<[u64; 2], String> {
+    let Size::Two(invocations, counters) = case.size else {
+        return Err(format!("'{}' is not NxC, invocations and counters; write 2^18x1", case.size));
+    };
+    let invocations = power_of_two("invocations", invocations, 64)?;
+    if invocations > 1 << 23 || counters > invocations {
+        return Err(format!("'{}' has more than 2^23 invocations, or fewer of them than counters", case.size));
+    }
+    Ok([invocations, power_of_two("counters", counters, 1)?])
 }
 
-impl Additions {
-    fn new(case: &CaseSpec) -> Result<Self, String> {
-        let Size::Two(invocations, counters) = case.size else {
-            return Err(format!("'{}' is not NxC, invocations and counters; write 2^18x1", case.size));
-        };
-        let invocations = power_of_two("invocations", invocations, 64)?;
-        if invocations > 1 << 23 || counters > invocations {
-            return Err(format!("'{}' has more than 2^23 invocations, or fewer of them than counters", case.size));
-        }
-        Ok(Self { invocations, counters: power_of_two("counters", counters, 1)?, seed: case.seed })
-    }
-}
-
-impl Problem for Additions {
-    fn extents(&self) -> String {
-        format!("{}x{}", self.invocations, self.counters)
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        vec![BufferSpec::new("C", Role::InPlace, DType::I32, self.counters)]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: self.invocations * u64::from(ADDS), bytes: Bytes(0) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let mut words = vec![0i32; self.counters as usize];
-        generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
-        Ok(vec![HostArray::I32(words)])
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let HostArray::I32(x) = &inputs[0] else { unreachable!("inputs() makes 32-bit integers") };
-        // Below 2^31, as there are at most 2^23 invocations.
-        let added = (self.invocations / self.counters * u64::from(ADDS) / 2) as i32;
-        Ok(Box::new(Exact { name: "C", expected: x.iter().map(|start| start.wrapping_add(added)).collect() }))
-    }
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let ([invocations, counters], seed) = (extents(case)?, case.seed);
+    Ok(Box::new(Plain {
+        extents: format!("{invocations}x{counters}"),
+        buffers: vec![BufferSpec::new("C", Role::InPlace, DType::I32, counters)],
+        work: Work { operations: invocations * u64::from(ADDS), bytes: Bytes(0) },
+        chain: None,
+        inputs: Box::new(move || vec![HostArray::I32(words(counters, seed))]),
+        oracle: Box::new(move |inputs| {
+            // Below 2^31, as there are at most 2^23 invocations.
+            let added = (invocations / counters * u64::from(ADDS) / 2) as i32;
+            exact("C", integers(&inputs[0]).iter().map(|start| start.wrapping_add(added)).collect())
+        }),
+    }))
 }
 
 #[cfg(test)]
@@ -117,7 +99,7 @@ mod tests {
     fn sizes_that_would_overflow_or_idle_are_refused() {
         for size in [Size::Uniform(64), Size::Two(1 << 24, 1), Size::Two(64, 128), Size::Two(100, 1), Size::Two(64, 3)]
         {
-            assert!(Additions::new(&CaseSpec::new(&ATOMIC_ADD, size, DType::I32)).is_err(), "{size}");
+            assert!(extents(&CaseSpec::new(&ATOMIC_ADD, size, DType::I32)).is_err(), "{size}");
         }
     }
 }

@@ -9,18 +9,17 @@
 //! are integers modulo 2³².
 
 use super::{GROUP, Quantity, power_of_two};
+use crate::algorithms::error_bound::elementwise;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{
-    Algorithm, CaseSpec, Check, CheckMethod, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
-};
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
 use half::f16;
@@ -42,7 +41,7 @@ pub(crate) static FMA: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(Fma::new(case)?))),
+    problem: Static(&problem),
 };
 
 static VARIANTS: &[Variant] = &[
@@ -111,67 +110,50 @@ fn invocations(case: &CaseSpec) -> Result<u64, String> {
     }
 }
 
-struct Fma {
-    invocations: u64,
-    case: CaseSpec,
-}
-
-impl Fma {
-    fn new(case: &CaseSpec) -> Result<Self, String> {
-        Ok(Self { invocations: invocations(case)?, case: *case })
-    }
-}
-
-impl Problem for Fma {
-    fn extents(&self) -> String {
-        self.invocations.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let dtype = self.case.dtype;
-        let sum = if dtype == DType::F16 { DType::F32 } else { dtype };
-        vec![
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (invocations, dtype, seed) = (invocations(case)?, case.dtype, case.seed);
+    let sum = if dtype == DType::F16 { DType::F32 } else { dtype };
+    Ok(Box::new(Plain {
+        extents: invocations.to_string(),
+        buffers: vec![
             BufferSpec::new("X", Role::Input, dtype, 2 + STARTS as u64),
-            BufferSpec::new("Y", Role::Output, sum, self.invocations),
-        ]
-    }
+            BufferSpec::new("Y", Role::Output, sum, invocations),
+        ],
+        work: Work { operations: invocations * SEQUENCES as u64 * u64::from(STEPS) * 2, bytes: Bytes(0) },
+        chain: None,
+        inputs: Box::new(move || vec![input(dtype, seed)]),
+        oracle: Box::new(move |inputs| oracle(dtype, &inputs[0])),
+    }))
+}
 
-    fn work(&self) -> Work {
-        Work { operations: self.invocations * SEQUENCES as u64 * u64::from(STEPS) * 2, bytes: Bytes(0) }
+/// The factor, the summand and the start values.
+fn input(dtype: DType, seed: u64) -> HostArray {
+    let mut rng = generator(seed, 0);
+    let mut draws = std::iter::repeat_with(|| rng.next_u32());
+    // A multiple of 2⁻¹⁰ below 1.
+    let fraction = |word: u32| f64::from(word % 1024) / 1024.0;
+    let floats = |a: f64, b: f64, starts: &mut dyn Iterator<Item = u32>| -> Vec<f64> {
+        [a, b].into_iter().chain(starts.take(STARTS).map(fraction)).collect()
+    };
+    let [slow, half_way] = [1.0 - 2f64.powi(-10), 2f64.powi(-11)];
+    match dtype {
+        DType::F64 => HostArray::F64(floats(slow, half_way, &mut draws)),
+        DType::F16 => HostArray::F16(floats(-1.0, 1.0, &mut draws).into_iter().map(f16::from_f64).collect()),
+        DType::I32 => HostArray::I32(draws.take(2 + STARTS).map(|word| (word | 1) as i32).collect()),
+        _ => HostArray::F32(floats(slow, half_way, &mut draws).into_iter().map(|x| x as f32).collect()),
     }
+}
 
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let mut rng = generator(self.case.seed, 0);
-        let mut draws = std::iter::repeat_with(|| rng.next_u32());
-        // A multiple of 2⁻¹⁰ below 1.
-        let fraction = |word: u32| f64::from(word % 1024) / 1024.0;
-        let floats = |a: f64, b: f64, starts: &mut dyn Iterator<Item = u32>| -> Vec<f64> {
-            [a, b].into_iter().chain(starts.take(STARTS).map(fraction)).collect()
-        };
-        let [slow, half_way] = [1.0 - 2f64.powi(-10), 2f64.powi(-11)];
-        Ok(vec![match self.case.dtype {
-            DType::F64 => HostArray::F64(floats(slow, half_way, &mut draws)),
-            DType::F16 => HostArray::F16(floats(-1.0, 1.0, &mut draws).into_iter().map(f16::from_f64).collect()),
-            DType::I32 => HostArray::I32(draws.take(2 + STARTS).map(|word| (word | 1) as i32).collect()),
-            _ => HostArray::F32(floats(slow, half_way, &mut draws).into_iter().map(|x| x as f32).collect()),
-        }])
+/// The sums of invocations, by their number modulo [`STARTS`].
+fn sums(x: &HostArray) -> Vec<f64> {
+    if let HostArray::I32(x) = x {
+        let end = |start: i32| (0..STEPS).fold(start, |v, _| v.wrapping_mul(x[0]).wrapping_add(x[1]));
+        let ends: Vec<i32> = x[2..].iter().map(|start| end(*start)).collect();
+        return (0..STARTS).map(|first| f64::from(window(&ends, first).fold(0i32, i32::wrapping_add))).collect();
     }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let sums = match &inputs[0] {
-            HostArray::I32(x) => {
-                let end = |start: i32| (0..STEPS).fold(start, |v, _| v.wrapping_mul(x[0]).wrapping_add(x[1]));
-                let ends: Vec<i32> = x[2..].iter().map(|start| end(*start)).collect();
-                (0..STARTS).map(|first| f64::from(window(&ends, first).fold(0i32, i32::wrapping_add))).collect()
-            }
-            x => {
-                let end = |start: f64| (0..STEPS).fold(start, |v, _| v.mul_add(x.get(0), x.get(1)));
-                let ends: Vec<f64> = (2..2 + STARTS).map(|i| end(x.get(i))).collect();
-                (0..STARTS).map(|first| window(&ends, first).sum()).collect()
-            }
-        };
-        Ok(Box::new(Sums { sums, dtype: self.case.dtype }))
-    }
+    let end = |start: f64| (0..STEPS).fold(start, |v, _| v.mul_add(x.get(0), x.get(1)));
+    let ends: Vec<f64> = (2..2 + STARTS).map(|i| end(x.get(i))).collect();
+    (0..STARTS).map(|first| window(&ends, first).sum()).collect()
 }
 
 /// The sequences of an invocation, taken from the start values in a rotated order.
@@ -179,52 +161,24 @@ fn window<T: Copy>(values: &[T], first: usize) -> impl Iterator<Item = T> {
     (0..SEQUENCES).map(move |offset| values[(first + offset) % STARTS])
 }
 
-/// The sums of invocations, by their number modulo [`STARTS`].
-struct Sums {
-    sums: Vec<f64>,
-    dtype: DType,
-}
-
-impl Oracle for Sums {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
-        let u = match self.dtype {
-            DType::F32 => 2f64.powi(-24),
-            // Twice, since the host errs as much.
-            DType::F64 => 2f64.powi(-52),
-            _ => 0.0,
-        };
-        let mut check = Check {
-            residual: 0.0,
-            tolerance: SEQUENCES as f64 * (2048.0 + SEQUENCES as f64) * u,
-            method: CheckMethod::Elementwise,
-            worst: String::new(),
-            metrics: vec![],
-            wrong: WrongElements::default(),
-        };
-        let output = &outputs[0];
-        for i in 0..output.len() {
-            let (got, expected) = (output.get(i), self.sums[i % STARTS]);
-            let residual = (got - expected).abs();
-            let residual = if residual.is_finite() { residual } else { f64::INFINITY };
-            let element = || WrongElement::new(format!("Y[{i}]"), got, expected);
-            if residual > check.residual {
-                check.residual = residual;
-                check.worst = element().to_string();
-            }
-            if residual > check.tolerance {
-                check.wrong.add(element);
-            }
-        }
-        Ok(check)
-    }
+fn oracle(dtype: DType, x: &HostArray) -> Box<dyn Oracle> {
+    let sums = sums(x);
+    let u = match dtype {
+        DType::F32 => 2f64.powi(-24),
+        // Twice, since the host errs as much.
+        DType::F64 => 2f64.powi(-52),
+        _ => 0.0,
+    };
+    let tolerance = SEQUENCES as f64 * (2048.0 + SEQUENCES as f64) * u;
+    elementwise("Y", tolerance, move |i| (sums[i % STARTS], 1.0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn problem(dtype: DType) -> Fma {
-        Fma::new(&CaseSpec::new(&FMA, Size::Uniform(64), dtype)).expect("a sensible size")
+    fn problem(dtype: DType) -> Box<dyn Problem> {
+        super::problem(&CaseSpec::new(&FMA, Size::Uniform(64), dtype)).expect("a sensible size")
     }
 
     /// The outputs of a right kernel that rounds after every operation, in f32.

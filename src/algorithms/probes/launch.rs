@@ -3,16 +3,17 @@
 //! Nominal work: none; the time of a launch is the kernel time divided by n. Every variant ends with a counter that is
 //! n higher, so a dispatch that was left out, or one of zero work-groups that ran, is found.
 
-use super::{Exact, Operation, Quantity};
+use super::{Operation, Quantity, integers};
+use crate::algorithms::error_bound::exact;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Step, Value};
 use crate::kernel::shaders::Shader;
 use rand::Rng;
@@ -75,7 +76,7 @@ pub(crate) static LAUNCH: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(Launches { dispatches: dispatches(case)?, seed: case.seed }))),
+    problem: Static(&problem),
 };
 
 /// The most dispatches in a command buffer: longer ones tell nothing more.
@@ -97,36 +98,17 @@ fn chain(steps: impl Iterator<Item = Step>) -> Program {
     Program { steps: steps.collect(), ..Program::default() }
 }
 
-struct Launches {
-    dispatches: u64,
-    seed: u64,
-}
-
-impl Problem for Launches {
-    fn extents(&self) -> String {
-        self.dispatches.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let dtype = DType::I32;
-        vec![BufferSpec::new("C", Role::InPlace, dtype, 1), BufferSpec::new("G", Role::Input, dtype, 3)]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: 0, bytes: Bytes(0) }
-    }
-
-    fn chain(&self) -> Option<u64> {
-        Some(self.dispatches)
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let start = generator(self.seed, 0).next_u32() as i32;
-        Ok(vec![HostArray::I32(vec![start]), HostArray::I32(vec![0, 1, 1])])
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let HostArray::I32(start) = &inputs[0] else { unreachable!("inputs() makes 32-bit integers") };
-        Ok(Box::new(Exact { name: "C", expected: vec![start[0].wrapping_add(self.dispatches as i32)] }))
-    }
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (dispatches, seed, dtype) = (dispatches(case)?, case.seed, DType::I32);
+    Ok(Box::new(Plain {
+        extents: dispatches.to_string(),
+        buffers: vec![BufferSpec::new("C", Role::InPlace, dtype, 1), BufferSpec::new("G", Role::Input, dtype, 3)],
+        work: Work { operations: 0, bytes: Bytes(0) },
+        chain: Some(dispatches),
+        inputs: Box::new(move || {
+            let start = generator(seed, 0).next_u32() as i32;
+            vec![HostArray::I32(vec![start]), HostArray::I32(vec![0, 1, 1])]
+        }),
+        oracle: Box::new(move |inputs| exact("C", vec![integers(&inputs[0])[0].wrapping_add(dispatches as i32)])),
+    }))
 }

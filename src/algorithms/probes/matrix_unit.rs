@@ -6,19 +6,18 @@
 //! For floats every second product is with −A, so that sums stay exact in the narrowest type and A·B is left; for
 //! integers the end value counts the products. Elements are small integers, so that the answer is exact everywhere.
 
-use super::{Quantity, exact};
+use super::Quantity;
+use crate::algorithms::error_bound::without_error;
 use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{
-    Algorithm, CaseSpec, Check, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
-};
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
 use crate::device::capability::{Accumulator, DeviceInfo, MatrixScope, MatrixShape};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
 use half::{bf16, f16};
@@ -40,7 +39,7 @@ pub(crate) static MATRIX_UNIT: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(Products::new(case)?))),
+    problem: Static(&problem),
 };
 
 static VARIANTS: &[Variant] = &[
@@ -114,95 +113,63 @@ fn shape(case: &CaseSpec) -> Result<[u64; 3], String> {
     }
 }
 
-struct Products {
-    shape: [u64; 3],
-    case: CaseSpec,
+/// `len` small integers: products and their sums over K ≤ 256 stay exact in f16.
+fn elements(seed: u64, stream: u64, len: u64) -> Vec<i8> {
+    let mut rng = generator(seed, stream);
+    (0..len).map(|_| (rng.next_u32() % 3) as i8).collect()
 }
 
-impl Products {
-    fn new(case: &CaseSpec) -> Result<Self, String> {
-        Ok(Self { shape: shape(case)?, case: *case })
-    }
-
-    fn integers(&self) -> bool {
-        matches!(self.case.dtype, DType::I8 | DType::U8)
-    }
-
-    /// `len` small integers: products and their sums over K ≤ 256 stay exact in f16.
-    fn elements(&self, stream: u64, len: u64) -> Vec<i8> {
-        let mut rng = generator(self.case.seed, stream);
-        (0..len).map(|_| (rng.next_u32() % 3) as i8).collect()
-    }
-
-    fn array(&self, values: impl Iterator<Item = i8>) -> HostArray {
-        match self.case.dtype {
-            DType::I8 => HostArray::I8(values.collect()),
-            DType::U8 => HostArray::U8(values.map(i8::cast_unsigned).collect()),
-            DType::Bf16 => HostArray::Bf16(values.map(|v| bf16::from_f32(f32::from(v))).collect()),
-            _ => HostArray::F16(values.map(|v| f16::from_f32(f32::from(v))).collect()),
-        }
+fn array(dtype: DType, values: impl Iterator<Item = i8>) -> HostArray {
+    match dtype {
+        DType::I8 => HostArray::I8(values.collect()),
+        DType::U8 => HostArray::U8(values.map(i8::cast_unsigned).collect()),
+        DType::Bf16 => HostArray::Bf16(values.map(|v| bf16::from_f32(f32::from(v))).collect()),
+        _ => HostArray::F16(values.map(|v| f16::from_f32(f32::from(v))).collect()),
     }
 }
 
-impl Problem for Products {
-    fn extents(&self) -> String {
-        let [m, n, k] = self.shape;
-        format!("{m}x{n}x{k}")
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let [m, n, k] = self.shape;
-        let dtype = self.case.dtype;
-        let wide = if self.integers() { DType::I32 } else { DType::F32 };
-        vec![
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let ([m, n, k], dtype, seed) = (shape(case)?, case.dtype, case.seed);
+    let integers = matches!(dtype, DType::I8 | DType::U8);
+    let wide = if integers { DType::I32 } else { DType::F32 };
+    Ok(Box::new(Plain {
+        extents: format!("{m}x{n}x{k}"),
+        buffers: vec![
             BufferSpec::new("A", Role::Input, dtype, 2 * m * k),
             BufferSpec::new("B", Role::Input, dtype, CHAINS * k * n),
             BufferSpec::new("C", Role::Output, wide, CHAINS * m * n),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        let [m, n, k] = self.shape;
-        Work { operations: SUBGROUPS * CHAINS * PRODUCTS * 2 * m * n * k, bytes: Bytes(0) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let [m, n, k] = self.shape;
-        let a = self.elements(0, m * k);
-        let sign = if self.integers() { 1 } else { -1 };
-        let b = self.elements(1, CHAINS * k * n);
-        let second = a.iter().map(|v| sign * v);
-        Ok(vec![self.array(a.iter().copied().chain(second)), self.array(b.into_iter())])
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let [m, n, k] = self.shape.map(|extent| extent as usize);
-        let times = if self.integers() { PRODUCTS as f64 } else { 1.0 };
-        let element = |index: usize| {
-            let (chain, row, column) = (index / (m * n), index / n % m, index % n);
-            let terms = (0..k).map(|l| inputs[0].get(row * k + l) * inputs[1].get((chain * k + l) * n + column));
-            times * terms.sum::<f64>()
-        };
-        Ok(Box::new(Product { expected: (0..CHAINS as usize * m * n).map(element).collect() }))
-    }
+        ],
+        work: Work { operations: SUBGROUPS * CHAINS * PRODUCTS * 2 * m * n * k, bytes: Bytes(0) },
+        chain: None,
+        inputs: Box::new(move || {
+            let a = elements(seed, 0, m * k);
+            let sign = if integers { 1 } else { -1 };
+            let both = a.iter().copied().chain(a.iter().map(|v| sign * v));
+            vec![array(dtype, both), array(dtype, elements(seed, 1, CHAINS * k * n).into_iter())]
+        }),
+        oracle: Box::new(move |inputs| oracle(inputs, [m, n, k], if integers { PRODUCTS as f64 } else { 1.0 })),
+    }))
 }
 
-/// The exact values of C.
-struct Product {
-    expected: Vec<f64>,
-}
-
-impl Oracle for Product {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+/// Compares C with its exact values: so many `times` the products.
+fn oracle(inputs: &[HostArray], shape: [u64; 3], times: f64) -> Box<dyn Oracle> {
+    let [m, n, k] = shape.map(|extent| extent as usize);
+    let element = |index: usize| {
+        let (chain, row, column) = (index / (m * n), index / n % m, index % n);
+        let terms = (0..k).map(|l| inputs[0].get(row * k + l) * inputs[1].get((chain * k + l) * n + column));
+        times * terms.sum::<f64>()
+    };
+    let expected: Vec<f64> = (0..CHAINS as usize * m * n).map(element).collect();
+    Box::new(move |outputs: &[HostArray]| {
         let mut wrong = WrongElements::default();
-        for (i, expected) in self.expected.iter().enumerate() {
+        for (i, expected) in expected.iter().enumerate() {
             let got = outputs[0].get(i);
             if got != *expected {
                 wrong.add(|| WrongElement::new(format!("C[{i}]"), got, expected));
             }
         }
-        Ok(exact(wrong))
-    }
+        Ok(without_error(wrong))
+    })
 }
 
 #[cfg(test)]
@@ -212,7 +179,7 @@ mod tests {
     #[test]
     fn the_end_value_of_integers_counts_every_product() {
         let case = CaseSpec::new(&MATRIX_UNIT, Size::Three(16, 8, 32), DType::I8);
-        let problem = Products::new(&case).expect("a sensible shape");
+        let problem = problem(&case).expect("a sensible shape");
         let inputs = problem.inputs().expect("inputs");
         let element = |row: usize, column: usize| -> i32 {
             (0..32).map(|l| (inputs[0].get(row * 32 + l) * inputs[1].get(l * 8 + column)) as i32).sum()
@@ -234,7 +201,7 @@ mod tests {
     #[test]
     fn only_shapes_make_sense() {
         for size in [Size::Uniform(16), Size::Two(16, 16), Size::Three(16, 16, 512)] {
-            assert!(Products::new(&CaseSpec::new(&MATRIX_UNIT, size, DType::F16)).is_err(), "{size}");
+            assert!(problem(&CaseSpec::new(&MATRIX_UNIT, size, DType::F16)).is_err(), "{size}");
         }
     }
 }

@@ -4,22 +4,19 @@
 //! Nominal work: 4·T bytes; no operations. For copies the working set is source and target together, and loads and
 //! stores both count (STREAM's convention).
 
-use super::{Exact, GROUP, Quantity, exact, power_of_two};
-use crate::algorithms::input::{Input, generator};
-use crate::algorithms::probes::Pattern;
-use crate::algorithms::{
-    Algorithm, CaseSpec, Check, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements,
-};
+use super::{GROUP, Pattern, Quantity, integers, power_of_two};
+use crate::algorithms::error_bound::{exact, without_error};
+use crate::algorithms::input::Input;
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant, WrongElement, WrongElements};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
 use crate::kernel::shaders::Shader;
-use rand::Rng;
 use std::borrow::Cow::Borrowed;
 
 const DEFAULT: Sweeps = Sweeps { gpu: "2^16x2^28,2^22x2^28,2^28x2^28", cpu: "2^12x2^24,2^18x2^24,2^24x2^24" };
@@ -53,7 +50,7 @@ macro_rules! memory {
             tunable: &[],
             candidates: None,
             solution: None,
-            problem: Static(&|case| Ok(Box::new(Traffic::new(case, Pattern::$pattern)?))),
+            problem: Static(&|case| problem(case, Pattern::$pattern)),
         };
     )*};
 }
@@ -107,7 +104,6 @@ struct Traffic {
     /// Words touched.
     touched: u64,
     pattern: Pattern,
-    seed: u64,
 }
 
 impl Traffic {
@@ -124,7 +120,7 @@ impl Traffic {
         if touched < words {
             return Err(format!("{touched} words touched do not go once over {words}; write {words}x{words}"));
         }
-        Ok(Self { words, touched, pattern, seed: case.seed })
+        Ok(Self { words, touched, pattern })
     }
 
     /// Words of one buffer.
@@ -184,78 +180,52 @@ fn dispatch(shader: &'static Shader, case: &CaseSpec, pattern: Pattern) -> Dispa
         .loops(traffic.count())
 }
 
-impl Problem for Traffic {
-    fn extents(&self) -> String {
-        format!("{}x{}", self.words, self.touched)
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let spec = |name, role, len| BufferSpec::new(name, role, DType::I32, len);
-        match self.pattern {
-            Pattern::Read => {
-                vec![spec("X", Role::Input, self.buffer()), spec("S", Role::Output, self.invocations())]
+fn problem(case: &CaseSpec, pattern: Pattern) -> Result<Box<dyn Problem>, String> {
+    let traffic = Traffic::new(case, pattern)?;
+    let (words, touched, len, seed) = (traffic.words, traffic.touched, traffic.buffer(), case.seed);
+    let spec = |name, role, len| BufferSpec::new(name, role, DType::I32, len);
+    Ok(Box::new(Plain {
+        extents: format!("{words}x{touched}"),
+        buffers: match pattern {
+            Pattern::Read => vec![spec("X", Role::Input, len), spec("S", Role::Output, traffic.invocations())],
+            Pattern::Write => vec![spec("Y", Role::Output, len)],
+            Pattern::Copy => vec![spec("X", Role::Input, len), spec("Y", Role::Output, len)],
+        },
+        work: Work { operations: 0, bytes: Bytes(4 * touched) },
+        chain: None,
+        inputs: Box::new(move || {
+            if pattern == Pattern::Write {
+                return vec![];
             }
-            Pattern::Write => vec![spec("Y", Role::Output, self.buffer())],
-            Pattern::Copy => {
-                vec![spec("X", Role::Input, self.buffer()), spec("Y", Role::Output, self.buffer())]
-            }
-        }
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: 0, bytes: Bytes(4 * self.touched) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        if self.pattern == Pattern::Write {
-            return Ok(vec![]);
-        }
-        let mut words = vec![0i32; self.buffer() as usize];
-        generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
-        // The bits of numbers from 1 to 2, which survive wherever they are taken for floats.
-        for word in &mut words {
-            *word = *word & 0x007f_ffff | 0x3f80_0000;
-        }
-        Ok(vec![HostArray::I32(words)])
-    }
-
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        Ok(match (self.pattern, inputs) {
-            (Pattern::Read, [HostArray::I32(x)]) => Box::new(Total { expected: self.total(x) }),
-            (Pattern::Copy, [HostArray::I32(x)]) => Box::new(Exact { name: "Y", expected: x.clone() }),
-            _ => Box::new(Exact {
-                name: "Y",
-                expected: (0..self.buffer() as u32).map(|word| word.wrapping_mul(0x9e37_79b1) as i32).collect(),
-            }),
-        })
-    }
+            // The bits of numbers from 1 to 2, which survive wherever they are taken for floats.
+            let ordinary = |word: i32| word & 0x007f_ffff | 0x3f80_0000;
+            vec![HostArray::I32(super::words(len, seed).into_iter().map(ordinary).collect())]
+        }),
+        oracle: Box::new(move |inputs| match pattern {
+            // Every word is touched equally often: a power of two below 2^32, of which 2^31 wraps to the same.
+            Pattern::Read => total(sum(integers(&inputs[0])).wrapping_mul((touched / words) as i32)),
+            Pattern::Copy => exact("Y", integers(&inputs[0]).to_vec()),
+            Pattern::Write => exact("Y", (0..len as u32).map(|word| word.wrapping_mul(0x9e37_79b1) as i32).collect()),
+        }),
+    }))
 }
 
-impl Traffic {
-    /// What all words touched of a read sum up to: every word is touched equally often.
-    fn total(&self, x: &[i32]) -> i32 {
-        let passes = (self.touched / self.words) as i32; // A power of two below 2^32, of which 2^31 wraps to the same.
-        x.iter().fold(0i32, |sum, word| sum.wrapping_add(*word)).wrapping_mul(passes)
-    }
+fn sum(words: &[i32]) -> i32 {
+    words.iter().fold(0i32, |sum, word| sum.wrapping_add(*word))
 }
 
-/// The sum of all that was read. Who reads which word is the kernels' affair.
-struct Total {
-    expected: i32,
-}
-
-impl Oracle for Total {
-    fn check(&self, outputs: &[HostArray]) -> Result<Check, String> {
+/// Compares the sum of all that was read. Who reads which word is the kernels' affair.
+fn total(expected: i32) -> Box<dyn Oracle> {
+    Box::new(move |outputs: &[HostArray]| {
         let HostArray::I32(sums) = &outputs[0] else {
             return Err("S is not of 32-bit integers".into());
         };
-        let total = sums.iter().fold(0i32, |total, sum| total.wrapping_add(*sum));
-        let mut wrong = WrongElements::default();
-        if total != self.expected {
-            wrong.add(|| WrongElement::new("the sum of S".into(), total, self.expected));
+        let (total, mut wrong) = (sum(sums), WrongElements::default());
+        if total != expected {
+            wrong.add(|| WrongElement::new("the sum of S".into(), total, expected));
         }
-        Ok(exact(wrong))
-    }
+        Ok(without_error(wrong))
+    })
 }
 
 #[cfg(test)]
@@ -309,9 +279,11 @@ mod tests {
     #[test]
     fn a_read_is_right_if_its_sums_come_to_those_of_all_words_as_often_as_they_are_touched() {
         let traffic = traffic(1 << 11, 1 << 14, Pattern::Read).expect("a sensible size");
-        let inputs = traffic.inputs().expect("inputs");
-        let HostArray::I32(x) = &inputs[0] else { panic!("words were asked for") };
-        let oracle = traffic.oracle(&inputs).expect("an oracle");
+        let case = CaseSpec::new(&MEMORY_READ, Size::Two(1 << 11, 1 << 14), DType::I32);
+        let problem = problem(&case, Pattern::Read).expect("a sensible size");
+        let inputs = problem.inputs().expect("inputs");
+        let x = integers(&inputs[0]);
+        let oracle = problem.oracle(&inputs).expect("an oracle");
         let mut sums = vec![0; traffic.invocations() as usize];
         for _ in 0..8 {
             for (i, word) in x.iter().enumerate() {

@@ -20,7 +20,9 @@ pub(crate) use memory::{MEMORY_COPY, MEMORY_READ, MEMORY_WRITE};
 pub(crate) use quantity::{AtomicPattern, Bounds, Direction, Operation, Quantity, Unit};
 pub(crate) use shared_memory::SHARED_MEMORY;
 
-use super::error_bound::{Exact, exact};
+use super::input::generator;
+use crate::basis::dtype::HostArray;
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 /// Invocations of a work-group.
@@ -34,6 +36,21 @@ fn power_of_two(what: &str, n: u64, least: u64) -> Result<u64, String> {
         Ok(n)
     } else {
         Err(format!("{n} {what} are no power of two from {least} to 2^30; write 2^{}", n.max(least).ilog2().min(30)))
+    }
+}
+
+/// Random words of a buffer.
+fn words(len: u64, seed: u64) -> Vec<i32> {
+    let mut words = vec![0i32; len as usize];
+    generator(seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
+    words
+}
+
+/// The words of a buffer of 32-bit integers.
+fn integers(array: &HostArray) -> &[i32] {
+    match array {
+        HostArray::I32(words) => words,
+        other => unreachable!("buffers of this probe are i32, not {other:?}"),
     }
 }
 

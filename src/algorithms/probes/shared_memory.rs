@@ -3,18 +3,18 @@
 //!
 //! Nominal work: n·256·4096·16 bytes for n work-groups of 256 invocations and 4096 loads each; no operations.
 
-use super::{Exact, GROUP, Quantity, power_of_two};
-use crate::algorithms::input::{Input, generator};
-use crate::algorithms::{Algorithm, CaseSpec, Measures, Oracle, Problem, Sweeps, Variant};
+use super::{GROUP, Quantity, integers, power_of_two, words};
+use crate::algorithms::error_bound::exact;
+use crate::algorithms::input::Input;
+use crate::algorithms::plain::Plain;
+use crate::algorithms::{Algorithm, CaseSpec, Measures, Problem, Sweeps, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::handle::Handle::Static;
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Work};
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::buffer::Role;
+use crate::kernel::buffer::{BufferSpec, Role};
 use crate::kernel::program::{BufferId, Dispatch, Program, Value};
-use rand::Rng;
 use std::borrow::Cow::Borrowed;
 
 /// Reads of shared memory.
@@ -50,7 +50,7 @@ pub(crate) static SHARED_MEMORY: Algorithm = Algorithm {
     tunable: &[],
     candidates: None,
     solution: None,
-    problem: Static(&|case| Ok(Box::new(Reads { groups: groups(case)?, seed: case.seed }))),
+    problem: Static(&problem),
 };
 
 /// Loads of an invocation.
@@ -65,39 +65,22 @@ fn groups(case: &CaseSpec) -> Result<u64, String> {
     }
 }
 
-struct Reads {
-    groups: u64,
-    seed: u64,
-}
-
-impl Problem for Reads {
-    fn extents(&self) -> String {
-        self.groups.to_string()
-    }
-
-    fn buffers(&self) -> Vec<BufferSpec> {
-        let dtype = DType::I32;
-        vec![
+fn problem(case: &CaseSpec) -> Result<Box<dyn Problem>, String> {
+    let (groups, seed, dtype) = (groups(case)?, case.seed, DType::I32);
+    Ok(Box::new(Plain {
+        extents: groups.to_string(),
+        buffers: vec![
             BufferSpec::new("X", Role::Input, dtype, 4 * GROUP),
-            BufferSpec::new("Y", Role::Output, dtype, self.groups * GROUP),
-        ]
-    }
-
-    fn work(&self) -> Work {
-        Work { operations: 0, bytes: Bytes(self.groups * GROUP * u64::from(LOADS) * 16) }
-    }
-
-    fn inputs(&self) -> Result<Vec<HostArray>, String> {
-        let mut words = vec![0i32; 4 * GROUP as usize];
-        generator(self.seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));
-        Ok(vec![HostArray::I32(words)])
-    }
-
-    /// Every invocation goes round the tile LOADS / 256 times.
-    fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, String> {
-        let HostArray::I32(x) = &inputs[0] else { unreachable!("inputs() makes 32-bit integers") };
-        let round = x.iter().fold(0i32, |sum, word| sum.wrapping_add(*word));
-        let sum = round.wrapping_mul((u64::from(LOADS) / GROUP) as i32);
-        Ok(Box::new(Exact { name: "Y", expected: vec![sum; (self.groups * GROUP) as usize] }))
-    }
+            BufferSpec::new("Y", Role::Output, dtype, groups * GROUP),
+        ],
+        work: Work { operations: 0, bytes: Bytes(groups * GROUP * u64::from(LOADS) * 16) },
+        chain: None,
+        inputs: Box::new(move || vec![HostArray::I32(words(4 * GROUP, seed))]),
+        // Every invocation goes round the tile LOADS / 256 times.
+        oracle: Box::new(move |inputs| {
+            let round = integers(&inputs[0]).iter().fold(0i32, |sum, word| sum.wrapping_add(*word));
+            let sum = round.wrapping_mul((u64::from(LOADS) / GROUP) as i32);
+            exact("Y", vec![sum; (groups * GROUP) as usize])
+        }),
+    }))
 }

@@ -1,12 +1,13 @@
 //! The products of `blocked-split`: an outer block's columns of L and rows of U as halves of f16, multiplied on matrix
 //! units, three products of halves for one of f32 as in `matmul/split`.
 
-use super::{Area, Panel, STRIP, Schedule, arguments};
+use super::schedule::{Panel, Schedule, arguments, in_blocks};
 use crate::algorithms::matmul::{Tile, matrix_shape};
 use crate::basis::dtype::DType;
 use crate::device::capability::{Accumulator, DeviceKind};
 use crate::kernel::program::{BufferId, Computes, Dispatch};
 use crate::kernel::shaders::Shader;
+use std::ops::Range;
 
 /// Invocations that find the scale of a k, and that split 128 rows or columns.
 const PREPARING: u32 = 256;
@@ -19,18 +20,11 @@ const LARGE: u64 = 2 * 132 * 128 * 128;
 /// The arithmetic of the products.
 pub(super) const COMPUTES: Computes = Computes { dtype: DType::F16, operations: 3 };
 
-/// The kernels of a split product.
-#[derive(Clone, Copy)]
-pub(super) struct Kernels {
-    pub(super) scales: &'static Shader,
-    pub(super) halves: &'static Shader,
-    pub(super) update: &'static Shader,
-}
-
 /// The halves of an outer block.
 #[derive(Clone, Copy)]
 pub(super) struct Halves {
-    kernels: Kernels,
+    /// The kernels that find scales, that split, and that multiply.
+    kernels: [&'static Shader; 3],
     /// Of each k.
     scales: BufferId,
     p: Operand,
@@ -47,7 +41,7 @@ struct Operand {
 
 impl Schedule<'_> {
     /// Room for the halves of an outer block.
-    pub(super) fn halves(&mut self, kernels: Kernels) -> Halves {
+    pub(super) fn halves(&mut self, kernels: [&'static Shader; 3]) -> Halves {
         let elements = self.width * self.stride;
         let [p, q] = [
             ["high halves of L", "low halves of L", "scales of rows"],
@@ -64,11 +58,10 @@ impl Schedule<'_> {
     /// Finds the scales of an outer block whose rows and columns end before `top`; beside what comes before.
     pub(super) fn scale(&mut self, halves: Halves, panel: Panel, top: u64) {
         let buffers = [("P", panel.p), ("SCALES", halves.scales)];
-        let dispatch =
-            Dispatch::new(halves.kernels.scales, &arguments(&buffers, &[("stride", self.stride), ("top", top)]))
-                .group_size([PREPARING, 1, 1])
-                .groups([self.width, 1, 1])
-                .loops(self.stride / u64::from(4 * PREPARING) + 1);
+        let dispatch = Dispatch::new(halves.kernels[0], &arguments(&buffers, &[("stride", self.stride), ("top", top)]))
+            .group_size([PREPARING, 1, 1])
+            .groups([self.width, 1, 1])
+            .loops(self.stride / u64::from(4 * PREPARING) + 1);
         self.push(dispatch.beside());
     }
 
@@ -83,7 +76,7 @@ impl Schedule<'_> {
                 ("DOWN", operand.down),
             ];
             let numbers = [("stride", self.stride), ("start", start), ("depth", self.width)];
-            let dispatch = Dispatch::new(halves.kernels.halves, &arguments(&buffers, &numbers))
+            let dispatch = Dispatch::new(halves.kernels[1], &arguments(&buffers, &numbers))
                 .group_size([PREPARING, 1, 1])
                 .groups([(self.stride - start).div_ceil(SPLIT_LINES), 1, 1])
                 .constant("SIDE", side)
@@ -93,11 +86,17 @@ impl Schedule<'_> {
         self.wait = !beside;
     }
 
-    /// Updates an area but the first `corner` rows and columns.
-    pub(super) fn split_update(&self, halves: Halves, area: Area, corner: u64) -> Dispatch {
-        let Area { top, bottom, left, right, plane: _, depth } = area;
+    /// Updates rows and columns by so many, but the first `corner` of both.
+    pub(super) fn split_update(
+        &self,
+        halves: Halves,
+        depth: u64,
+        [rows, columns]: [Range<u64>; 2],
+        corner: u64,
+    ) -> Dispatch {
+        let (Range { start: top, end: bottom }, Range { start: left, end: right }) = (rows, columns);
         let shape = matrix_shape(DType::F16, Accumulator::Wide, self.device);
-        let Tile { bm, bn, bk, wm, wn, .. } = self.split_tile((bottom - top) * (right - left));
+        let tile = self.split_tile((bottom - top) * (right - left));
         let buffers = [
             ("W", self.w),
             ("P_HIGH", halves.p.high),
@@ -116,17 +115,10 @@ impl Schedule<'_> {
             ("depth", depth),
             ("corner", corner),
         ];
-        let down = (bottom - top).div_ceil(u64::from(bm));
-        let strips = down.div_ceil(STRIP);
-        Dispatch::new(halves.kernels.update, &arguments(&buffers, &numbers))
-            .group_size([self.subgroup * (bm / wm) * (bn / wn), 1, 1])
+        let dispatch = Dispatch::new(halves.kernels[2], &arguments(&buffers, &numbers));
+        in_blocks(dispatch, tile, [bottom - top, right - left])
+            .group_size([self.subgroup * (tile.bm / tile.wm) * (tile.bn / tile.wn), 1, 1])
             .subgroups_of(self.subgroup)
-            .groups([down.div_ceil(strips), (right - left).div_ceil(u64::from(bn)), strips])
-            .constant("BM", bm)
-            .constant("BN", bn)
-            .constant("BK", bk)
-            .constant("WM", wm)
-            .constant("WN", wn)
             .constant("TM", shape.m)
             .constant("TN", shape.n)
             .constant("TK", shape.k)

@@ -1,0 +1,342 @@
+//! How kernels divide a block among their invocations, what that demands of a tile, and the tiles of a variant.
+
+use super::evenly::Stretches;
+use super::tile::{Tile, all_divide, piece, stored};
+use crate::algorithms::dims::Dims;
+use crate::algorithms::{CaseOptions, CaseSpec};
+use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
+use crate::basis::units::Bytes;
+use crate::device::capability::{Accumulator, CooperativeMatrix, DeviceInfo, DeviceKind, MatrixScope, MatrixShape};
+use std::cmp::Reverse;
+
+/// How a kernel divides a block among its invocations, and what that demands of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockDivision {
+    /// Each invocation has a column of `tm` elements.
+    Columns,
+    /// Each invocation has quads of elements.
+    Quads,
+    /// The same, in warps as large as sub-groups.
+    Warps,
+    /// Each sub-group has cooperative matrices of `tm`×`tn`.
+    Matrices(Accumulator),
+    /// The same, of f16, with two of them in place of each of f32.
+    Halves,
+    /// The block is a cooperative matrix, held by as many sub-groups as it has warps.
+    Block(Accumulator),
+}
+
+impl BlockDivision {
+    /// Invocations of a work-group.
+    pub(super) fn invocations(self, tile: &Tile, lanes: u32) -> u32 {
+        match self {
+            Self::Columns | Self::Quads | Self::Warps => (tile.bm / tile.tm.max(1)) * (tile.bn / tile.tn.max(1)),
+            Self::Matrices(_) | Self::Halves | Self::Block(_) => {
+                lanes * (tile.bm / tile.wm.max(1)) * (tile.bn / tile.wn.max(1))
+            }
+        }
+    }
+
+    /// Shared memory of a work-group, for the elements and the layout of a case.
+    pub(super) fn shared_bytes(self, tile: &Tile, case: &CaseSpec) -> Bytes {
+        let CaseOptions { dtype, layout, .. } = case.options;
+        let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
+        // A slab of both operands, each row (or column) padded by 16 bytes; at the end a row of matrices of each warp
+        // in its place.
+        let slab = |rows: u64, length: u64, dtype: DType| rows * (length * dtype.bytes() + 16);
+        let along = |edge, dtype| slab(edge, bk, dtype);
+        let across = |edge, dtype| slab(bk, edge, dtype);
+        let slabs = || {
+            let a = if layout == Layout::Tn && !transposes(dtype) { across(bm, dtype) } else { along(bm, dtype) };
+            let b = if layout == Layout::Nt || transposes(dtype) { along(bn, dtype) } else { across(bn, dtype) };
+            a + b
+        };
+        let staged = || {
+            let [tm, wm, wn] = [tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
+            (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
+        };
+        Bytes(match self {
+            // A slab of A, padded by a quad as in `tiled`, and one of B, padded where it is transposed.
+            Self::Columns | Self::Quads | Self::Warps => {
+                let padding = if layout == Layout::Nt { 4 } else { 0 };
+                dtype.bytes().max(4) * bk * (bm + 4 + bn + padding)
+            }
+            Self::Matrices(_) => slabs().max(staged()),
+            // The halves are of layout nn, whatever that of the operands.
+            Self::Halves => (2 * (along(bm, DType::F16) + across(bn, DType::F16))).max(staged()),
+            Self::Block(_) => 0,
+        })
+    }
+
+    /// Whether the model knows its pace well enough to choose a tile by.
+    pub(super) fn is_modelled(self, device: &DeviceInfo) -> bool {
+        device.kind != DeviceKind::Cpu && matches!(self, Self::Warps | Self::Matrices(Accumulator::Wide))
+    }
+
+    /// Whether its kernel can cut K into parts.
+    pub(super) fn cuts_k(self) -> bool {
+        matches!(self, Self::Matrices(_) | Self::Halves)
+    }
+
+    /// Whether groups of its kernel can share blocks evenly.
+    pub(super) fn shares(self) -> bool {
+        self == Self::Warps
+    }
+
+    /// The type of its parts' elements and their shape, where these are cooperative matrices. Sums of 32 bits fill the
+    /// registers, so that the narrowest matrices are taken, of which one of B takes fewest; but in `split` they gain nothing.
+    pub(super) fn matrices(self, dtype: DType, device: &DeviceInfo) -> Option<(DType, MatrixShape)> {
+        match self {
+            Self::Matrices(Accumulator::Wide) => Some((dtype, largest_matrix(dtype, Accumulator::Wide, device, |_| 1))),
+            Self::Matrices(Accumulator::Narrow) => Some((dtype, matrix_shape(dtype, Accumulator::Narrow, device))),
+            Self::Halves => Some((DType::F16, matrix_shape(DType::F16, Accumulator::Wide, device))),
+            _ => None,
+        }
+    }
+
+    /// Whether its parts are cooperative matrices.
+    #[cfg(test)]
+    pub(super) fn needs_matrices(self) -> bool {
+        matches!(self, Self::Matrices(_) | Self::Halves | Self::Block(_))
+    }
+
+    /// Checks that K can be cut into the parts of a tile, or its blocks be shared.
+    fn legal_parts(self, tile: &Tile, case: &CaseSpec) -> Result<(), String> {
+        let dims = Dims::from(case.size);
+        let slabs = tile.slabs(dims.k);
+        match tile.k_parts {
+            1 => {}
+            _ if !self.cuts_k() => return Err("cuts K into parts, which the variant does not do".into()),
+            parts if u64::from(parts) > slabs => {
+                return Err(format!("cuts K into more parts than there are slabs of it, {slabs}"));
+            }
+            _ => {}
+        }
+        match tile.groups {
+            0 => Ok(()),
+            _ if !self.shares() => Err("has groups that share blocks, which the variant does not do".into()),
+            groups => Stretches::legal(tile, dims, groups),
+        }
+    }
+
+    /// Checks that a kernel can be cut up like this for a case on `device`.
+    ///
+    /// # Errors
+    /// What does not divide, or which limit of the device is exceeded.
+    pub(super) fn legal(self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+        tile.divides()?;
+        let Tile { bm, bn, bk, tm, tn, .. } = *tile;
+        let invocations = self.invocations(tile, case.subgroup_size(device));
+        self.legal_parts(tile, case)?;
+        match self {
+            Self::Columns => {}
+            Self::Quads | Self::Warps => all_divide(&[
+                (4, tm, "invocations compute quads of rows"),
+                (4, tn, "invocations compute quads of columns"),
+                (8, bk, "slabs of A are fetched in pairs of quads"),
+                (invocations, bm * bk / 4, "the invocations must divide the quads of a slab of A"),
+                (invocations, bk * bn / 4, "the invocations must divide the quads of a slab of B"),
+            ])?,
+            Self::Matrices(_) | Self::Halves => {
+                let (dtype, shape) = self.matrices(case.dtype, device).expect("it has matrices");
+                let piece = piece(dtype) as u32;
+                all_divide(&[
+                    (shape.m, tm, "parts are the device's matrices, with as many rows"),
+                    (tm, shape.m, "parts are the device's matrices, with as many rows"),
+                    (shape.n, tn, "parts are the device's matrices, with as many columns"),
+                    (tn, shape.n, "parts are the device's matrices, with as many columns"),
+                    (shape.k, bk, "a slab consists of the device's matrices"),
+                    (piece, bk, "rows of a slab are moved 16 bytes at a time"),
+                ])?;
+                // What is transposed on its way may leave some invocations idle. Halves are of layout nn.
+                let layout = if self == Self::Halves { Layout::Nn } else { case.layout };
+                if layout != Layout::Tn || !transposes(dtype) {
+                    all_divide(&[
+                        (piece, bm, "rows of A are moved 16 bytes at a time"),
+                        (invocations, bm * bk / piece, "the invocations must divide the pieces of a slab of A"),
+                    ])?;
+                }
+                if layout == Layout::Nt || !transposes(dtype) {
+                    all_divide(&[
+                        (piece, bn, "rows of B are moved 16 bytes at a time"),
+                        (invocations, bk * bn / piece, "the invocations must divide the pieces of a slab of B"),
+                    ])?;
+                }
+            }
+            Self::Block(accumulator) => {
+                let shape = block_shape(tile, case.dtype, accumulator, invocations);
+                if !device.multiplies(&shape) {
+                    return Err(format!("the device has no cooperative matrices of {shape}"));
+                }
+            }
+        }
+        let limits = &device.limits;
+        if invocations > limits.group_invocations.min(limits.group_size[0]) {
+            return Err(format!(
+                "needs {invocations} invocations; the device has at most {} in a group",
+                limits.group_invocations
+            ));
+        }
+        let shared = self.shared_bytes(tile, case);
+        if shared > limits.shared_memory {
+            return Err(format!("needs {shared} of shared memory; the device has {}", limits.shared_memory));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `coopmat` transposes an operand whose rows lie across K on its way to shared memory: see
+/// `matmul-parcels.glsl`.
+pub(super) fn transposes(dtype: DType) -> bool {
+    dtype == DType::I8
+}
+
+/// The cooperative matrices of sub-group scope that `device` multiplies fastest, as far as one can tell: the largest of those
+/// whose rows are whole pieces of 16 bytes, in which kernels move them. For a device without any, those of the first
+/// devices that had some, so that a case can say what is missing.
+pub(in crate::algorithms) fn matrix_shape(dtype: DType, accumulator: Accumulator, device: &DeviceInfo) -> MatrixShape {
+    largest_matrix(dtype, accumulator, device, |own| own.n)
+}
+
+/// The largest of them whose columns count as many as `counted` says.
+fn largest_matrix(
+    dtype: DType,
+    accumulator: Accumulator,
+    device: &DeviceInfo,
+    counted: fn(&CooperativeMatrix) -> u32,
+) -> MatrixShape {
+    let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
+    let piece = piece(dtype) as u32;
+    let own = device.cooperative_matrices.iter().filter(|own| {
+        (own.input.as_str(), own.accumulator.as_str(), own.scope.as_str()) == (input, accumulator, "subgroup")
+            && own.k.is_multiple_of(piece)
+            && own.n.is_multiple_of(piece)
+    });
+    // Of shapes of one volume the most square has the fewest components to load.
+    let largest = own.max_by_key(|own| {
+        let columns = counted(own);
+        (own.m * columns * own.k, own.m.min(columns), Reverse(own.n))
+    });
+    let [m, n, k] = largest.map_or([16, 16, 32 / dtype.bytes() as u32], |own| [own.m, own.n, own.k]);
+    MatrixShape { m, n, k, input, accumulator, scope: MatrixScope::Subgroup }
+}
+
+/// The cooperative matrices of work-group scope that a tile means.
+pub(super) fn block_shape(tile: &Tile, dtype: DType, accumulator: Accumulator, invocations: u32) -> MatrixShape {
+    let (input, accumulator) = (dtype.name(), accumulator.name(dtype));
+    let scope = MatrixScope::Workgroup(invocations);
+    MatrixShape { m: tile.bm, n: tile.bn, k: tile.bk, input, accumulator, scope }
+}
+
+/// The tiles of a variant, the largest first.
+pub(super) struct TileTable {
+    /// How its kernel uses them.
+    pub(super) division: BlockDivision,
+    /// For GPUs.
+    pub(super) gpu: &'static [Tile],
+    /// For software devices, whose shared memory is ordinary memory: the larger the tile of an invocation, the better,
+    /// but compiling it takes seconds.
+    pub(super) software: &'static [Tile],
+    /// For elements of a byte, on any device; none where the others do for them too.
+    pub(super) bytes: &'static [Tile],
+}
+
+impl TileTable {
+    /// The tiles for devices of this one's kind; where parts are cooperative matrices, with the device's own.
+    pub(super) fn tiles(&self, dtype: DType, device: &DeviceInfo) -> impl Iterator<Item = Tile> {
+        let tiles = match device.kind {
+            _ if dtype.bytes() == 1 && !self.bytes.is_empty() => self.bytes,
+            DeviceKind::Cpu => self.software,
+            _ => self.gpu,
+        };
+        let part = self.division.matrices(dtype, device);
+        tiles.iter().map(move |tile| part.map_or(*tile, |(_, part)| Tile { tm: part.m, tn: part.n, ..*tile }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::matmul::MATMUL;
+    use crate::basis::size::Size;
+    use crate::device::capability::tests::software_device;
+
+    const LARGE: Tile = Tile::new([128, 128, 16], [64, 32], [8, 8]);
+    fn case(n: u64) -> CaseSpec {
+        CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32)
+    }
+
+    #[test]
+    fn matrices_with_rows_of_less_than_16_bytes_are_passed_over() {
+        let mut device = software_device();
+        let shape = |[m, n, k]: [u32; 3], input: &str, accumulator: &str| CooperativeMatrix {
+            m,
+            n,
+            k,
+            input: input.into(),
+            accumulator: accumulator.into(),
+            scope: "subgroup".into(),
+        };
+        // As llvmpipe 26.2 has them.
+        device.cooperative_matrices = vec![shape([8, 8, 8], "f16", "f32"), shape([8, 8, 8], "i8", "i32")];
+        let extents = |dtype, device: &DeviceInfo| {
+            let MatrixShape { m, n, k, .. } = matrix_shape(dtype, Accumulator::Wide, device);
+            [m, n, k]
+        };
+        assert_eq!(extents(DType::F16, &device), [8, 8, 8]);
+        assert_eq!(extents(DType::I8, &device), [16, 16, 32], "what it lacks");
+        device.cooperative_matrices.push(shape([16, 16, 16], "i8", "i32"));
+        assert_eq!(extents(DType::I8, &device), [16, 16, 16]);
+    }
+
+    #[test]
+    fn matrices_are_the_largest_and_with_sums_of_32_bits_the_narrowest_of_these() {
+        let mut device = software_device();
+        // As an H100's driver has them.
+        device.cooperative_matrices = [("f16", "f32"), ("f16", "f16"), ("i8", "i32")]
+            .into_iter()
+            .flat_map(|(input, accumulator)| {
+                let depth = if input == "i8" { 32 } else { 16 };
+                [[16, 16, depth], [16, 8, depth], [16, 8, depth / 2]].map(|[m, n, k]| CooperativeMatrix {
+                    m,
+                    n,
+                    k,
+                    input: input.into(),
+                    accumulator: accumulator.into(),
+                    scope: "subgroup".into(),
+                })
+            })
+            .collect();
+        let extents = |division: BlockDivision, dtype| {
+            let (_, MatrixShape { m, n, k, .. }) = division.matrices(dtype, &device).expect("matrices");
+            [m, n, k]
+        };
+        assert_eq!(extents(BlockDivision::Matrices(Accumulator::Wide), DType::F16), [16, 8, 16]);
+        assert_eq!(extents(BlockDivision::Matrices(Accumulator::Narrow), DType::F16), [16, 16, 16]);
+        assert_eq!(extents(BlockDivision::Halves, DType::F32), [16, 16, 16]);
+        let bytes = extents(BlockDivision::Matrices(Accumulator::Wide), DType::I8);
+        assert_eq!(bytes, [16, 16, 32], "rows of 8 bytes are passed over");
+    }
+
+    #[test]
+    fn a_tile_that_does_not_divide_or_fit_says_why() {
+        let mut device = software_device();
+        let legal = |tile: Tile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
+        assert_eq!(legal(LARGE, &device), Ok(()));
+        assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
+        assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, &case(1)), Bytes(16 * (132 + 128) * 4));
+        let error = |tile: Tile, device: &DeviceInfo| legal(tile, device).expect_err("it is illegal");
+        let message = error(Tile { wm: 48, ..LARGE }, &device);
+        assert_eq!(message, "the rows of a warp must divide those of the work-group: 48 does not divide 128");
+        assert!(error(Tile { bk: 12, ..LARGE }, &device).contains("8 does not divide 12"));
+        assert!(error(Tile { tm: 0, ..LARGE }, &device).contains("the rows of a part"));
+        assert!(error(Tile { tm: 2, ..LARGE }, &device).contains("quads of rows"));
+        assert!(error(Tile { bk: 8, tm: 4, tn: 4, ..LARGE }, &device).contains("1024 does not divide 256"));
+        device.limits.group_invocations = 128;
+        assert!(error(LARGE, &device).contains("needs 256 invocations"));
+        device.limits.group_invocations = 256;
+        device.limits.shared_memory = Bytes(1 << 14);
+        assert!(error(LARGE, &device).contains("of shared memory"));
+    }
+}

@@ -1,0 +1,55 @@
+//! What the dispatches of several variants share: A, B and C as arguments, and a work-group for each block of C.
+
+use super::tile::{Tile, piece};
+use super::{evenly, parts};
+use crate::algorithms::CaseSpec;
+use crate::algorithms::dims::Dims;
+use crate::algorithms::elements::groups_over;
+use crate::basis::dtype::DType;
+use crate::basis::layout::Layout;
+use crate::device::capability::DeviceInfo;
+use crate::kernel::program::{BufferId, Dispatch, Value};
+use crate::kernel::shaders::Shader;
+
+/// The lengths of the rows of A and of B as they are stored.
+pub(super) fn row_lengths(case: &CaseSpec) -> [u64; 2] {
+    let Dims { m, n, k } = Dims::from(case.size);
+    match case.layout {
+        Layout::Nn => [k, n],
+        Layout::Nt => [k, k],
+        Layout::Tn => [m, n],
+    }
+}
+
+/// The largest power of two of which `length` is a multiple, at most the elements of a piece.
+pub(super) fn step(length: u64, dtype: DType) -> u32 {
+    1 << length.trailing_zeros().min(piece(dtype).ilog2())
+}
+
+/// Work-groups that compute a block of C each, with the constants that every tiled kernel has.
+pub(super) fn block_per_group(
+    shader: &'static Shader,
+    tile: Tile,
+    invocations: u32,
+    dims: Dims,
+    device: &DeviceInfo,
+) -> Dispatch {
+    product(shader, dims, &[])
+        .groups(groups_over([dims.n, dims.m], [tile.bn, tile.bm], device))
+        .group_size([invocations, 1, 1])
+        .constant("BM", tile.bm)
+        .constant("BN", tile.bn)
+        .constant("BK", tile.bk)
+}
+
+/// A dispatch without a grid on A, B and C and their extents, with texel views of some of them.
+pub(super) fn product(shader: &'static Shader, dims: Dims, views: &[(&str, BufferId)]) -> Dispatch {
+    let [a, b, c] = [0, 1, 2].map(|index| Value::Buffer(BufferId(index)));
+    // `Dims` come from sizes below 2^31.
+    let [m, n, k] = [dims.m, dims.n, dims.k].map(|extent| Value::U32(extent as u32));
+    let views = views.iter().map(|(name, id)| (*name, Value::Buffer(*id)));
+    let arguments = [("A", a), ("B", b), ("C", c), ("M", m), ("N", n), ("K", k)];
+    let arguments = arguments.into_iter().chain(views);
+    let arguments = arguments.chain(parts::argument(shader)).chain(evenly::arguments(shader));
+    Dispatch::new(shader, &arguments.collect::<Vec<_>>())
+}
