@@ -7,7 +7,7 @@ use crate::basis::units::{Bytes, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::binding::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::measure::runner::Side;
+use crate::measure::executor::Side;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
 use crate::plan::{CaseGroup, Plan};

@@ -1,9 +1,10 @@
 //! A plan taken through the devices that it names: runners, host baselines, limits, the record.
 
-use super::executor::{self, Executor};
+use super::executor::{self, Executor, Observer, Silent};
 use super::host;
+use super::limits::best_canary;
 use super::resume::Earlier;
-use super::runner::{Observer, Silent, Timing, best_canary};
+use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::worker;
 use crate::algorithms::input::generator;

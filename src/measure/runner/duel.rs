@@ -1,42 +1,14 @@
 //! Duels: two sides on one problem that take turns, A B B A, until the caller has seen enough.
 
 use super::{Desk, Entry, Recorded, Runner};
-use crate::algorithms::Variant;
 use crate::kernel::program::Program;
+use crate::measure::executor::{SIDE_NAMES, Side};
 use crate::measure::timekeeper::{State, warn_of_clock};
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
-use serde::{Deserialize, Serialize};
-
-/// The names of the sides.
-pub(crate) const SIDE_NAMES: [&str; 2] = ["A", "B"];
-
-/// One side of a duel on the problem of a group.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Side {
-    /// The name of a variant of the group's algorithm.
-    variant: String,
-    /// The label of a kernel of the variant, and the SPIR-V that runs in its place.
-    pub(crate) substitute: Option<(String, Vec<u8>)>,
-}
-
-impl Side {
-    /// The side of `variant`, which may have another kernel in place of one of its own.
-    pub(crate) fn new(variant: &Variant, substitute: Option<(String, Vec<u8>)>) -> Self {
-        Self { variant: variant.name.to_string(), substitute }
-    }
-
-    /// Its variant.
-    ///
-    /// # Panics
-    /// When the algorithm of `group` has no such variant: the side was made for another.
-    pub(crate) fn variant<'g>(&self, group: &'g CaseGroup) -> &'g Variant {
-        group.algorithm.variant(&self.variant).expect("the side of another algorithm")
-    }
-}
 
 impl Runner {
     /// The case of `side`, measured without another.

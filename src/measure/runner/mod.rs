@@ -3,8 +3,7 @@
 mod duel;
 mod explain;
 mod forecast;
-mod limits;
-pub(crate) mod tune;
+mod tune;
 
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{Check, Problem};
@@ -16,45 +15,23 @@ use crate::device::clock::ClockSource;
 use crate::device::load::HostLoad;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
-use crate::measure::executor::{Executor, Explained, HostSide};
+use crate::measure::executor::{Executor, Explained, HostSide, Observer, Question, SIDE_NAMES, Side, TRANSFERRED};
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
 use crate::measure::workbench::{Answer, Later, LoadedProblem, Sampler, Workbench};
-use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
-use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Record, Sample, Verification};
+use crate::plan::{CaseGroup, PlannedRun, Sampling};
+use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Sample, Verification};
 use crate::stats::Summary;
 use crate::tuning::search::{Found, Fruitless};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
-pub(crate) use duel::{SIDE_NAMES, Side};
 use forecast::Forecasts;
-pub(crate) use limits::best_canary;
-use limits::{SUBMISSIONS, TRANSFERRED, TRANSFERS};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use tune::{Hunt, Question};
-
-/// An observer of a run, told of each step.
-pub trait Observer {
-    /// Called when another process begins, with the record as it stands: its own entry is the last of the processes.
-    fn process(&mut self, _: &Record) {}
-    /// Called before the cases of a device.
-    fn device(&mut self, _: &DeviceInfo) {}
-    /// Called with the cases that will be skipped, by id, and why.
-    fn skipped(&mut self, _: &[(CaseId, String)]) {}
-    /// Called with the id of a case that begins.
-    fn begin(&mut self, _: &str) {}
-    /// Called with a case that ended.
-    fn end(&mut self, _: &Case) {}
-}
-
-/// An observer that does nothing.
-pub(crate) struct Silent;
-
-impl Observer for Silent {}
+use tune::Hunt;
 
 /// A witness of what is on the device: should the process die there, someone else is to know.
 pub trait Witness {
@@ -69,6 +46,10 @@ pub(crate) struct Nobody;
 
 impl Witness for Nobody {}
 
+/// Submissions whose median is the time from submission to completion.
+const SUBMISSIONS: usize = 200;
+/// Copies in each direction.
+const TRANSFERS: usize = 10;
 /// Time that a run may take, unless one is asked to wait longer.
 const MOST_RUN: Duration = Duration::from_secs(60);
 

@@ -7,6 +7,7 @@ use crate::algorithms::{CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
+use crate::measure::executor::Question;
 use crate::measure::timekeeper::State;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
@@ -14,7 +15,6 @@ use crate::record::Outcome;
 use crate::tuning::search::{Found, Fruitless, Refusal, Search};
 use crate::tuning::tuned::{self, Chosen};
 use crate::vulkan::VulkanError;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
@@ -30,17 +30,6 @@ const LEAST_RUN_OFF: Duration = Duration::from_secs(1);
 const FINALISTS: usize = 3;
 /// A tile replaces the built-in one if it is faster by this much: less is noise.
 const GAIN: f64 = 1.01;
-
-/// A question to a search for the fastest tile of a variant on a problem.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Question {
-    /// A tile that an earlier search found, so that this one ends with nothing worse.
-    pub kept: Option<Tile>,
-    /// Tiles to leave out: their processes died.
-    pub avoid: Vec<Tile>,
-    /// Host time to spend.
-    pub budget: Duration,
-}
 
 /// A search under way.
 pub(super) struct Hunt<'a> {

@@ -1,18 +1,20 @@
 //! A worker from inside: does what it is ordered to, and reports each step.
 
-use super::protocol::{self, Done, Event, NamedGroup, Order};
+use super::protocol::{self, Event, NamedGroup, Order};
 use crate::algorithms::{ALGORITHMS, Algorithm};
 use crate::basis::error::Error;
 use crate::basis::handle::Handle;
 use crate::basis::stderr::say;
-use crate::measure::executor::Executor;
+use crate::measure::executor::{Executor, Observer, Side};
 use crate::measure::host;
-use crate::measure::runner::{Observer, Runner, Side, Timing, Witness};
+use crate::measure::runner::{Runner, Timing, Witness};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
 use crate::run::algorithm::UserKernels;
 use crate::vulkan::{self, Device, Instance, PhysicalDevice, VulkanError, Wait};
+use serde::Serialize;
+use serde_json::Value;
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
 use std::rc::Rc;
@@ -49,7 +51,7 @@ pub(crate) fn serve() -> Result<(), Error> {
     let (instance, physicals) = match listed {
         Ok(listed) => listed,
         Err(error) => {
-            report(&Event::Devices(Err(error.to_string())));
+            report_done(Err::<(), _>(error.to_string()), vec![]);
             // The host's own cases need none.
             while let Ok(Order::Baseline { group, index, sampling }) = orders.recv() {
                 let group = group.group(&algorithms).map_err(Error::Failure)?;
@@ -58,7 +60,8 @@ pub(crate) fn serve() -> Result<(), Error> {
             return Ok(());
         }
     };
-    report(&Event::Devices(Ok(physicals.iter().map(|physical| physical.info.clone()).collect())));
+    let devices: Vec<_> = physicals.iter().map(|physical| &physical.info).collect();
+    report_done(Ok::<_, String>(devices), vec![]);
     let mut worker = Worker { setup, algorithms, instance, physicals, orders, runner: None, told: 0 };
     while let Ok(order) = worker.orders.recv() {
         worker.obey(order).map_err(Error::Failure)?;
@@ -169,6 +172,15 @@ fn report(event: &Event) {
     let _ = output.write_all(protocol::line(event).as_bytes()).and_then(|()| output.flush());
 }
 
+/// Reports the `result` of an order, and what the validation layer said meanwhile.
+fn report_done(result: impl Serialize, messages: Vec<String>) {
+    report(&Event::Done(value(result), messages));
+}
+
+fn value(result: impl Serialize) -> Value {
+    serde_json::to_value(result).expect("results have nothing that JSON lacks")
+}
+
 /// A worker with its devices.
 struct Worker<'a> {
     setup: &'a Setup,
@@ -192,7 +204,7 @@ impl Worker<'_> {
                 runner.use_tuned(*tuned);
                 self.runner = Some(runner);
             });
-            report(&Event::Opened(opened));
+            report_done(opened, vec![]);
             return Ok(());
         }
         if let Order::Baseline { group, index, sampling } = order {
@@ -207,28 +219,25 @@ impl Worker<'_> {
             Order::Run { groups: sent, sampling } => {
                 let groups = groups(sent)?;
                 runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Teller::default());
-                Done::Run
+                Value::Null
             }
             Order::Duel { group, sides, sampling } => {
-                duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders)
+                value(duel(runner, &group.group(algorithms)?, &sides, &sampling, &self.orders))
             }
-            Order::Alone { group, side, sampling } => {
-                let group = group.group(algorithms)?;
-                Done::Alone(Box::new(runner.alone(&group, &side, &sampling)))
-            }
+            Order::Alone { group, side, sampling } => value(runner.alone(&group.group(algorithms)?, &side, &sampling)),
             Order::Tune { group, question } => {
                 let mut progress = |tile, best| report(&Event::Trying(tile, best));
-                Done::Tune(runner.tune(&group.group(algorithms)?, question, &mut progress))
+                value(runner.tune(&group.group(algorithms)?, question, &mut progress))
             }
-            Order::Explain { candidates, sampling } => Done::Explain(runner.explain(&groups(candidates)?, &sampling)),
-            Order::HostSide => Done::HostSide(runner.host_side()),
+            Order::Explain { candidates, sampling } => value(runner.explain(&groups(candidates)?, &sampling)),
+            Order::HostSide => value(runner.host_side()),
             Order::Begin(_) | Order::Open { .. } | Order::Baseline { .. } | Order::Decided(_) | Order::Interrupt => {
                 return Ok(());
             }
         };
         let messages = self.instance.validation_messages().split_off(self.told);
         self.told += messages.len();
-        report(&Event::Done(Box::new(done), messages));
+        report(&Event::Done(done, messages));
         Ok(())
     }
 
@@ -247,8 +256,7 @@ impl Worker<'_> {
 }
 
 fn measure_baseline(group: &CaseGroup, index: usize, sampling: &Sampling) {
-    let case = host::measure(group, index, sampling, &INTERRUPTED);
-    report(&Event::Done(Box::new(Done::Alone(Box::new(case))), vec![]));
+    report_done(host::measure(group, index, sampling, &INTERRUPTED), vec![]);
 }
 
 fn duel(
@@ -257,7 +265,7 @@ fn duel(
     sides: &[Side; 2],
     sampling: &Sampling,
     orders: &Receiver<Order>,
-) -> Done {
+) -> [Case; 2] {
     let (cases, _) = runner.duel(group, sides, sampling, &mut |rounds| {
         if let Some(round) = rounds.last() {
             report(&Event::Round(*round));
@@ -265,7 +273,7 @@ fn duel(
         // Without an answer there is nobody to go on for.
         !matches!(orders.recv(), Ok(Order::Decided(false)))
     });
-    Done::Duel(Box::new(cases))
+    cases
 }
 
 /// Tells the parent what happens.

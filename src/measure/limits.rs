@@ -1,23 +1,15 @@
 //! Measures the limits of a device: the probes as cases like any others, transfers and submissions directly.
 
-use super::Observer;
+use super::executor::{Executor, HostSide, Observer, TRANSFERRED};
 use crate::algorithms::Variant;
 use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::DeviceKind;
-use crate::measure::executor::{Executor, HostSide};
 use crate::peak;
 use crate::plan::{CaseGroup, PlannedRun};
 use crate::record::peak::{Direction, Extent, Figure, Missing, Operation, Quantity, may_limit};
 use crate::record::{Case, Conditions, Limit, Outcome, Peak};
 use crate::stats::Summary;
 use std::time::{Duration, Instant};
-
-/// Submissions whose median is the time from submission to completion.
-pub(super) const SUBMISSIONS: usize = 200;
-/// Copies in each direction.
-pub(super) const TRANSFERS: usize = 10;
-/// Bytes of each copy.
-pub(super) const TRANSFERRED: Bytes = Bytes(64 << 20);
 
 /// Host time after which a quick run on a software device begins no further probe: some take a hundred times as long as
 /// others.
@@ -200,9 +192,7 @@ mod tests {
     use crate::device::cache::CacheFolder;
     use crate::device::capability::DeviceInfo;
     use crate::device::capability::tests::software_device;
-    use crate::measure::executor::{Explained, unmeasured};
-    use crate::measure::runner::tune::Question;
-    use crate::measure::runner::{Side, Silent};
+    use crate::measure::executor::{Explained, Question, Side, Silent, unmeasured};
     use crate::plan::Sampling;
     use crate::tuning::search::{Found, Fruitless};
     use crate::tuning::tuned::{self, Tuned};
