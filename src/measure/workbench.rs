@@ -116,11 +116,12 @@ pub struct Verified {
     pub check: Result<Check, String>,
     /// The answer.
     pub answer: Answer,
-    /// The second run, which can be repeated over what it left in the program's own buffers; none after a wrong answer.
-    pub again: Option<Sampler>,
+    /// The second run, which can be repeated over what it left in the program's own buffers, and its device time; none after
+    /// a wrong answer.
+    pub again: Option<(Sampler, Nanos)>,
     /// Why nobody knows whether the answer is right, where nobody does.
     pub unverified: Option<String>,
-    /// Device time of the run.
+    /// Device time of the first run.
     pub time: Nanos,
     /// Host time of everything, and of the download.
     pub phases: Phases,
@@ -541,7 +542,7 @@ impl Workbench {
         }
         if check.as_ref().is_ok_and(Check::passes) {
             drop(outputs);
-            let Run { mut sampler, outputs, trespass, .. } = self.run(loaded, program, Poison::Number)?;
+            let Run { mut sampler, time, outputs, trespass, .. } = self.run(loaded, program, Poison::Number)?;
             // As in samples.
             if let Some(rounds) = &mut sampler.rounds {
                 rounds.patience.longest = Duration::MAX;
@@ -551,7 +552,7 @@ impl Workbench {
                 None if Answer::of(&outputs) == answer => check,
                 None => again(judged(loaded, program, &outputs)),
             };
-            repeatable = Some(sampler);
+            repeatable = Some((sampler, time));
         }
         phases.verification = start.elapsed().into();
         Ok(Verified { check, answer, again: repeatable, unverified, time, phases })

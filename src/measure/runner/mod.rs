@@ -74,7 +74,7 @@ pub struct Runner {
     forecasts: Forecasts,
     /// Time that a run may take; what is foretold to take longer is skipped.
     max_run: Duration,
-    /// Device time of the run that was verified last.
+    /// Device time of the program that was verified last.
     last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one has to bring its clock up.
     warm: bool,
@@ -387,7 +387,7 @@ impl Runner {
             },
         };
         if let Some(time) = self.last_run.take() {
-            self.forecasts.note(forecast::kind(chosen), desk.problem.work(), time);
+            self.forecasts.note(chosen, desk.problem.work(), time);
         }
         Entry { case, state }
     }
@@ -401,7 +401,9 @@ impl Runner {
         sampling: &Sampling,
     ) -> Result<State<Recorded>, VulkanError> {
         let verified = self.workbench.verify(loaded, program)?;
-        self.last_run = Some(verified.time);
+        // The first run may have included compilation.
+        let times = verified.again.iter().map(|(_, time)| *time).chain([verified.time]);
+        self.last_run = times.min_by(|a, b| a.0.total_cmp(&b.0));
         let mut phases = verified.phases;
         phases.device = verified.time;
         let verification = match verified.check {
@@ -416,7 +418,9 @@ impl Runner {
         let (answer, again) = (verified.answer, verified.again);
         let verified = Verified { verification, time: verified.time, phases };
         if self.timing == Timing::VerifyOnly {
-            let Some(sampler) = again else { return Ok(State::Ended(Outcome::Measured(Box::new(once(verified))))) };
+            let Some((sampler, _)) = again else {
+                return Ok(State::Ended(Outcome::Measured(Box::new(once(verified)))));
+            };
             let recorded = Recorded { runs: 1, answer: Some(answer), ..self.ready(name, program, sampler)? };
             return Ok(State::Ended(self.lasting(loaded, once(verified), &recorded)));
         }
