@@ -8,7 +8,7 @@ use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling, VariantChoice};
 use crate::record::{Case, Outcome, Record};
-use crate::tuning::search::{Found, Fruitless};
+use crate::tuning::search::{Found, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) trait Executor {
         group: &CaseGroup,
         question: Question,
         progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Option<Found>, Fruitless>;
+    ) -> Result<Option<Found>, Refusal>;
 
     /// Samples both sides in turns on the problem of `group` until `decided` returns true for the rounds, or
     /// `max_time` of `sampling` is over. Returns both cases, and the rounds.

@@ -6,25 +6,12 @@ use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability::{DeviceInfo, DeviceKind, DeviceLimits, Driver, Subgroup, Timestamps};
 use crate::host::{HostProgram, baseline, check, program, threads};
 use crate::measure::sampling;
-use crate::measure::timekeeper::{State, Timed, Timekeeper, Verified};
+use crate::measure::timekeeper::{Timekeeper, failed, once};
 use crate::plan::{CaseGroup, Sampling};
-use crate::record::{Case, Outcome, Phases, Sample, Verification};
+use crate::record::{Case, Measured, Outcome, Phases, Sample, Verification};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-/// A baseline with its data, ready to be timed.
-struct OnHost<'a>(Box<dyn HostProgram + 'a>);
-
-impl Timed for OnHost<'_> {
-    fn sample(&mut self) -> Result<(Sample, Nanos), String> {
-        self.0.restore();
-        let start = Instant::now();
-        self.0.run();
-        let time = start.elapsed().into();
-        Ok((Sample { device: time, host: time, outlier: false }, time))
-    }
-}
 
 /// The host's processor as a device of a record.
 #[must_use]
@@ -102,7 +89,7 @@ pub(crate) fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, inte
         return case;
     };
     case.outcome = match verify(problem.as_ref(), &inputs, program.as_mut(), phases) {
-        Ok(verified) => sample(OnHost(program), verified, sampling, interrupted),
+        Ok(measured) => sample(program, measured, sampling, interrupted),
         Err(outcome) => outcome,
     };
     case
@@ -114,7 +101,7 @@ fn verify(
     inputs: &[HostArray],
     program: &mut (dyn HostProgram + '_),
     mut phases: Phases,
-) -> Result<Verified, Outcome> {
+) -> Result<Measured, Outcome> {
     let start = Instant::now();
     program.run();
     let time = start.elapsed().into();
@@ -123,24 +110,34 @@ fn verify(
     match checked {
         Err(reason) => Err(Outcome::Rejected(Verification::without_answer(reason))),
         Ok(check) if !check.passes() => Err(Outcome::Rejected(check.into())),
-        Ok(check) => Ok(Verified { verification: Verification::from(check).into(), time, phases }),
+        Ok(check) => Ok(once(Verification::from(check).into(), time, phases)),
     }
 }
 
 /// Warms a baseline up and samples it.
-fn sample(baseline: OnHost<'_>, verified: Verified, sampling: &Sampling, interrupted: &AtomicBool) -> Outcome {
+fn sample(
+    mut program: Box<dyn HostProgram + '_>,
+    measured: Measured,
+    sampling: &Sampling,
+    interrupted: &AtomicBool,
+) -> Outcome {
+    let baseline = || {
+        program.restore();
+        let start = Instant::now();
+        program.run();
+        let time = start.elapsed().into();
+        Ok((Sample { device: time, host: time, outlier: false }, time))
+    };
     let mut keeper = Timekeeper::new(interrupted);
     keeper.watch_host(true);
     // The host has no clock that a pause would lower.
     let sampling = Sampling { pause: None, ..*sampling };
     let patience = sampling.patience.unwrap_or(sampling::MOST_WARM_UP);
-    let contender = keeper.warm(baseline, verified, patience, |_, _| Ok(()));
-    let mut state =
-        contender.map_or_else(|error| State::failed(&error), |contender| State::Sampling(Box::new(contender)));
+    let mut state = keeper.warm(baseline, measured, patience, |_, _| Ok(())).map_err(|error| failed(&error));
     keeper.sample(vec![&mut state], &sampling);
     match state {
-        State::Ended(outcome) => outcome,
-        State::Sampling(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
+        Err(outcome) => outcome,
+        Ok(contender) => contender.finish().map_or(Outcome::Interrupted, |(mut measured, _)| {
             // No device worked for it.
             measured.phases.device = Nanos::default();
             Outcome::Measured(Box::new(measured))

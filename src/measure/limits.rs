@@ -194,7 +194,7 @@ mod tests {
     use crate::device::capability::tests::software_device;
     use crate::measure::executor::{Explained, Question, Side, Silent, unmeasured};
     use crate::plan::Sampling;
-    use crate::tuning::search::{Found, Fruitless};
+    use crate::tuning::search::{Found, Refusal};
     use crate::tuning::tuned::{self, Tuned};
 
     /// A device that takes so long for each group.
@@ -228,7 +228,7 @@ mod tests {
             _: &CaseGroup,
             _: Question,
             _: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-        ) -> Result<Option<Found>, Fruitless> {
+        ) -> Result<Option<Found>, Refusal> {
             Ok(None)
         }
 

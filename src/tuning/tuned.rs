@@ -28,18 +28,13 @@ const HEAD: &str = "\
 # Delete a result, or the file, to forget it.
 ";
 
-/// The results that are kept.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tuned {
-    results: Vec<Kept>,
-}
-
-#[derive(Serialize, Deserialize)]
+/// The results that are kept, as the file has them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct Tuned {
     schema: String,
-    #[serde(default)]
-    result: Vec<Kept>,
+    #[serde(default, rename = "result")]
+    results: Vec<Kept>,
 }
 
 /// The key under which a device finds its results. Not its UUID: another of the same model is as fast.
@@ -159,6 +154,12 @@ pub(crate) fn default_path() -> Option<PathBuf> {
     dirs::config_dir().map(|folder| folder.join("gpukern").join("tuned.toml"))
 }
 
+impl Default for Tuned {
+    fn default() -> Self {
+        Self { schema: SCHEMA.into(), results: vec![] }
+    }
+}
+
 impl Tuned {
     /// No results.
     #[must_use]
@@ -189,13 +190,13 @@ impl Tuned {
             Some(other) => return Err(unusable(path, &format!("its schema is '{other}', not '{SCHEMA}'"))),
             None => return Err(unusable(path, &format!("it has no schema '{SCHEMA}'"))),
         }
-        let file: File = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
+        let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
         let rate = |rate: f64| rate.is_finite() && rate > 0.0;
-        let wrong = file.result.iter().find(|kept| !rate(kept.gflops) || !kept.built_in_gflops.is_none_or(rate));
+        let wrong = tuned.results.iter().find(|kept| !rate(kept.gflops) || !kept.built_in_gflops.is_none_or(rate));
         if let Some(Kept { variant, sizes, gflops, .. }) = wrong {
             return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {gflops}, cannot be")));
         }
-        Ok(Self { results: file.result })
+        Ok(tuned)
     }
 
     /// Adds `found` to the file at `path`, which is replaced in one step. What it holds of other devices, drivers,
@@ -237,8 +238,7 @@ impl Tuned {
     }
 
     fn text(&self) -> String {
-        let file = File { schema: SCHEMA.into(), result: self.results.clone() };
-        format!("{HEAD}\n{}", toml::to_string(&file).expect("every field is a value of TOML"))
+        format!("{HEAD}\n{}", toml::to_string(self).expect("every field is a value of TOML"))
     }
 
     /// The results for a case of `algorithm` on `device`, of every variant.

@@ -1,14 +1,13 @@
 //! Duels: two sides on one problem that take turns, A B B A, until the caller has seen enough.
 
-use super::{Desk, Entry, Recorded, Runner};
+use super::{Desk, Recorded, Runner};
 use crate::kernel::program::Program;
 use crate::measure::executor::{SIDE_NAMES, Side};
-use crate::measure::timekeeper::{State, warn_of_clock};
+use crate::measure::timekeeper::{State, failed, warn_of_clock};
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned;
-use crate::vulkan::VulkanError;
 
 impl Runner {
     /// The case of `side`, measured without another.
@@ -16,15 +15,21 @@ impl Runner {
         self.wake_canary();
         // The desk keeps the buffers that are sampled.
         let mut desk = Desk::new(group);
-        let mut entry = self.enter_one(&mut desk, SIDE_NAMES[0], side, sampling);
-        self.keeper.sample(vec![&mut entry.state], sampling);
-        let mut case = self.finish(entry, desk.loaded());
+        let (case, mut state) = self.enter_one(&mut desk, SIDE_NAMES[0], side, sampling);
+        self.keeper.sample(vec![&mut state], sampling);
+        let mut case = self.finish(case, state, desk.loaded());
         warn_of_clock(self.best_canary(), &mut case.outcome);
         case
     }
 
     /// The case of `side`, with its substitute in place of its kernel. The witness knows it by `name`.
-    pub(super) fn enter_one(&mut self, desk: &mut Desk<'_>, name: &str, side: &Side, sampling: &Sampling) -> Entry {
+    pub(super) fn enter_one(
+        &mut self,
+        desk: &mut Desk<'_>,
+        name: &str,
+        side: &Side,
+        sampling: &Sampling,
+    ) -> (Case, State<Recorded>) {
         let chosen = tuned::with_tile(desk.group, side.variant(desk.group), &self.device.info, &self.tuned);
         self.witness.on_device(name);
         self.enter(desk, &chosen, |runner, loaded, program| runner.prepare_side(name, loaded, program, side, sampling))
@@ -37,11 +42,11 @@ impl Runner {
         program: &Program,
         side: &Side,
         sampling: &Sampling,
-    ) -> Result<State<Recorded>, VulkanError> {
+    ) -> State<Recorded> {
         if let Some((label, spirv)) = &side.substitute {
             // Which of a variant's kernels run is a matter of the device and the size.
             let Some(own) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
-                return Ok(State::failed(&format!("the case does not run {label}; choose another size")));
+                return Err(failed(&format!("the case does not run {label}; choose another size")));
             };
             self.workbench.pipelines.substitute(&own.shader, spirv.clone());
         }

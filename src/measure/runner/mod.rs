@@ -5,8 +5,8 @@ mod explain;
 mod forecast;
 mod tune;
 
+use crate::algorithms::Problem;
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{Check, Problem};
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
@@ -15,14 +15,15 @@ use crate::device::clock::ClockSource;
 use crate::device::load::HostLoad;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
-use crate::measure::executor::{Executor, Explained, HostSide, Observer, Question, SIDE_NAMES, Side, TRANSFERRED};
+use crate::measure::executor::{
+    Executor, Explained, HostSide, Observer, Question, SIDE_NAMES, Side, Silent, TRANSFERRED,
+};
 use crate::measure::sampling;
-use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, Verified, warn_of_clock};
-use crate::measure::workbench::{Answer, Later, LoadedProblem, Sampler, Workbench};
+use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, failed, once, warn_of_clock};
+use crate::measure::workbench::{LoadedProblem, Sampler, Workbench, correctness};
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
-use crate::record::{Case, Conditions, Correctness, Measured, Outcome, Sample, Verification};
-use crate::stats::Summary;
-use crate::tuning::search::{Found, Fruitless};
+use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
+use crate::tuning::search::{Found, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::{Device, VulkanError};
 use forecast::Forecasts;
@@ -41,10 +42,7 @@ pub trait Witness {
     fn lost(&self, _: &str) {}
 }
 
-/// A witness who tells nobody.
-pub(crate) struct Nobody;
-
-impl Witness for Nobody {}
+impl Witness for Silent {}
 
 /// Submissions whose median is the time from submission to completion.
 const SUBMISSIONS: usize = 200;
@@ -94,7 +92,7 @@ struct Recorded {
     /// Runs of the sampler.
     runs: u64,
     /// The answer that was verified before the samples.
-    answer: Option<Answer>,
+    answer: Option<u64>,
 }
 
 impl Timed for Recorded {
@@ -116,12 +114,6 @@ fn told(witness: &dyn Witness, error: &VulkanError) -> String {
         witness.lost(&text);
     }
     text
-}
-
-/// A case of a group on its way through the device.
-struct Entry {
-    case: Case,
-    state: State<Recorded>,
 }
 
 /// A group's problem, on the device once a case of it can run: a group without one makes no inputs.
@@ -173,7 +165,7 @@ impl Runner {
             cache: cache.clone(),
             keeper,
             tuned: Tuned::none(),
-            witness: Rc::new(Nobody),
+            witness: Rc::new(Silent),
             forecasts: Forecasts::default(),
             max_run: MOST_RUN,
             last_run: None,
@@ -216,10 +208,10 @@ impl Runner {
         told(self.witness.as_ref(), error)
     }
 
-    /// The state of a case whose first run ended like this.
-    fn broken(&self, error: VulkanError) -> State<Recorded> {
+    /// The outcome of a case whose first run ended like this.
+    fn broken(&self, error: VulkanError) -> Outcome {
         match error {
-            VulkanError::TooLong(reason) => State::Ended(Outcome::Skipped { reason }),
+            VulkanError::TooLong(reason) => Outcome::Skipped { reason },
             error => self.keeper.broken(&self.reason(&error)),
         }
     }
@@ -285,25 +277,25 @@ impl Runner {
 
     fn run_group(&mut self, group: &CaseGroup, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
         let mut desk = Desk::new(group);
-        let mut entries: Vec<Entry> = vec![];
+        let mut entries: Vec<(Case, State<Recorded>)> = vec![];
         for chosen in self.choose(group) {
             let name = group.id(chosen.variant).to_string();
             observer.begin(&name);
             self.witness.on_device(&name);
             let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
-            let entry = self.enter(&mut desk, &chosen, prepare);
+            let (case, state) = self.enter(&mut desk, &chosen, prepare);
             // What has its outcome is told at once: whatever happens to the others, it is not lost.
-            if let State::Ended(outcome) = &entry.state {
-                observer.end(&Case { outcome: outcome.clone(), ..entry.case.clone() });
+            if let Err(outcome) = &state {
+                observer.end(&Case { outcome: outcome.clone(), ..case.clone() });
             }
-            entries.push(entry);
+            entries.push((case, state));
         }
-        let told: Vec<_> = entries.iter().map(|entry| matches!(entry.state, State::Ended(_))).collect();
-        self.keeper.sample(entries.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
+        let told: Vec<_> = entries.iter().map(|(_, state)| state.is_err()).collect();
+        self.keeper.sample(entries.iter_mut().map(|(_, state)| state).collect(), sampling);
         let best = self.best_canary();
         let mut cases = vec![];
-        for (entry, told) in entries.into_iter().zip(told) {
-            let mut case = self.finish(entry, desk.loaded());
+        for ((case, state), told) in entries.into_iter().zip(told) {
+            let mut case = self.finish(case, state, desk.loaded());
             if !told {
                 warn_of_clock(best, &mut case.outcome);
                 observer.end(&case);
@@ -314,11 +306,10 @@ impl Runner {
     }
 
     /// The case with its outcome.
-    fn finish(&mut self, entry: Entry, loaded: Option<&LoadedProblem>) -> Case {
-        let Entry { mut case, state } = entry;
+    fn finish(&mut self, mut case: Case, state: State<Recorded>, loaded: Option<&LoadedProblem>) -> Case {
         match state {
-            State::Ended(outcome) => case.outcome = outcome,
-            State::Sampling(contender) => {
+            Err(outcome) => case.outcome = outcome,
+            Ok(contender) => {
                 if let Some((measured, recorded)) = contender.finish() {
                     case.outcome = match loaded {
                         Some(loaded) => self.lasting(loaded, measured, &recorded),
@@ -344,17 +335,19 @@ impl Runner {
         let start = Instant::now();
         let later = self.workbench.look_again(loaded, program, sampler, *answer);
         measured.phases.verification = measured.phases.verification + start.elapsed().into();
-        let said = |wrong: &str| format!("right at first, wrong after {runs} more runs: {wrong}");
         match later {
-            Ok(Later::Right) => Outcome::Measured(Box::new(measured)),
-            Ok(Later::Other) => {
-                if let Correctness::Unverified { unverified } = &mut measured.verification {
+            Ok(Some(Err(wrong))) => {
+                let worst = format!("right at first, wrong after {runs} more runs: {}", wrong.worst);
+                Outcome::Rejected(Verification { worst, ..wrong })
+            }
+            Ok(other) => {
+                if let (Some(Ok(Correctness::Unverified { .. })), Correctness::Unverified { unverified }) =
+                    (other, &mut measured.verification)
+                {
                     let _ = write!(unverified, "; its answer is another after {runs} more runs");
                 }
                 Outcome::Measured(Box::new(measured))
             }
-            Ok(Later::Wrong(Ok(check))) => Outcome::Rejected(Check { worst: said(&check.worst), ..check }.into()),
-            Ok(Later::Wrong(Err(reason))) => Outcome::Rejected(Verification::without_answer(said(&reason))),
             // What was sampled before an interruption counts.
             Err(_) if self.keeper.interrupted() => Outcome::Measured(Box::new(measured)),
             Err(error) => Outcome::Failed { error: self.reason(&error) },
@@ -366,8 +359,8 @@ impl Runner {
         &mut self,
         desk: &mut Desk<'_>,
         chosen: &Chosen,
-        prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> Result<State<Recorded>, VulkanError>,
-    ) -> Entry {
+        prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> State<Recorded>,
+    ) -> (Case, State<Recorded>) {
         let planned = self.plan(chosen, desk.problem.as_ref());
         let (group, index) = (desk.group, self.device.info.index);
         let mut case = Case::new(group, &chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
@@ -376,20 +369,20 @@ impl Runner {
             note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(desk.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
         let state = match planned {
-            Err(reason) => State::Ended(Outcome::Skipped { reason }),
-            Ok(_) if self.keeper.interrupted() => State::Ended(Outcome::Interrupted),
+            Err(reason) => Err(Outcome::Skipped { reason }),
+            Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
             Ok(program) => match self.too_long(chosen, desk.problem.as_ref()) {
-                Some(reason) => State::Ended(Outcome::Skipped { reason }),
+                Some(reason) => Err(Outcome::Skipped { reason }),
                 None => match desk.load(&mut self.workbench, self.witness.as_ref()) {
-                    Ok(loaded) => prepare(self, loaded, &program).unwrap_or_else(|error| self.broken(error)),
-                    Err(error) => State::failed(&error),
+                    Ok(loaded) => prepare(self, loaded, &program),
+                    Err(error) => Err(failed(&error)),
                 },
             },
         };
         if let Some(time) = self.last_run.take() {
             self.forecasts.note(chosen, desk.problem.work(), time);
         }
-        Entry { case, state }
+        (case, state)
     }
 
     /// Verifies a variant and warms it up.
@@ -399,45 +392,34 @@ impl Runner {
         loaded: &LoadedProblem,
         program: &Program,
         sampling: &Sampling,
-    ) -> Result<State<Recorded>, VulkanError> {
-        let verified = self.workbench.verify(loaded, program)?;
+    ) -> State<Recorded> {
+        let verified = self.workbench.verify(loaded, program).map_err(|error| self.broken(error))?;
         // The first run may have included compilation.
         let times = verified.again.iter().map(|(_, time)| *time).chain([verified.time]);
         self.last_run = times.min_by(|a, b| a.0.total_cmp(&b.0));
-        let mut phases = verified.phases;
-        phases.device = verified.time;
-        let verification = match verified.check {
-            // There is no answer in the data, or the kernel wrote beside them.
-            Err(reason) => return Ok(State::Ended(Outcome::Rejected(Verification::without_answer(reason)))),
-            Ok(check) if !check.passes() => return Ok(State::Ended(Outcome::Rejected(check.into()))),
-            Ok(check) => match verified.unverified {
-                Some(unverified) => Correctness::Unverified { unverified },
-                None => Verification::from(check).into(),
-            },
-        };
-        let (answer, again) = (verified.answer, verified.again);
-        let verified = Verified { verification, time: verified.time, phases };
+        let verification = correctness(verified.check, verified.unverified).map_err(Outcome::Rejected)?;
+        let phases = Phases { device: verified.time, ..verified.phases };
+        let (answer, again) = (Some(verified.answer), verified.again);
+        let measured = once(verification, verified.time, phases);
         if self.timing == Timing::VerifyOnly {
-            let Some((sampler, _)) = again else {
-                return Ok(State::Ended(Outcome::Measured(Box::new(once(verified)))));
-            };
-            let recorded = Recorded { runs: 1, answer: Some(answer), ..self.ready(name, program, sampler)? };
-            return Ok(State::Ended(self.lasting(loaded, once(verified), &recorded)));
+            let Some((sampler, _)) = again else { return Err(Outcome::Measured(Box::new(measured))) };
+            let recorded = self.ready(name, program, sampler).map_err(|error| self.broken(error))?;
+            return Err(self.lasting(loaded, measured, &Recorded { runs: 1, answer, ..recorded }));
         }
         // Its buffers make room for those of the samples.
         drop(again);
         let usual = if self.warm { sampling::MOST_WARM_UP } else { sampling::MOST_FIRST_WARM_UP };
         self.warm = true;
-        let recorded = self.recorded(name, loaded, program, verified.time, sampling)?;
-        let recorded = Recorded { answer: Some(answer), ..recorded };
+        let recorded = self.recorded(name, loaded, program, verified.time, sampling);
+        let recorded = Recorded { answer, ..recorded.map_err(|error| self.broken(error))? };
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
         let recount = |recorded: &mut Recorded, run: Nanos| {
             let sampler = bench.sampler(loaded, program, run, sampling);
             sampler.map(|sampler| (recorded.sampler, recorded.runs) = (sampler, 0)).map_err(|error| error.to_string())
         };
-        let contender = self.keeper.warm(recorded, verified, sampling.patience.unwrap_or(usual), recount);
-        Ok(contender.map_or_else(|error| self.keeper.broken(&error), |contender| State::Sampling(Box::new(contender))))
+        let contender = self.keeper.warm(recorded, measured, sampling.patience.unwrap_or(usual), recount);
+        contender.map_err(|error| self.keeper.broken(&error))
     }
 
     /// Records `program` with as many repetitions as a sample needs, judging by the time of one run.
@@ -459,13 +441,6 @@ impl Runner {
         let kernels = self.workbench.pipelines.kernels(program)?;
         Ok(Recorded { name, witness, sampler, kernels, program: program.clone(), runs: 0, answer: None })
     }
-}
-
-/// A case that was only verified: its one run is its one sample.
-fn once(Verified { verification, time, phases }: Verified) -> Measured {
-    let summary = Summary::of(&[time]).expect("one sample");
-    let conditions = Conditions::default();
-    Measured { verification, summary, repeats: 1, samples: vec![], warnings: vec![], conditions, phases }
 }
 
 impl Executor for Runner {
@@ -490,7 +465,7 @@ impl Executor for Runner {
         group: &CaseGroup,
         question: Question,
         progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Option<Found>, Fruitless> {
+    ) -> Result<Option<Found>, Refusal> {
         Hunt::new(self, group, question, progress)?.result(self)
     }
 
@@ -505,8 +480,8 @@ impl Executor for Runner {
         let mut desk = Desk::new(group);
         let [mut a, mut b] = std::array::from_fn(|at| self.enter_one(&mut desk, SIDE_NAMES[at], &sides[at], sampling));
         self.workbench.pipelines.keep();
-        let rounds = self.keeper.duel([&mut a.state, &mut b.state], sampling, decided);
-        let mut cases = [a, b].map(|entry| self.finish(entry, desk.loaded()));
+        let rounds = self.keeper.duel([&mut a.1, &mut b.1], sampling, decided);
+        let mut cases = [a, b].map(|(case, state)| self.finish(case, state, desk.loaded()));
         let best = self.best_canary();
         for case in &mut cases {
             warn_of_clock(best, &mut case.outcome);

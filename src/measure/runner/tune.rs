@@ -8,14 +8,12 @@ use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::kernel::program::Program;
 use crate::measure::executor::Question;
-use crate::measure::timekeeper::State;
 use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
-use crate::tuning::search::{Found, Fruitless, Refusal, Search};
+use crate::tuning::search::{Found, Refusal, Search};
 use crate::tuning::tuned::{self, Chosen};
 use crate::vulkan::VulkanError;
-use std::fmt;
 use std::time::Duration;
 
 /// Candidates of a GPU that are compiled and verified before any of them is timed: it drops its clock while it waits.
@@ -60,39 +58,19 @@ struct Tally {
     tried: usize,
 }
 
-/// A participant of the run-off.
-#[derive(Clone, Copy)]
-enum Who<'a> {
-    /// A tile of the variant.
-    Tile(Tile),
-    /// The variant that the rule of `auto` takes.
-    Rule(&'a str),
-}
-
-impl fmt::Display for Who<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tile(tile) => write!(f, "{tile}"),
-            Self::Rule(name) => f.write_str(name),
-        }
-    }
-}
-
 /// A participant of the run-off, and its median there.
-struct Finalist<'a> {
-    who: Who<'a>,
+struct Finalist {
+    /// A tile of the variant; none for the variant that the rule of `auto` takes.
+    tile: Option<Tile>,
+    name: String,
     program: Program,
     median: Option<Nanos>,
     /// What is wrong with its answer after all.
     wrong: Option<String>,
 }
 
-/// A candidate whose answer is right, and what its first run took.
-struct Candidate {
-    tile: Tile,
-    program: Program,
-    first_run: Nanos,
-}
+/// A tile whose answer is right, with its program and what its first run took.
+type Verified = (Tile, Program, Nanos);
 
 impl Runner {
     /// The device time of the first run of a candidate, if its answer is right. The witness knows it by `name`.
@@ -117,7 +95,7 @@ impl Runner {
     fn time_tile(
         &mut self,
         loaded: &LoadedProblem,
-        Candidate { tile, program, first_run }: &Candidate,
+        (tile, program, first_run): &Verified,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
@@ -136,14 +114,11 @@ impl Runner {
         // Half of each one's share for its warm-up; a few samples even when the time is up.
         let share = (time / (2 * finalists.len() as u32)).max(Duration::from_millis(20));
         let sampling = Sampling { max_time: share, patience: Some(share), ..Sampling::default() };
-        let prepare = |finalist: &Finalist| {
-            self.prepare(&finalist.who.to_string(), loaded, &finalist.program, &sampling)
-                .unwrap_or_else(|error| State::failed(&error))
-        };
+        let prepare = |Finalist { name, program, .. }: &Finalist| self.prepare(name, loaded, program, &sampling);
         let mut states: Vec<_> = finalists.iter().map(prepare).collect();
         self.keeper.sample(states.iter_mut().collect(), &sampling);
         for (finalist, state) in finalists.iter_mut().zip(states) {
-            if let State::Sampling(contender) = state {
+            if let Ok(contender) = state {
                 let Some((measured, recorded)) = contender.finish() else { continue };
                 match self.lasting(loaded, measured, &recorded) {
                     Outcome::Measured(measured) => finalist.median = Some(measured.summary.median),
@@ -162,7 +137,7 @@ impl<'a> Hunt<'a> {
         group: &'a CaseGroup,
         Question { kept, avoid, budget }: Question,
         progress: &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Self, Fruitless> {
+    ) -> Result<Self, Refusal> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let (variant, spec) = (&variants[0], *spec);
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
@@ -175,7 +150,7 @@ impl<'a> Hunt<'a> {
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
         let chosen = Chosen { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
         if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
-            return Err(Fruitless::Unsupported(reason));
+            return Err(Refusal::Unsupported(reason));
         }
         runner.wake_canary();
         let loaded = runner.workbench.load(problem.as_ref()).map_err(|error| Refusal::Failed(runner.reason(&error)))?;
@@ -206,7 +181,7 @@ impl<'a> Hunt<'a> {
     ///
     /// # Errors
     /// That the device ran the case wrongly with every tile that was tried.
-    pub(super) fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Fruitless> {
+    pub(super) fn result(mut self, runner: &mut Runner) -> Result<Option<Found>, Refusal> {
         self.search(runner);
         let mut finalists = self.finalists();
         self.run_off(runner, &mut finalists);
@@ -244,7 +219,7 @@ impl<'a> Hunt<'a> {
 
     /// Compiles and verifies the candidates that are timed next: a device that waits for the host drops its clock.
     /// `None` when there is nothing left to try.
-    fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<Candidate>> {
+    fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<Verified>> {
         let most = if self.info.kind == DeviceKind::Cpu { 1 } else { BATCH };
         let best = fastest(&self.tally.timed);
         let left = self.left(runner);
@@ -262,7 +237,7 @@ impl<'a> Hunt<'a> {
             let verified = runner.verify_candidate(&tile.to_string(), &self.loaded, &program);
             self.cost = self.cost.max(runner.keeper.time().since(start).as_secs_f64() / tile.code());
             match verified {
-                Ok(first_run) => round.push(Candidate { tile, program, first_run }),
+                Ok(first_run) => round.push((tile, program, first_run)),
                 Err(refusal) => self.tally.refused.push((tile, refusal)),
             }
             if self.stopped(runner) {
@@ -273,23 +248,23 @@ impl<'a> Hunt<'a> {
     }
 
     /// Times the candidates of a round, the first in any case.
-    fn time_round(&mut self, runner: &mut Runner, round: Vec<Candidate>) {
+    fn time_round(&mut self, runner: &mut Runner, round: Vec<Verified>) {
         for candidate in round {
             if self.left(runner).is_zero() && !self.tally.timed.is_empty() {
                 return;
             }
             let best = fastest(&self.tally.timed).map(|(_, time)| time);
             match runner.time_tile(&self.loaded, &candidate, best, self.search_until) {
-                Ok(Some(time)) => self.tally.timed.push((candidate.tile, time)),
+                Ok(Some(time)) => self.tally.timed.push((candidate.0, time)),
                 Ok(None) => {}
-                Err(error) => self.tally.refused.push((candidate.tile, Refusal::Failed(error))),
+                Err(error) => self.tally.refused.push((candidate.0, Refusal::Failed(error))),
             }
         }
     }
 
     /// The best so far, the built-in tile, and the variant that the rule of `auto` takes where that is another. None
     /// where no tile was timed.
-    fn finalists(&mut self) -> Vec<Finalist<'a>> {
+    fn finalists(&mut self) -> Vec<Finalist> {
         let timed = &mut self.tally.timed;
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let mut tiles: Vec<Tile> = timed.iter().take(FINALISTS).map(|(tile, _)| *tile).collect();
@@ -299,12 +274,13 @@ impl<'a> Hunt<'a> {
         if tiles.is_empty() {
             return vec![];
         }
-        let finalist = |who, program| Finalist { who, program, median: None, wrong: None };
-        let tiles = tiles.into_iter().filter_map(|tile| Some(finalist(Who::Tile(tile), self.program(tile).ok()?)));
+        let finalist = |tile, name, program| Finalist { tile, name, program, median: None, wrong: None };
+        let tiles =
+            tiles.into_iter().filter_map(|tile| Some(finalist(Some(tile), tile.to_string(), self.program(tile).ok()?)));
         let CaseGroup { algorithm, spec, .. } = self.group;
         let rule = tuned::favourite(algorithm, spec, &self.info).filter(|rule| rule.name != self.variant.name);
         let plan = |rule| algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info).ok();
-        let rule = rule.and_then(|rule| Some(finalist(Who::Rule(&rule.name), plan(rule)?)));
+        let rule = rule.and_then(|rule| Some(finalist(None, rule.name.to_string(), plan(rule)?)));
         tiles.chain(rule).collect()
     }
 
@@ -312,10 +288,7 @@ impl<'a> Hunt<'a> {
     /// of warm-up and three samples. Otherwise the times of the search have to do.
     fn run_off(&self, runner: &mut Runner, finalists: &mut [Finalist]) {
         let left = self.end.saturating_sub(runner.keeper.time().now());
-        let time = |finalist: &Finalist| match finalist.who {
-            Who::Tile(tile) => time_of(tile, &self.tally.timed),
-            Who::Rule(_) => None,
-        };
+        let time = |finalist: &Finalist| time_of(finalist.tile?, &self.tally.timed);
         let slowest = finalists.iter().filter_map(time).map(Nanos::seconds).fold(0.0, f64::max);
         let needed = Duration::from_secs_f64(5.0 * slowest * finalists.len() as f64);
         if !finalists.is_empty() && needed <= left.max(LEAST_RUN_OFF) && !runner.keeper.interrupted() {
@@ -327,22 +300,14 @@ impl<'a> Hunt<'a> {
 impl Tally {
     /// The result, by the medians of the run-off or, without them, the times of the search. A tile that is not faster
     /// than the built-in one by [`GAIN`] does not replace it.
-    fn decide(mut self, built_in: Tile, space: usize, finalists: &[Finalist]) -> Result<Option<Found>, Fruitless> {
-        let tile = |finalist: &Finalist| match finalist.who {
-            Who::Tile(tile) => Some((tile, finalist.median?)),
-            Who::Rule(_) => None,
-        };
-        let rule = |finalist: &Finalist| match finalist.who {
-            Who::Rule(name) => Some((name.to_string(), finalist.median?)),
-            Who::Tile(_) => None,
-        };
+    fn decide(mut self, built_in: Tile, space: usize, finalists: &[Finalist]) -> Result<Option<Found>, Refusal> {
         for finalist in finalists {
-            if let (Who::Tile(tile), Some(wrong)) = (finalist.who, &finalist.wrong) {
+            if let (Some(tile), Some(wrong)) = (finalist.tile, &finalist.wrong) {
                 self.timed.retain(|(other, _)| *other != tile);
                 self.refused.push((tile, Refusal::Rejected(wrong.clone())));
             }
         }
-        let mut ranked: Vec<_> = finalists.iter().filter_map(tile).collect();
+        let mut ranked: Vec<_> = finalists.iter().filter_map(|own| Some((own.tile?, own.median?))).collect();
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
         }
@@ -352,20 +317,21 @@ impl Tally {
             best = (built_in, own);
         }
         let Self { refused, tried, .. } = self;
-        let rule = finalists.iter().find_map(rule);
+        let rule = finalists.iter().filter(|own| own.tile.is_none());
+        let rule = rule.filter_map(|own| Some((own.name.clone(), own.median?))).next();
         Ok(Some(Found { best, built_in: (built_in, own), rule, tried, space, refused }))
     }
 
     /// Why no tile was timed: a wrong answer weighs more than a failure. `None` where none was refused.
-    fn fruitless(self) -> Option<Fruitless> {
+    fn fruitless(self) -> Option<Refusal> {
         let Self { mut refused, tried, .. } = self;
         refused.sort_by_key(|(_, refusal)| matches!(refusal, Refusal::Failed(_)));
         let of_all = |tile: Tile, why: String| format!("none of {tried} tiles ran rightly, such as {tile}: {why}");
         let refusal = match refused.into_iter().next()? {
             (tile, Refusal::Rejected(why)) => Refusal::Rejected(of_all(tile, why)),
-            (tile, Refusal::Failed(why)) => Refusal::Failed(of_all(tile, why)),
+            (tile, Refusal::Failed(why) | Refusal::Unsupported(why)) => Refusal::Failed(of_all(tile, why)),
         };
-        Some(refusal.into())
+        Some(refusal)
     }
 }
 
@@ -384,8 +350,9 @@ mod tests {
     const BUILT_IN: Tile = Tile::Columns(64);
     const OTHER: Tile = Tile::Columns(128);
 
-    fn finalist(who: Who, median: Option<f64>) -> Finalist {
-        Finalist { who, program: Program::default(), median: median.map(Nanos), wrong: None }
+    fn finalist(tile: Option<Tile>, median: Option<f64>) -> Finalist {
+        let name = tile.map_or("texel".into(), |tile| tile.to_string());
+        Finalist { tile, name, program: Program::default(), median: median.map(Nanos), wrong: None }
     }
 
     fn tally(timed: &[(Tile, f64)], refused: &[(Tile, Refusal)]) -> Tally {
@@ -396,7 +363,7 @@ mod tests {
     #[test]
     fn a_tile_replaces_the_built_in_one_only_if_it_is_faster_by_more_than_noise() {
         for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
-            let finalists = [finalist(Who::Tile(OTHER), Some(other)), finalist(Who::Tile(BUILT_IN), Some(100.0))];
+            let finalists = [finalist(Some(OTHER), Some(other)), finalist(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
             let tally = tally(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]);
             let found = tally.decide(BUILT_IN, 7, &finalists).expect("not fruitless").expect("a tile");
@@ -407,7 +374,7 @@ mod tests {
 
     #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
-        let finalists = [finalist(Who::Tile(OTHER), None), finalist(Who::Rule("texel"), None)];
+        let finalists = [finalist(Some(OTHER), None), finalist(None, None)];
         let found = tally(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &finalists).expect("not fruitless");
         let found = found.expect("a tile");
         assert_eq!((found.best, found.built_in, found.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
@@ -415,7 +382,7 @@ mod tests {
 
     #[test]
     fn the_rule_s_choice_is_reported_and_never_the_best_tile() {
-        let finalists = [finalist(Who::Tile(OTHER), Some(50.0)), finalist(Who::Rule("texel"), Some(10.0))];
+        let finalists = [finalist(Some(OTHER), Some(50.0)), finalist(None, Some(10.0))];
         let found = tally(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &finalists).expect("not fruitless");
         let found = found.expect("a tile");
         assert_eq!((found.best.0, found.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
@@ -425,7 +392,7 @@ mod tests {
     fn a_search_without_a_tile_says_the_wrong_answer_before_the_failure() {
         let refused =
             [(BUILT_IN, Refusal::Failed("device lost".into())), (OTHER, Refusal::Rejected("C[0] is 3".into()))];
-        let Err(Fruitless::Refused(Refusal::Rejected(why))) = tally(&[], &refused).decide(BUILT_IN, 7, &[]) else {
+        let Err(Refusal::Rejected(why)) = tally(&[], &refused).decide(BUILT_IN, 7, &[]) else {
             panic!("rejected");
         };
         assert!(why.starts_with("none of 2 tiles ran rightly, such as") && why.ends_with("C[0] is 3"), "{why}");

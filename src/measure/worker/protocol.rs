@@ -33,7 +33,7 @@ pub(super) enum Order {
     Decided(bool),
     /// Measure one side of a duel. `Case`.
     Alone { group: NamedGroup, side: Side, sampling: Sampling },
-    /// Search the tiles of the group's variant. `Result<Option<Found>, Fruitless>`.
+    /// Search the tiles of the group's variant. `Result<Option<Found>, Refusal>`.
     Tune { group: NamedGroup, question: Question },
     /// Time candidates of `auto`, each a group of one variant. `Result<Explained, String>`.
     Explain { candidates: Vec<NamedGroup>, sampling: Sampling },

@@ -16,7 +16,7 @@ use crate::measure::runner::Timing;
 use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Death, Outcome};
-use crate::tuning::search::{Found, Fruitless, Refusal};
+use crate::tuning::search::{Found, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
 use crate::vulkan::Validation;
 use serde::de::DeserializeOwned;
@@ -298,7 +298,7 @@ impl Executor for Remote<'_> {
         group: &CaseGroup,
         mut question: Question,
         progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Option<Found>, Fruitless> {
+    ) -> Result<Option<Found>, Refusal> {
         let budget = question.budget;
         let begun = Instant::now();
         let mut dead: Vec<(Tile, Refusal)> = vec![];
@@ -334,7 +334,7 @@ impl Executor for Remote<'_> {
             }
             let refusal = Refusal::Failed(ended.to_string());
             let tile = tried.into_iter().find(|tile| ended.was_of(&tile.to_string()));
-            let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal.into()) };
+            let Some(tile) = tile.filter(|_| dead.len() < MOST_DEAD_TILES) else { return Err(refusal) };
             dead.push((tile, refusal));
             question.avoid.push(tile);
             question.kept = question.kept.filter(|kept| *kept != tile);
@@ -401,14 +401,14 @@ fn mark_slow_clocks(cases: &mut [Case]) {
 }
 
 /// The result of a search beside tiles whose processes died.
-fn with_dead(found: Result<Option<Found>, Fruitless>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Fruitless> {
+fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) -> Result<Option<Found>, Refusal> {
     match found {
         Ok(Some(mut found)) => {
             found.tried += dead.len();
             found.refused.extend(dead);
             Ok(Some(found))
         }
-        Ok(None) => dead.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal.into())),
+        Ok(None) => dead.into_iter().next().map_or(Ok(None), |(_, refusal)| Err(refusal)),
         fruitless => fruitless,
     }
 }
