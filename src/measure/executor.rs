@@ -32,12 +32,8 @@ pub(crate) trait Executor {
     ///
     /// # Errors
     /// Why the device cannot run the case at all, or that it ran it wrongly with every tile that was tried.
-    fn tune(
-        &mut self,
-        group: &CaseGroup,
-        question: Question,
-        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-    ) -> Result<Option<Found>, Refusal>;
+    fn tune(&mut self, group: &CaseGroup, question: Question, progress: Progress<'_>)
+    -> Result<Option<Found>, Refusal>;
 
     /// Samples both sides in turns on the problem of `group` until `decided` returns true for the rounds, or
     /// `max_time` of `sampling` is over. Returns both cases, and the rounds.
@@ -46,7 +42,7 @@ pub(crate) trait Executor {
         group: &CaseGroup,
         sides: &[Side; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
     ) -> ([Case; 2], Vec<Round>);
 
     /// Times candidates of `auto` on the problem that they share, each a group of one variant: the median of each, or why
@@ -89,6 +85,12 @@ pub(crate) struct Question {
     /// Host time to spend.
     pub budget: Duration,
 }
+
+/// Told of every tile that is tried, and of the best before it with its time.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
+
+/// Whether the rounds so far decide a duel.
+pub(crate) type Decided<'a> = &'a mut dyn FnMut(&[Round]) -> bool;
 
 /// The names of the sides.
 pub(crate) const SIDE_NAMES: [&str; 2] = ["A", "B"];

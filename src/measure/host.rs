@@ -2,14 +2,13 @@
 
 use crate::algorithms::Problem;
 use crate::basis::dtype::HostArray;
-use crate::basis::units::{Bytes, Nanos};
-use crate::device::capability::{DeviceInfo, DeviceKind, DeviceLimits, Driver, Subgroup, Timestamps};
+use crate::basis::units::Nanos;
+use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Subgroup, Timestamps};
 use crate::host::{HostProgram, baseline, check, program, threads};
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Timekeeper, failed, once};
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Measured, Outcome, Phases, Sample, Verification};
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -21,37 +20,10 @@ pub(crate) fn device(index: usize) -> DeviceInfo {
         name: processor(),
         kind: DeviceKind::Host,
         driver: Driver { name: "host".into(), info: format!("{} threads", threads()), version: 0, build: None },
-        api_version: String::new(),
-        vendor_id: 0,
-        device_id: 0,
         uuid: "host".into(),
-        pci_address: None,
-        heaps: vec![],
-        subgroup: Subgroup {
-            size: 1,
-            min_size: 1,
-            max_size: 1,
-            size_control: false,
-            full_subgroups: false,
-            most_in_group: None,
-            operations: vec![],
-        },
-        limits: DeviceLimits {
-            group_count: [0; 3],
-            group_size: [0; 3],
-            group_invocations: 0,
-            shared_memory: Bytes(0),
-            push_constants: Bytes(0),
-            storage_buffer_range: Bytes(0),
-            texel_buffer_elements: 0,
-            buffer: Bytes(0),
-            loop_iterations: None,
-            descriptors: None,
-        },
+        subgroup: Subgroup { size: 1, min_size: 1, max_size: 1, ..Subgroup::default() },
         timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
-        features: BTreeSet::new(),
-        cooperative_matrices: vec![],
-        flexible_matrices: None,
+        ..DeviceInfo::default()
     }
 }
 

@@ -187,12 +187,11 @@ fn add(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::tile::Tile;
     use crate::compare::paired::Round;
     use crate::device::cache::CacheFolder;
     use crate::device::capability::DeviceInfo;
     use crate::device::capability::tests::software_device;
-    use crate::measure::executor::{Explained, Question, Side, Silent, unmeasured};
+    use crate::measure::executor::{Decided, Explained, Progress, Question, Side, Silent, unmeasured};
     use crate::plan::Sampling;
     use crate::tuning::search::{Found, Refusal};
     use crate::tuning::tuned::{self, Tuned};
@@ -223,22 +222,11 @@ mod tests {
             cases.collect()
         }
 
-        fn tune(
-            &mut self,
-            _: &CaseGroup,
-            _: Question,
-            _: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
-        ) -> Result<Option<Found>, Refusal> {
+        fn tune(&mut self, _: &CaseGroup, _: Question, _: Progress<'_>) -> Result<Option<Found>, Refusal> {
             Ok(None)
         }
 
-        fn duel(
-            &mut self,
-            _: &CaseGroup,
-            _: &[Side; 2],
-            _: &Sampling,
-            _: &mut dyn FnMut(&[Round]) -> bool,
-        ) -> ([Case; 2], Vec<Round>) {
+        fn duel(&mut self, _: &CaseGroup, _: &[Side; 2], _: &Sampling, _: Decided<'_>) -> ([Case; 2], Vec<Round>) {
             unreachable!("limits are no duel")
         }
 

@@ -14,7 +14,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
 use crate::record::{Case, Caveat, Limit, Method, Origin, Outcome, Peak, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
-use crate::vulkan::{Access, Validation};
+use crate::vulkan::Validation;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -444,7 +444,7 @@ impl<'a> Measurement<'a> {
     fn method(&self) -> Method {
         let Sampling { clock, cache, .. } = self.plan.runs.first().map(|run| run.sampling).unwrap_or_default();
         let validation = self.setup.validation == Validation::On;
-        Method { validation, clock, cache, robust_access: Some(self.setup.access() == Access::Robust) }
+        Method { validation, clock, cache, robust_access: Some(self.setup.robust_access()) }
     }
 
     /// The record of what was measured.

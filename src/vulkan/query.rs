@@ -171,16 +171,6 @@ impl FeatureChain {
     }
 
     fn features(&self) -> BTreeSet<Feature> {
-        let [bfloat16, bfloat16_dot_product, bfloat16_matrix] = self.bfloat16.members;
-        let [
-            workgroup_scope,
-            flexible_dimensions,
-            reductions,
-            conversions,
-            per_element,
-            tensor_addressing,
-            block_loads,
-        ] = self.matrix2.members;
         let has = |feature: Feature| match feature {
             Feature::BufferDeviceAddress => self.v12.buffer_device_address,
             Feature::ScalarBlockLayout => self.v12.scalar_block_layout,
@@ -219,18 +209,18 @@ impl FeatureChain {
             Feature::ShaderSharedFloat64AtomicAdd => self.atomic_float.shader_shared_float64_atomic_add,
             Feature::ShaderSharedFloat64AtomicMinMax => self.atomic_float2.shader_shared_float64_atomic_min_max,
             Feature::CooperativeMatrix => self.matrix.cooperative_matrix,
-            Feature::CooperativeMatrixWorkgroupScope => workgroup_scope,
-            Feature::CooperativeMatrixFlexibleDimensions => flexible_dimensions,
-            Feature::CooperativeMatrixTensorAddressing => tensor_addressing,
-            Feature::CooperativeMatrixReductions => reductions,
-            Feature::CooperativeMatrixConversions => conversions,
-            Feature::CooperativeMatrixPerElementOperations => per_element,
-            Feature::CooperativeMatrixBlockLoads => block_loads,
+            Feature::CooperativeMatrixWorkgroupScope => self.matrix2.members[0],
+            Feature::CooperativeMatrixFlexibleDimensions => self.matrix2.members[1],
+            Feature::CooperativeMatrixTensorAddressing => self.matrix2.members[5],
+            Feature::CooperativeMatrixReductions => self.matrix2.members[2],
+            Feature::CooperativeMatrixConversions => self.matrix2.members[3],
+            Feature::CooperativeMatrixPerElementOperations => self.matrix2.members[4],
+            Feature::CooperativeMatrixBlockLoads => self.matrix2.members[6],
             Feature::VulkanMemoryModel => self.v12.vulkan_memory_model,
             Feature::VulkanMemoryModelDeviceScope => self.v12.vulkan_memory_model_device_scope,
-            Feature::ShaderBFloat16 => bfloat16,
-            Feature::ShaderBFloat16DotProduct => bfloat16_dot_product,
-            Feature::ShaderBFloat16CooperativeMatrix => bfloat16_matrix,
+            Feature::ShaderBFloat16 => self.bfloat16.members[0],
+            Feature::ShaderBFloat16DotProduct => self.bfloat16.members[1],
+            Feature::ShaderBFloat16CooperativeMatrix => self.bfloat16.members[2],
         };
         Feature::ALL.iter().copied().filter(|feature| has(*feature) == vk::TRUE).collect()
     }

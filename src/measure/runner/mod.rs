@@ -6,7 +6,6 @@ mod forecast;
 mod tune;
 
 use crate::algorithms::Problem;
-use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
@@ -16,7 +15,7 @@ use crate::device::load::HostLoad;
 use crate::kernel::compiled::CompiledKernel;
 use crate::kernel::program::Program;
 use crate::measure::executor::{
-    Executor, Explained, HostSide, Observer, Question, SIDE_NAMES, Side, Silent, TRANSFERRED,
+    Decided, Executor, Explained, HostSide, Observer, Progress, Question, SIDE_NAMES, Side, Silent, TRANSFERRED,
 };
 use crate::measure::sampling;
 use crate::measure::timekeeper::{Canary, State, Timed, Timekeeper, failed, once, warn_of_clock};
@@ -464,7 +463,7 @@ impl Executor for Runner {
         &mut self,
         group: &CaseGroup,
         question: Question,
-        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+        progress: Progress<'_>,
     ) -> Result<Option<Found>, Refusal> {
         Hunt::new(self, group, question, progress)?.result(self)
     }
@@ -474,7 +473,7 @@ impl Executor for Runner {
         group: &CaseGroup,
         sides: &[Side; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
     ) -> ([Case; 2], Vec<Round>) {
         self.wake_canary();
         let mut desk = Desk::new(group);

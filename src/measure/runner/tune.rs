@@ -317,8 +317,8 @@ impl Tally {
             best = (built_in, own);
         }
         let Self { refused, tried, .. } = self;
-        let rule = finalists.iter().filter(|own| own.tile.is_none());
-        let rule = rule.filter_map(|own| Some((own.name.clone(), own.median?))).next();
+        let mut rule = finalists.iter().filter(|own| own.tile.is_none());
+        let rule = rule.find_map(|own| Some((own.name.clone(), own.median?)));
         Ok(Some(Found { best, built_in: (built_in, own), rule, tried, space, refused }))
     }
 

@@ -11,6 +11,7 @@ use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::clock::ClockSource;
 use crate::device::load::HostLoad;
+use crate::measure::executor::Decided;
 use crate::measure::sampling::WarmUp;
 use crate::plan::Sampling;
 use crate::record::{Measured, Outcome, SLOW, Sample, Warning};
@@ -239,10 +240,8 @@ impl<'a> Timekeeper<'a> {
                 }
             }
             let after = self.observe();
-            for state in &mut states {
-                if let Ok(contender) = state {
-                    contender.observe(after);
-                }
+            for contender in states.iter_mut().filter_map(|state| state.as_mut().ok()) {
+                contender.observe(after);
             }
         }
     }
@@ -253,7 +252,7 @@ impl<'a> Timekeeper<'a> {
         &mut self,
         states: [&mut State<T>; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
     ) -> Vec<Round> {
         let mut rounds = vec![];
         let [first, second] = states;
@@ -280,7 +279,7 @@ impl<'a> Timekeeper<'a> {
         &self,
         contenders: &mut [&mut Contender<T>; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
         rounds: &mut Vec<Round>,
     ) -> Result<(), (usize, String)> {
         let begun = self.time.now();

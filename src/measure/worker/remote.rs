@@ -4,12 +4,11 @@ use super::Workers;
 use super::process::{Ended, How, Process};
 use super::protocol::{Event, NamedGroup, Order};
 use crate::algorithms::tile::Tile;
-use crate::basis::units::Nanos;
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::measure::executor::{
-    self, Executor, Explained, HostSide, Observer, Question, SIDE_NAMES, Side, Silent, unmeasured,
+    self, Decided, Executor, Explained, HostSide, Observer, Progress, Question, SIDE_NAMES, Side, Silent, unmeasured,
 };
 use crate::measure::limits::best_canary;
 use crate::measure::runner::Timing;
@@ -297,7 +296,7 @@ impl Executor for Remote<'_> {
         &mut self,
         group: &CaseGroup,
         mut question: Question,
-        progress: &mut dyn FnMut(Tile, Option<(Tile, Nanos)>),
+        progress: Progress<'_>,
     ) -> Result<Option<Found>, Refusal> {
         let budget = question.budget;
         let begun = Instant::now();
@@ -346,7 +345,7 @@ impl Executor for Remote<'_> {
         group: &CaseGroup,
         sides: &[Side; 2],
         sampling: &Sampling,
-        decided: &mut dyn FnMut(&[Round]) -> bool,
+        decided: Decided<'_>,
     ) -> ([Case; 2], Vec<Round>) {
         let order = Order::Duel { group: group.into(), sides: Box::new(sides.clone()), sampling: *sampling };
         let mut rounds = vec![];
@@ -416,6 +415,7 @@ fn with_dead(found: Result<Option<Found>, Refusal>, dead: Vec<(Tile, Refusal)>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::units::Nanos;
     use crate::export::tests::record;
     use crate::record::Warning;
 

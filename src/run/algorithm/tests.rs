@@ -19,7 +19,7 @@ use crate::run::array;
 use crate::run::resolved::{
     Buffer, Builtin, Configuration, Fill, Module, Pass, PassList, Point, Reference, ResolvedRun, Tolerance,
 };
-use crate::vulkan::{Access, Device, Instance, Validation};
+use crate::vulkan::{Device, Instance, Validation};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
@@ -118,7 +118,7 @@ fn run(own: &UserKernels) -> Vec<Case> {
     let instance = instance.expect("Vulkan");
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
-    let device = Device::open_with(&instance, physical.expect("a device"), Access::Robust).expect("it opens");
+    let device = Device::open_with(&instance, physical.expect("a device"), true).expect("it opens");
     let mut runner = Runner::new(&device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("a runner");
     let cases = runner.run(&run, &mut Silent);
     assert_eq!(device.validation_messages(), Vec::<String>::new());
