@@ -3,7 +3,7 @@
 use super::executor::{self, Executor, Observer, Silent};
 use super::host;
 use super::limits::best_canary;
-use super::resume::Earlier;
+use super::resume;
 use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::worker;
@@ -196,13 +196,13 @@ impl<'a> Measurement<'a> {
     /// # Errors
     /// When it is of another plan, device or program.
     pub(crate) fn resume(&mut self, record: Record, options: &MeasureOptions<'_>) -> Result<(), Error> {
-        let earlier = Earlier::new(record, &self.plan.hash(), self.method())?;
+        let earlier = resume::usable(record, &self.plan.hash(), self.method())?;
         for DeviceRun { device, run, .. } in &self.device_runs {
-            earlier.take(run, device, options.tuned, &mut self.taken)?;
+            resume::take(&earlier, run, device, options.tuned, &mut self.taken)?;
         }
         let index = self.host_index();
         for (group, _) in &self.on_host {
-            earlier.take_host(group, index, &mut self.taken)?;
+            resume::take_host(&earlier, group, index, &mut self.taken)?;
         }
         self.processes = earlier.processes;
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::error::{Context, VulkanError};
 use super::instance::{Instance, PhysicalDevice};
-use super::query::{Extensions, FeatureChain, OPTIONAL_EXTENSIONS};
+use super::query::{FeatureChain, OPTIONAL_EXTENSIONS, extensions_of};
 use super::watch::watched;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
@@ -45,7 +45,7 @@ impl Device {
         physical: &PhysicalDevice,
         robust_access: bool,
     ) -> Result<Rc<Self>, VulkanError> {
-        let extensions = Extensions::of(instance, physical.handle)?;
+        let extensions = extensions_of(instance, physical.handle)?;
         // SAFETY: the physical device belongs to `instance`.
         let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
         let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
@@ -59,7 +59,7 @@ impl Device {
         // Dumps in a vendor's own format are not read here, and may cost.
         chain.fault.device_fault_vendor_binary = vk::FALSE;
         let names: Vec<_> =
-            OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.has(name)).map(|name| name.as_ptr()).collect();
+            OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.contains(**name)).map(|name| name.as_ptr()).collect();
         let queues =
             [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&[1.0])];
         let handle = chain.with_head(api, &extensions, |features| {

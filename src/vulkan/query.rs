@@ -9,7 +9,7 @@ use crate::device::capability::{
 };
 use ash::{ext, khr, vk};
 use std::collections::BTreeSet;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 /// Mesa's llvmpipe counts the loop iterations of an invocation down from this and then leaves every loop
 /// (`LP_MAX_TGSI_LOOP_ITERATIONS`), without an error.
@@ -99,23 +99,17 @@ const NEWER: &[(&CStr, u32)] = &[
 ];
 
 /// The extensions of a device.
-pub(super) struct Extensions(Vec<vk::ExtensionProperties>);
+pub(super) type Extensions = BTreeSet<CString>;
 
-impl Extensions {
-    pub(super) fn of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Self, VulkanError> {
-        // SAFETY: `device` belongs to the live instance.
-        let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
-        let mut list = list.call("vkEnumerateDeviceExtensionProperties")?;
-        if let Some(layer) = instance.validated_version {
-            let known = |name: &CStr| !NEWER.iter().any(|(newer, since)| *newer == name && layer < *since);
-            list.retain(|extension| extension.extension_name_as_c_str().is_ok_and(known));
-        }
-        Ok(Self(list))
-    }
-
-    pub(super) fn has(&self, name: &CStr) -> bool {
-        self.0.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name))
-    }
+/// The extensions of a device that a validation layer, where one watches, knows too.
+pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Extensions, VulkanError> {
+    // SAFETY: `device` belongs to the live instance.
+    let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
+    let list = list.call("vkEnumerateDeviceExtensionProperties")?;
+    let newest = instance.validated_version.unwrap_or(u32::MAX);
+    let known = |name: &&CStr| !NEWER.iter().any(|(newer, since)| newer == name && newest < *since);
+    let names = list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok());
+    Ok(names.filter(known).map(CStr::to_owned).collect())
 }
 
 impl FeatureChain {
@@ -127,7 +121,7 @@ impl FeatureChain {
         use_it: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
     ) -> R {
         let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
-        let has = |name| extensions.has(name);
+        let has = |name: &CStr| extensions.contains(name);
         macro_rules! link {
             ($($member:ident if $known:expr;)*) => {$(
                 // The link of an earlier call points to where the structures were then.
@@ -244,7 +238,8 @@ impl Properties {
         // SAFETY: `device` belongs to the live instance.
         let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
         let mut all = Self::default();
-        let mut pci = extensions.has(ext::pci_bus_info::NAME).then(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default);
+        let mut pci =
+            extensions.contains(ext::pci_bus_info::NAME).then(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default);
         let mut head = vk::PhysicalDeviceProperties2::default();
         head = head.push_next(&mut all.id).push_next(&mut all.subgroup).push_next(&mut all.allocation);
         if api >= vk::API_VERSION_1_2 {
@@ -335,7 +330,7 @@ impl Properties {
 
 /// Whether a device of this version, with these extensions, can be asked for a sub-group size.
 fn has_size_control(api: u32, extensions: &Extensions) -> bool {
-    api >= vk::API_VERSION_1_3 || extensions.has(ext::subgroup_size_control::NAME)
+    api >= vk::API_VERSION_1_3 || extensions.contains(ext::subgroup_size_control::NAME)
 }
 
 /// The queue family to measure on, and the device's description.
@@ -344,7 +339,7 @@ pub(super) fn device_info(
     device: vk::PhysicalDevice,
     index: usize,
 ) -> Result<(u32, DeviceInfo), VulkanError> {
-    let extensions = Extensions::of(instance, device)?;
+    let extensions = extensions_of(instance, device)?;
     let properties = Properties::of(instance, device, &extensions);
     let api = properties.core.api_version;
     let chain = FeatureChain::supported(instance, device, api, &extensions);
@@ -417,7 +412,7 @@ fn cooperative_matrices(
     extensions: &Extensions,
     chain: &FeatureChain,
 ) -> Result<Vec<CooperativeMatrix>, VulkanError> {
-    if !extensions.has(khr::cooperative_matrix::NAME) || chain.matrix.cooperative_matrix != vk::TRUE {
+    if !extensions.contains(khr::cooperative_matrix::NAME) || chain.matrix.cooperative_matrix != vk::TRUE {
         return Ok(vec![]);
     }
     let functions = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
