@@ -1,6 +1,6 @@
 //! Duels: two sides on one problem that take turns, A B B A, until the caller has seen enough.
 
-use super::{Desk, Recorded, Runner};
+use super::{Recorded, Runner, SharedProblem};
 use crate::kernel::program::Program;
 use crate::measure::executor::{SIDE_NAMES, Side};
 use crate::measure::timekeeper::{State, failed, warn_of_clock};
@@ -13,26 +13,28 @@ impl Runner {
     /// The case of `side`, measured without another.
     pub(crate) fn alone(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         self.wake_canary();
-        // The desk keeps the buffers that are sampled.
-        let mut desk = Desk::new(group);
-        let (case, mut state) = self.enter_one(&mut desk, SIDE_NAMES[0], side, sampling);
+        // It keeps the buffers that are sampled.
+        let mut shared = SharedProblem::new(group);
+        let (case, mut state) = self.enter_one(&mut shared, SIDE_NAMES[0], side, sampling);
         self.keeper.sample(vec![&mut state], sampling);
-        let mut case = self.finish(case, state, desk.loaded());
+        let mut case = self.finish(case, state, shared.loaded());
         warn_of_clock(self.best_canary(), &mut case.outcome);
         case
     }
 
-    /// The case of `side`, with its substitute in place of its kernel. The witness knows it by `name`.
+    /// The case of `side`, with its substitute in place of its kernel. The watcher knows it by `name`.
     pub(super) fn enter_one(
         &mut self,
-        desk: &mut Desk<'_>,
+        shared: &mut SharedProblem<'_>,
         name: &str,
         side: &Side,
         sampling: &Sampling,
     ) -> (Case, State<Recorded>) {
-        let chosen = tuned::with_tile(desk.group, side.variant(desk.group), &self.device.info, &self.tuned);
-        self.witness.on_device(name);
-        self.enter(desk, &chosen, |runner, loaded, program| runner.prepare_side(name, loaded, program, side, sampling))
+        let chosen = tuned::with_tile(shared.group, side.variant(shared.group), &self.device.info, &self.tuned);
+        self.watcher.on_device(name);
+        self.enter(shared, &chosen, |runner, loaded, program| {
+            runner.prepare_side(name, loaded, program, side, sampling)
+        })
     }
 
     fn prepare_side(

@@ -31,17 +31,17 @@ use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use tune::Hunt;
+use tune::TileSearch;
 
-/// A witness of what is on the device: should the process die there, someone else is to know.
-pub trait Witness {
+/// A watcher of what is on the device: should the process die there, someone else is to know.
+pub trait DeviceWatcher {
     /// Called with the id of the case whose work comes next, or the tile's name in a search.
     fn on_device(&self, _: &str) {}
     /// Called when the device is lost: nothing more can be done with it in this process.
     fn lost(&self, _: &str) {}
 }
 
-impl Witness for Silent {}
+impl DeviceWatcher for Silent {}
 
 /// Submissions whose median is the time from submission to completion.
 const SUBMISSIONS: usize = 200;
@@ -67,7 +67,7 @@ pub struct Runner {
     cache: CacheFolder,
     keeper: Timekeeper<'static>,
     tuned: Tuned,
-    witness: Rc<dyn Witness>,
+    watcher: Rc<dyn DeviceWatcher>,
     forecasts: Forecasts,
     /// Time that a run may take; what is foretold to take longer is skipped.
     max_run: Duration,
@@ -82,9 +82,9 @@ type Planned = Result<Program, String>;
 
 /// A program on a device, ready to be timed.
 struct Recorded {
-    /// The name that the witness knows it by.
+    /// The name that the watcher knows it by.
     name: String,
-    witness: Rc<dyn Witness>,
+    watcher: Rc<dyn DeviceWatcher>,
     sampler: Sampler,
     kernels: Vec<CompiledKernel>,
     program: Program,
@@ -96,9 +96,9 @@ struct Recorded {
 
 impl Timed for Recorded {
     fn sample(&mut self) -> Result<(Sample, Nanos), String> {
-        self.witness.on_device(&self.name);
+        self.watcher.on_device(&self.name);
         self.runs += u64::from(self.sampler.repeats);
-        self.sampler.sample().map_err(|error| told(self.witness.as_ref(), &error))
+        self.sampler.sample().map_err(|error| told(self.watcher.as_ref(), &error))
     }
 
     fn repeats(&self) -> u32 {
@@ -106,31 +106,31 @@ impl Timed for Recorded {
     }
 }
 
-/// The text of `error`, which the witness is told of if it means that the device is lost.
-fn told(witness: &dyn Witness, error: &VulkanError) -> String {
+/// The text of `error`, which the watcher is told of if it means that the device is lost.
+fn told(watcher: &dyn DeviceWatcher, error: &VulkanError) -> String {
     let text = error.to_string();
     if error.is_loss() {
-        witness.lost(&text);
+        watcher.lost(&text);
     }
     text
 }
 
 /// A group's problem, on the device once a case of it can run: a group without one makes no inputs.
-struct Desk<'a> {
+struct SharedProblem<'a> {
     group: &'a CaseGroup,
     problem: Box<dyn Problem>,
     loaded: Option<Result<LoadedProblem, String>>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> SharedProblem<'a> {
     fn new(group: &'a CaseGroup) -> Self {
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         Self { group, problem, loaded: None }
     }
 
     /// Loads the problem, unless it is on the device already.
-    fn load(&mut self, workbench: &mut Workbench, witness: &dyn Witness) -> Result<&LoadedProblem, String> {
-        let load = || workbench.load(self.problem.as_ref()).map_err(|error| told(witness, &error));
+    fn load(&mut self, workbench: &mut Workbench, watcher: &dyn DeviceWatcher) -> Result<&LoadedProblem, String> {
+        let load = || workbench.load(self.problem.as_ref()).map_err(|error| told(watcher, &error));
         self.loaded.get_or_insert_with(load).as_ref().map_err(Clone::clone)
     }
 
@@ -164,7 +164,7 @@ impl Runner {
             cache: cache.clone(),
             keeper,
             tuned: Tuned::none(),
-            witness: Rc::new(Silent),
+            watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
             max_run: MOST_RUN,
             last_run: None,
@@ -197,14 +197,14 @@ impl Runner {
         self.workbench.leave_rounds_after(max_run);
     }
 
-    /// Lets `witness` know what is on the device.
-    pub fn watched_by(&mut self, witness: Rc<dyn Witness>) {
-        self.witness = witness;
+    /// Lets `watcher` know what is on the device.
+    pub fn watched_by(&mut self, watcher: Rc<dyn DeviceWatcher>) {
+        self.watcher = watcher;
     }
 
     /// The text of `error`.
     fn reason(&self, error: &VulkanError) -> String {
-        told(self.witness.as_ref(), error)
+        told(self.watcher.as_ref(), error)
     }
 
     /// The outcome of a case whose first run ended like this.
@@ -258,7 +258,7 @@ impl Runner {
                     return;
                 }
                 if let Ok(program) = self.plan(&chosen, problem.as_ref()) {
-                    self.witness.on_device(&group.id(chosen.variant).to_string());
+                    self.watcher.on_device(&group.id(chosen.variant).to_string());
                     // A pipeline that cannot be made fails its case later, where the error is recorded.
                     let _ = self.workbench.pipelines.prepare(&program);
                 }
@@ -268,21 +268,21 @@ impl Runner {
 
     fn wake_canary(&mut self) {
         if self.timing == Timing::Sample && self.keeper.canary().is_none() && !self.keeper.interrupted() {
-            self.witness.on_device("canary");
+            self.watcher.on_device("canary");
             // A device that cannot run it fails the cases too, where the error is recorded.
             self.keeper.watch_canary(Canary::new(&mut self.workbench, &self.cache).unwrap_or_default());
         }
     }
 
     fn run_group(&mut self, group: &CaseGroup, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
-        let mut desk = Desk::new(group);
+        let mut shared = SharedProblem::new(group);
         let mut entries: Vec<(Case, State<Recorded>)> = vec![];
         for chosen in self.choose(group) {
             let name = group.id(chosen.variant).to_string();
             observer.begin(&name);
-            self.witness.on_device(&name);
+            self.watcher.on_device(&name);
             let prepare = |runner: &mut Self, loaded: &_, program: &_| runner.prepare(&name, loaded, program, sampling);
-            let (case, state) = self.enter(&mut desk, &chosen, prepare);
+            let (case, state) = self.enter(&mut shared, &chosen, prepare);
             // What has its outcome is told at once: whatever happens to the others, it is not lost.
             if let Err(outcome) = &state {
                 observer.end(&Case { outcome: outcome.clone(), ..case.clone() });
@@ -294,7 +294,7 @@ impl Runner {
         let best = self.best_canary();
         let mut cases = vec![];
         for ((case, state), told) in entries.into_iter().zip(told) {
-            let mut case = self.finish(case, state, desk.loaded());
+            let mut case = self.finish(case, state, shared.loaded());
             if !told {
                 warn_of_clock(best, &mut case.outcome);
                 observer.end(&case);
@@ -330,7 +330,7 @@ impl Runner {
         if self.keeper.interrupted() {
             return Outcome::Measured(Box::new(measured));
         }
-        self.witness.on_device(name);
+        self.watcher.on_device(name);
         let start = Instant::now();
         let later = self.workbench.look_again(loaded, program, sampler, *answer);
         measured.phases.verification = measured.phases.verification + start.elapsed().into();
@@ -353,33 +353,33 @@ impl Runner {
         }
     }
 
-    /// A case of the desk's group, with what `prepare` makes of its program; skipped where the device cannot run it.
+    /// A case of the group of `shared`, with what `prepare` makes of its program; skipped where the device cannot run it.
     fn enter(
         &mut self,
-        desk: &mut Desk<'_>,
+        shared: &mut SharedProblem<'_>,
         chosen: &Chosen,
         prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> State<Recorded>,
     ) -> (Case, State<Recorded>) {
-        let planned = self.plan(chosen, desk.problem.as_ref());
-        let (group, index) = (desk.group, self.device.info.index);
-        let mut case = Case::new(group, &chosen.variant.name, desk.problem.as_ref(), index, Outcome::Interrupted);
+        let planned = self.plan(chosen, shared.problem.as_ref());
+        let (group, index) = (shared.group, self.device.info.index);
+        let mut case = Case::new(group, &chosen.variant.name, shared.problem.as_ref(), index, Outcome::Interrupted);
         let note = planned.as_ref().ok().and_then(|program| program.note);
         case.notes =
-            note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(desk.problem.warnings()).collect();
+            note.map(String::from).into_iter().chain(chosen.notes.clone()).chain(shared.problem.warnings()).collect();
         (case.launches, case.computes) = planned.as_ref().map_or((0, None), |p| (p.launches(), p.computes));
         let state = match planned {
             Err(reason) => Err(Outcome::Skipped { reason }),
             Ok(_) if self.keeper.interrupted() => Err(Outcome::Interrupted),
-            Ok(program) => match self.too_long(chosen, desk.problem.as_ref()) {
+            Ok(program) => match self.too_long(chosen, shared.problem.as_ref()) {
                 Some(reason) => Err(Outcome::Skipped { reason }),
-                None => match desk.load(&mut self.workbench, self.witness.as_ref()) {
+                None => match shared.load(&mut self.workbench, self.watcher.as_ref()) {
                     Ok(loaded) => prepare(self, loaded, &program),
                     Err(error) => Err(failed(&error)),
                 },
             },
         };
         if let Some(time) = self.last_run.take() {
-            self.forecasts.note(chosen, desk.problem.work(), time);
+            self.forecasts.note(chosen, shared.problem.work(), time);
         }
         (case, state)
     }
@@ -436,9 +436,9 @@ impl Runner {
 
     /// What `sampler` takes samples of.
     fn ready(&mut self, name: &str, program: &Program, sampler: Sampler) -> Result<Recorded, VulkanError> {
-        let (name, witness) = (name.to_string(), Rc::clone(&self.witness));
+        let (name, watcher) = (name.to_string(), Rc::clone(&self.watcher));
         let kernels = self.workbench.pipelines.kernels(program)?;
-        Ok(Recorded { name, witness, sampler, kernels, program: program.clone(), runs: 0, answer: None })
+        Ok(Recorded { name, watcher, sampler, kernels, program: program.clone(), runs: 0, answer: None })
     }
 }
 
@@ -465,7 +465,7 @@ impl Executor for Runner {
         question: Question,
         progress: Progress<'_>,
     ) -> Result<Option<Found>, Refusal> {
-        Hunt::new(self, group, question, progress)?.result(self)
+        TileSearch::new(self, group, question, progress)?.result(self)
     }
 
     fn duel(
@@ -476,11 +476,12 @@ impl Executor for Runner {
         decided: Decided<'_>,
     ) -> ([Case; 2], Vec<Round>) {
         self.wake_canary();
-        let mut desk = Desk::new(group);
-        let [mut a, mut b] = std::array::from_fn(|at| self.enter_one(&mut desk, SIDE_NAMES[at], &sides[at], sampling));
+        let mut shared = SharedProblem::new(group);
+        let [mut a, mut b] =
+            std::array::from_fn(|at| self.enter_one(&mut shared, SIDE_NAMES[at], &sides[at], sampling));
         self.workbench.pipelines.keep();
         let rounds = self.keeper.duel([&mut a.1, &mut b.1], sampling, decided);
-        let mut cases = [a, b].map(|(case, state)| self.finish(case, state, desk.loaded()));
+        let mut cases = [a, b].map(|(case, state)| self.finish(case, state, shared.loaded()));
         let best = self.best_canary();
         for case in &mut cases {
             warn_of_clock(best, &mut case.outcome);
@@ -493,7 +494,7 @@ impl Executor for Runner {
         let problem = (first.algorithm.problem)(&first.spec)?;
         self.wake_canary();
         let programs: Vec<_> = candidates.iter().map(|own| self.program_of(own, problem.as_ref())).collect();
-        self.witness.on_device(&first.variants[0].name);
+        self.watcher.on_device(&first.variants[0].name);
         self.workbench.pipelines.prepare_together(programs.iter().flatten().map(|(_, program)| program));
         let loaded = self.workbench.load(problem.as_ref()).map_err(|error| self.reason(&error))?;
         // All are verified before the first is timed: a device that waits for the host drops its clock.

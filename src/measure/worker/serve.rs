@@ -7,7 +7,7 @@ use crate::basis::handle::Handle;
 use crate::basis::stderr::say;
 use crate::measure::executor::{Executor, Observer, Side};
 use crate::measure::host;
-use crate::measure::runner::{Runner, Timing, Witness};
+use crate::measure::runner::{DeviceWatcher, Runner, Timing};
 use crate::measure::session::Setup;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::Case;
@@ -116,11 +116,11 @@ fn interrupt() {
 /// Reports a call that does not return in time.
 fn watch(timeout: Duration) {
     std::thread::spawn(move || {
-        let mut vigil = Vigil::new(timeout, Instant::now());
+        let mut calls = CallWatch::new(timeout, Instant::now());
         loop {
             std::thread::sleep(LOOK);
             let interrupted = INTERRUPTED.load(Ordering::Relaxed);
-            if let Some(reason) = vigil.look(vulkan::waiting(), interrupted, Instant::now()) {
+            if let Some(reason) = calls.overdue(vulkan::waiting(), interrupted, Instant::now()) {
                 report(&Event::Hung(reason));
                 return;
             }
@@ -128,8 +128,8 @@ fn watch(timeout: Duration) {
     });
 }
 
-/// A vigil over the call that the worker is in.
-struct Vigil {
+/// Watches over the call that the worker is in.
+struct CallWatch {
     timeout: Duration,
     looked: Instant,
     begun: Option<Instant>,
@@ -138,13 +138,13 @@ struct Vigil {
     interrupted: Duration,
 }
 
-impl Vigil {
+impl CallWatch {
     fn new(timeout: Duration, now: Instant) -> Self {
         Self { timeout, looked: now, begun: None, waited: Duration::ZERO, interrupted: Duration::ZERO }
     }
 
     /// That the call takes too long, if it does: longer than `timeout` and than [`PATIENCE`] times what it took before.
-    fn look(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
+    fn overdue(&mut self, wait: Option<Wait>, interrupted: bool, now: Instant) -> Option<String> {
         // A process that was stopped, on a computer that slept perhaps, did not wait meanwhile.
         let passed = now.saturating_duration_since(self.looked).min(2 * LOOK);
         self.looked = now;
@@ -218,7 +218,7 @@ impl Worker<'_> {
         let done = match order {
             Order::Run { groups: sent, sampling } => {
                 let groups = groups(sent)?;
-                runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Teller::default());
+                runner.run(&PlannedRun { devices: vec![], groups, sampling }, &mut Reporter::default());
                 Value::Null
             }
             Order::Duel { group, sides, sampling } => {
@@ -247,7 +247,7 @@ impl Worker<'_> {
         let device = Device::open_with(&self.instance, physical, self.setup.robust_access()).map_err(text)?;
         let mut runner = Runner::new(&device, timing, &self.setup.cache, &INTERRUPTED).map_err(text)?;
         runner.wait_for_runs_of(self.setup.max_run);
-        runner.watched_by(Rc::new(Teller { device: Some(Rc::clone(&device)), ..Teller::default() }));
+        runner.watched_by(Rc::new(Reporter { device: Some(Rc::clone(&device)), ..Reporter::default() }));
         if canary {
             runner.prove()?;
         }
@@ -278,14 +278,14 @@ fn duel(
 
 /// Tells the parent what happens.
 #[derive(Default)]
-struct Teller {
+struct Reporter {
     /// The device that is at work, where its loss is to be explained.
     device: Option<Rc<Device>>,
     /// The name of what is on the device.
     on_device: RefCell<String>,
 }
 
-impl Witness for Teller {
+impl DeviceWatcher for Reporter {
     fn on_device(&self, name: &str) {
         let mut last = self.on_device.borrow_mut();
         if *last != name {
@@ -307,7 +307,7 @@ impl Witness for Teller {
     }
 }
 
-impl Observer for Teller {
+impl Observer for Reporter {
     fn begin(&mut self, id: &str) {
         report(&Event::Begin(id.into()));
     }
@@ -325,7 +325,7 @@ mod tests {
     fn given_up(expected: Option<u64>, interrupted_after: f64, gap: Option<u64>) -> f64 {
         let begun = Instant::now();
         let wait = Wait { call: "vkWaitForFences", begun, expected: expected.map(Duration::from_secs) };
-        let mut vigil = Vigil::new(Duration::from_secs(30), begun);
+        let mut calls = CallWatch::new(Duration::from_secs(30), begun);
         let (mut looks, mut now) = (0, begun);
         loop {
             looks += 1;
@@ -334,7 +334,7 @@ mod tests {
             if gap.is_some_and(|gap| looks % (10 * gap as u32) == 0) {
                 now += Duration::from_secs(60);
             }
-            if let Some(reason) = vigil.look(Some(wait), seconds >= interrupted_after, now) {
+            if let Some(reason) = calls.overdue(Some(wait), seconds >= interrupted_after, now) {
                 assert!(reason.starts_with("vkWaitForFences has not returned after "), "{reason}");
                 return seconds;
             }
@@ -361,12 +361,12 @@ mod tests {
     #[test]
     fn each_call_has_its_own_time() {
         let begun = Instant::now();
-        let mut vigil = Vigil::new(Duration::from_secs(1), begun);
+        let mut calls = CallWatch::new(Duration::from_secs(1), begun);
         for look in 1..100 {
             let now = begun + look * LOOK;
             let wait = Wait { call: "vkQueueSubmit", begun: begun + (look / 5) * 5 * LOOK, expected: None };
-            assert_eq!(vigil.look(Some(wait), false, now), None, "{look}");
+            assert_eq!(calls.overdue(Some(wait), false, now), None, "{look}");
         }
-        assert_eq!(vigil.look(None, false, begun + Duration::from_secs(60)), None);
+        assert_eq!(calls.overdue(None, false, begun + Duration::from_secs(60)), None);
     }
 }
