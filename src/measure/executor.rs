@@ -6,7 +6,7 @@ use crate::basis::units::{Bytes, Nanos};
 use crate::compare::paired::Round;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
-use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling, VariantChoice};
+use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
 use crate::record::{Case, Outcome, Record};
 use crate::tuning::search::{Found, Refusal};
 use crate::tuning::tuned::{self, Chosen, Tuned};
@@ -166,7 +166,7 @@ pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone
         let automatic = CaseGroup { variants: vec![], ..group.clone() };
         let automatic = tuned::choose(&automatic, device, tuned);
         if automatic.iter().any(|chosen| is_gone(group, chosen.variant)) {
-            group.pick = VariantChoice::Named;
+            group.auto = false;
         }
         let mut variants = std::mem::take(&mut group.variants);
         variants.retain(|variant| !is_gone(group, variant));

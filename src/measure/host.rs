@@ -123,7 +123,7 @@ mod tests {
     use crate::algorithms::{CaseSpec, Goal, find};
     use crate::basis::dtype::DType;
     use crate::basis::size::Size;
-    use crate::plan::{DeviceClass, VariantChoice};
+    use crate::plan::DeviceClass;
     use std::time::Duration;
 
     fn case(algorithm: &str, n: u64, interrupted: bool) -> Case {
@@ -135,7 +135,7 @@ mod tests {
             spec,
             variants: vec![],
             on: DeviceClass::Any,
-            pick: VariantChoice::Named,
+            auto: false,
             on_host: true,
         };
         let sampling = Sampling { max_time: Duration::from_millis(5), ..Sampling::default() };

@@ -11,7 +11,7 @@ use crate::algorithms::input::generator;
 use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, VariantChoice, estimate};
+use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
 use crate::record::{Case, Caveat, Limit, Method, Origin, Outcome, Peak, Process, Record, SCHEMA, Share, Warning};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::Validation;
@@ -247,7 +247,7 @@ impl<'a> Measurement<'a> {
         let of_run = |DeviceRun { device, run, .. }: &DeviceRun<'_>| {
             let of_group = |group: &CaseGroup| {
                 let time = estimate::of_case(group, device.kind, &run.sampling);
-                let chosen = (group.pick == VariantChoice::Auto).then(|| group.id_of(AUTO).to_string());
+                let chosen = (group.auto).then(|| group.id_of(AUTO).to_string());
                 let ids = group.variants.iter().map(|variant| group.id(variant).to_string()).chain(chosen);
                 ids.map(|id| (id, time)).collect::<Vec<_>>()
             };

@@ -12,7 +12,7 @@ use crate::basis::printable::excerpt;
 use crate::basis::size::Size;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
-use crate::plan::{CaseGroup, VariantChoice, axes};
+use crate::plan::{CaseGroup, axes};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -311,7 +311,7 @@ pub(crate) struct Chosen<'a> {
 #[must_use]
 pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
-    if group.pick == VariantChoice::Auto
+    if group.auto
         && let Some((variant, reason)) = automatic(group, device, tuned)
     {
         let index = chosen.iter().position(|other| other.variant.name == variant.name).unwrap_or_else(|| {
@@ -443,10 +443,10 @@ mod tests {
         tuned
     }
 
-    fn group(variants: &[&str], pick: VariantChoice, n: u64) -> CaseGroup {
+    fn group(variants: &[&str], auto: bool, n: u64) -> CaseGroup {
         let variants = variants.iter().map(|name| MATMUL.variant(name).expect("it is in the table").clone()).collect();
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
-        CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on: DeviceClass::Any, pick, on_host: false }
+        CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on: DeviceClass::Any, auto, on_host: false }
     }
 
     fn chosen(group: &CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<(String, Option<String>, Vec<String>)> {
@@ -551,8 +551,7 @@ mod tests {
     fn a_kept_tile_is_used_for_its_device_type_and_class_alone_and_named() {
         let device = software_device();
         let tuned = tuned(&[kept(&device, "tiled", "1024", 4.5)]);
-        let notes =
-            |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], VariantChoice::Named, n), device, &tuned);
+        let notes = |n, device: &DeviceInfo| chosen(&group(&["tiled", "naive"], false, n), device, &tuned);
         let [tiled, naive] = &notes(1000, &device)[..] else { panic!("two variants") };
         let note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
         assert_eq!(tiled, &("tiled".into(), Some(TILE.into()), vec![note.into()]));
@@ -586,7 +585,7 @@ mod tests {
     #[test]
     fn auto_is_the_rules_choice_until_a_search_measured_something_better() {
         let device = software_device();
-        let auto = |tuned: &Tuned| chosen(&group(&[], VariantChoice::Auto, 1024), &device, tuned);
+        let auto = |tuned: &Tuned| chosen(&group(&[], true, 1024), &device, tuned);
         let rule = "texel chosen by auto, by the model";
         assert_eq!(auto(&Tuned::none()), [("texel".into(), None, vec![rule.into()])]);
         // A rate that was never held against the rule's choice says nothing.
@@ -608,7 +607,7 @@ mod tests {
         let mut device = software_device();
         device.limits.texel_buffer_elements = 1;
         let auto = |variants: &[&str], device: &DeviceInfo| {
-            let chosen = chosen(&group(variants, VariantChoice::Auto, 1024), device, &Tuned::none());
+            let chosen = chosen(&group(variants, true, 1024), device, &Tuned::none());
             chosen.into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
         };
         assert_eq!(auto(&[], &device), ["tiled"]);
@@ -657,7 +656,7 @@ mod tests {
                 let rates = rates.map(|(variant, rate)| kept(&device, variant, "1024", rate));
                 for (tuned, n) in [Tuned::none(), tuned(&rates)].iter().flat_map(|t| [(t, 64), (t, 1024), (t, 2048)]) {
                     for dtype in MATMUL.dtypes(Goal::Result) {
-                        let mut group = group(&[], VariantChoice::Auto, n);
+                        let mut group = group(&[], true, n);
                         group.spec.dtype = dtype;
                         let [Chosen { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
                             panic!("one variant")

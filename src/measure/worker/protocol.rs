@@ -8,7 +8,7 @@ use crate::compare::paired::Round;
 use crate::measure::executor::{Question, Side};
 use crate::measure::runner::Timing;
 use crate::measure::session::Setup;
-use crate::plan::{CaseGroup, DeviceClass, Sampling, VariantChoice};
+use crate::plan::{CaseGroup, DeviceClass, Sampling};
 use crate::record::Case;
 use crate::tuning::tuned::Tuned;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl From<&CaseGroup> for NamedGroup {
             algorithm: group.algorithm.name.to_string(),
             spec: group.spec,
             variants: group.variants.iter().map(|variant| variant.name.to_string()).collect(),
-            auto: group.pick == VariantChoice::Auto,
+            auto: group.auto,
         }
     }
 }
@@ -95,13 +95,12 @@ impl NamedGroup {
         let algorithm = algorithms.iter().find(|algorithm| algorithm.name == self.algorithm);
         let algorithm = algorithm.ok_or_else(|| format!("there is no algorithm {}", self.algorithm))?;
         let variants = self.variants.iter().map(|name| algorithm.variant(name).cloned()).collect::<Result<_, _>>()?;
-        let pick = if self.auto { VariantChoice::Auto } else { VariantChoice::Named };
         Ok(CaseGroup {
             algorithm: algorithm.clone(),
             spec: self.spec,
             variants,
             on: DeviceClass::Any,
-            pick,
+            auto: self.auto,
             on_host: false,
         })
     }

@@ -13,7 +13,7 @@ use crate::kernel::program::BufferId;
 use crate::measure::executor::Silent;
 use crate::measure::runner::{Runner, Timing};
 use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, DeviceClass, PlannedRun, VariantChoice};
+use crate::plan::{CaseGroup, DeviceClass, PlannedRun};
 use crate::record::{Case, Outcome};
 use crate::run::array;
 use crate::run::resolved::{
@@ -110,8 +110,8 @@ fn run(own: &UserKernels) -> Vec<Case> {
     let algorithm = own.clone().algorithm().expect("it fits");
     let spec = CaseSpec::new(&algorithm, own.run.sizes()[0], own.dtype());
     let variants = own.choices(0, true).map(|at| algorithm.variants[at].clone()).collect();
-    let (on, pick) = (DeviceClass::Any, VariantChoice::Named);
-    let group = CaseGroup { algorithm, spec, variants, on, pick, on_host: false };
+    let (on, auto) = (DeviceClass::Any, false);
+    let group = CaseGroup { algorithm, spec, variants, on, auto, on_host: false };
     let selection = Selection { max_time: Some("20ms".into()), ..Selection::default() };
     let run = PlannedRun::of(vec![group], &selection).expect("a run");
     let instance = Instance::new(Validation::On, None).or_else(|_| Instance::new(Validation::Off, None));
