@@ -9,7 +9,7 @@ use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, CaseId, PlannedRun, Sampling};
 use crate::record::{Case, Outcome, Record};
 use crate::tuning::search::{Found, Refusal};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -177,7 +177,7 @@ pub(crate) fn without(run: &PlannedRun, device: &DeviceInfo, tuned: &Tuned, gone
 }
 
 /// The case of `chosen` in `group` that `device` did not measure.
-pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Chosen, device: &DeviceInfo, outcome: Outcome) -> Case {
+pub(crate) fn unmeasured(group: &CaseGroup, chosen: &Configuration, device: &DeviceInfo, outcome: Outcome) -> Case {
     let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
     Case::new(group, &chosen.variant.name, problem.as_ref(), device.index, outcome)
 }

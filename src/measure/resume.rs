@@ -7,7 +7,7 @@ use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, PlannedRun};
 use crate::record::{Case, Method, Outcome, Record, Warning};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
 /// What can be taken over of `record` by a run of `plan` with `method`: the cases that have a time, without what this
@@ -104,7 +104,7 @@ fn as_measured(mut case: Case) -> Option<Case> {
 }
 
 /// Refuses a case that ran other programs than it would now.
-fn check_program(case: &Case, chosen: &Chosen, group: &CaseGroup, device: &DeviceInfo) -> Result<(), Error> {
+fn check_program(case: &Case, chosen: &Configuration, group: &CaseGroup, device: &DeviceInfo) -> Result<(), Error> {
     let program = (group.algorithm.problem)(&group.spec)
         .and_then(|problem| chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device));
     let hashes = |program: Program| -> BTreeSet<String> {

@@ -296,8 +296,8 @@ fn unusable(path: &Path, reason: &str) -> Error {
     ))
 }
 
-/// A variant as a device runs it.
-pub(crate) struct Chosen<'a> {
+/// A variant with its tile, as a device runs it.
+pub(crate) struct Configuration<'a> {
     pub algorithm: &'a Algorithm,
     pub variant: &'a Variant,
     /// The case with its tile.
@@ -309,7 +309,7 @@ pub(crate) struct Chosen<'a> {
 /// The variants of `group` as `device` runs them: those that were named, with the tiles that were kept for them, and
 /// the one that `auto` stands for.
 #[must_use]
-pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Chosen<'a>> {
+pub(crate) fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Vec<Configuration<'a>> {
     let mut chosen: Vec<_> = group.variants.iter().map(|variant| with_tile(group, variant, device, tuned)).collect();
     if group.auto
         && let Some((variant, reason)) = automatic(group, device, tuned)
@@ -329,7 +329,7 @@ pub(crate) fn with_tile<'a>(
     variant: &'a Variant,
     device: &DeviceInfo,
     tuned: &Tuned,
-) -> Chosen<'a> {
+) -> Configuration<'a> {
     let CaseGroup { ref algorithm, mut spec, .. } = *group;
     let mut notes = vec![];
     if let Some(tunable) = algorithm.tunable(variant) {
@@ -354,7 +354,7 @@ pub(crate) fn with_tile<'a>(
         };
         notes.push(note);
     }
-    Chosen { algorithm, variant, spec, notes }
+    Configuration { algorithm, variant, spec, notes }
 }
 
 /// The variant that `auto` stands for, and why. Kept rates decide where they include that of the model's
@@ -658,7 +658,7 @@ mod tests {
                     for dtype in MATMUL.dtypes(Goal::Result) {
                         let mut group = group(&[], true, n);
                         group.spec.dtype = dtype;
-                        let [Chosen { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
+                        let [Configuration { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
                             panic!("one variant")
                         };
                         let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);

@@ -5,7 +5,7 @@ use crate::algorithms::{CaseOptions, CaseSpec, Problem};
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
 use crate::plan::axes;
-use crate::tuning::tuned::Chosen;
+use crate::tuning::tuned::Configuration;
 use crate::vulkan::{self, VulkanError};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -38,7 +38,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn is_like(&self, chosen: &Chosen) -> bool {
+    fn is_like(&self, chosen: &Configuration) -> bool {
         (&self.algorithm, &self.variant) == (&chosen.algorithm.name, &chosen.variant.name)
             && axes::same(&self.options, &chosen.spec.options, |separates| separates.times)
     }
@@ -74,18 +74,23 @@ fn is_more(work: Work, (operations, bytes): (u64, u64)) -> bool {
 
 impl Forecasts {
     /// Notes what a run took.
-    pub(super) fn note(&mut self, Chosen { algorithm, variant, spec, .. }: &Chosen, work: Work, time: Nanos) {
+    pub(super) fn note(
+        &mut self,
+        Configuration { algorithm, variant, spec, .. }: &Configuration,
+        work: Work,
+        time: Nanos,
+    ) {
         let (algorithm, variant) = (algorithm.name.clone(), variant.name.clone());
         self.0.push(Seen { algorithm, variant, options: spec.options, work, time });
     }
 
     /// The largest run like `chosen` of no more than `work`.
-    fn largest(&self, chosen: &Chosen, work: Work) -> Option<&Seen> {
+    fn largest(&self, chosen: &Configuration, work: Work) -> Option<&Seen> {
         let smaller = self.0.iter().filter(|seen| seen.is_like(chosen) && ratio(work, seen.work) >= 1.0);
         smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))
     }
 
-    fn time_of(&self, chosen: &Chosen, work: Work) -> Option<Nanos> {
+    fn time_of(&self, chosen: &Configuration, work: Work) -> Option<Nanos> {
         self.largest(chosen, work).map(|seen| seen.time_of(work))
     }
 
@@ -96,7 +101,7 @@ impl Forecasts {
     /// Why a probe failed: larger ones would, too.
     fn foretell(
         &mut self,
-        chosen: &Chosen,
+        chosen: &Configuration,
         work: Work,
         longest: Nanos,
         prepare: &mut dyn FnMut(&CaseSpec, &dyn Problem) -> Option<Prepared>,
@@ -166,7 +171,7 @@ fn halved(size: Size, times: u32) -> Size {
 
 impl Runner {
     /// Why a run of `chosen` is not started, if it would take too long. Its time is foretold to whoever waits for it.
-    pub(super) fn too_long(&mut self, chosen: &Chosen, problem: &dyn Problem) -> Option<String> {
+    pub(super) fn too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         vulkan::foretell(None);
         let work = problem.work();
         if !is_more(work, UNASKED) {
@@ -186,7 +191,7 @@ impl Runner {
     }
 
     /// Prepares a smaller case, to be run unchecked.
-    fn probe(&mut self, chosen: &Chosen, spec: &CaseSpec, problem: &dyn Problem) -> Option<Prepared> {
+    fn probe(&mut self, chosen: &Configuration, spec: &CaseSpec, problem: &dyn Problem) -> Option<Prepared> {
         if self.keeper.interrupted() {
             return None;
         }
@@ -213,12 +218,17 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    fn case(variant: &str, n: u64, change: impl FnOnce(&mut CaseOptions)) -> Chosen<'static> {
+    fn case(variant: &str, n: u64, change: impl FnOnce(&mut CaseOptions)) -> Configuration<'static> {
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32).with(change);
-        Chosen { algorithm: &MATMUL, variant: MATMUL.variant(variant).expect("in the table"), spec, notes: vec![] }
+        Configuration {
+            algorithm: &MATMUL,
+            variant: MATMUL.variant(variant).expect("in the table"),
+            spec,
+            notes: vec![],
+        }
     }
 
-    fn usual() -> Chosen<'static> {
+    fn usual() -> Configuration<'static> {
         case("naive", 64, |_| {})
     }
 

@@ -23,7 +23,7 @@ use crate::measure::workbench::{LoadedProblem, Sampler, Workbench, correctness};
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Correctness, Measured, Outcome, Phases, Sample, Verification};
 use crate::tuning::search::{Found, Refusal};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::{Device, VulkanError};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
@@ -220,11 +220,11 @@ impl Runner {
         &mut self.workbench
     }
 
-    fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Chosen<'g>> {
+    fn choose<'g>(&self, group: &'g CaseGroup) -> Vec<Configuration<'g>> {
         tuned::choose(group, &self.device.info, &self.tuned)
     }
 
-    fn plan(&self, chosen: &Chosen, problem: &dyn Problem) -> Planned {
+    fn plan(&self, chosen: &Configuration, problem: &dyn Problem) -> Planned {
         chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem, &self.device.info)
     }
 
@@ -357,7 +357,7 @@ impl Runner {
     fn enter(
         &mut self,
         shared: &mut SharedProblem<'_>,
-        chosen: &Chosen,
+        chosen: &Configuration,
         prepare: impl FnOnce(&mut Self, &LoadedProblem, &Program) -> State<Recorded>,
     ) -> (Case, State<Recorded>) {
         let planned = self.plan(chosen, shared.problem.as_ref());

@@ -12,7 +12,7 @@ use crate::measure::workbench::LoadedProblem;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Outcome;
 use crate::tuning::search::{Found, Refusal, Search};
-use crate::tuning::tuned::{self, Chosen};
+use crate::tuning::tuned::{self, Configuration};
 use crate::vulkan::VulkanError;
 use std::time::Duration;
 
@@ -148,7 +148,8 @@ impl<'a> TileSearch<'a> {
         // The reason that keeps the case itself from running is said once, not of every tile.
         let built_in = tunable.built_in(&spec, &info);
         algorithm.feasible(variant, &CaseSpec { tile: Some(built_in), ..spec }, problem.as_ref(), &info)?;
-        let chosen = Chosen { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
+        let chosen =
+            Configuration { algorithm, variant, spec: CaseSpec { tile: Some(built_in), ..spec }, notes: vec![] };
         if let Some(reason) = runner.too_long(&chosen, problem.as_ref()) {
             return Err(Refusal::Unsupported(reason));
         }

@@ -16,7 +16,7 @@ use crate::measure::timekeeper::warn_of_clock;
 use crate::plan::{CaseGroup, PlannedRun, Sampling};
 use crate::record::{Case, Death, Outcome};
 use crate::tuning::search::{Found, Refusal};
-use crate::tuning::tuned::{self, Chosen, Tuned};
+use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::Validation;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -183,7 +183,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Every case of `run`.
-    fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Chosen<'r>)> {
+    fn chosen<'r>(&self, run: &'r PlannedRun) -> Vec<(&'r CaseGroup, Configuration<'r>)> {
         let choose =
             |group| tuned::choose(group, &self.device, &self.tuned).into_iter().map(move |chosen| (group, chosen));
         run.groups.iter().flat_map(choose).collect()
@@ -218,7 +218,7 @@ impl<'a> Remote<'a> {
     }
 
     /// The outcome of a case whose process ended like this.
-    fn outcome(&self, group: &CaseGroup, chosen: &Chosen, ended: &Ended) -> Outcome {
+    fn outcome(&self, group: &CaseGroup, chosen: &Configuration, ended: &Ended) -> Outcome {
         let Ended { how, cause, said, .. } = ended.clone();
         let problem = (group.algorithm.problem)(&group.spec).expect("sizes were checked when the plan was made");
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device);
