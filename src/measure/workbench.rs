@@ -419,7 +419,7 @@ impl Workbench {
     fn record_poison(&self, recorder: &mut Recorder, target: &Region<'_>, (poison, number): (Poison, usize)) {
         let Region { buffer, offset, bytes } = *target;
         if let Poison::NaN = poison {
-            return recorder.fill_data(target, poison.words(number)[0]);
+            return recorder.fill(target, poison.words(number)[0]);
         }
         let pattern = (number % PATTERNS) as u64 * PATTERN;
         // Where a word comes in its set depends on its place in the buffer. What is filled is copied behind itself.
@@ -695,7 +695,7 @@ impl Workbench {
             }
             recorder.barrier();
             for (spec, buffer) in scratch.iter().filter(|_| !program.is_users()) {
-                recorder.fill_data(&region(buffer, spec), ALL_BITS);
+                recorder.fill(&region(buffer, spec), ALL_BITS);
             }
             recorder.finish()?.run()?;
         }
@@ -789,7 +789,7 @@ impl Workbench {
         let source = Buffer::new(&self.device, "download probe", bytes, Use::Kernel)?;
         let landing = Buffer::new(&self.device, "download probe", bytes, Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
-        recorder.fill(&source, 0x5a5a_5a5a);
+        recorder.fill(&whole(&source), 0x5a5a_5a5a);
         recorder.barrier();
         recorder.copy((&source, 0), (&landing, 0), bytes.0);
         recorder.finish()?.run()?;
