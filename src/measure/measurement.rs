@@ -1,8 +1,8 @@
 //! A plan taken through the devices that it names: runners, host baselines, limits, the record.
 
-use super::executor::{self, Executor, Observer, Silent};
+use super::executor::{self, Observer};
 use super::host;
-use super::limits::best_canary;
+use super::limits::{hold, mark, share};
 use super::resume;
 use super::runner::Timing;
 use super::session::{Session, Setup};
@@ -12,7 +12,7 @@ use crate::basis::error::Error;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlannedRun, Sampling, Shard, estimate};
-use crate::record::{Case, Caveat, Limit, Method, Origin, Outcome, Peak, Process, Record, SCHEMA, Share, Warning};
+use crate::record::{Case, Caveat, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::Validation;
 use std::collections::BTreeSet;
@@ -518,63 +518,6 @@ fn speed_up(cases: &mut [Case], host: usize) {
         let mut hosts = on_host.iter().filter(|host| host.same_problem(case) && median(host).is_some());
         let host = hosts.clone().find(|host| host.process == case.process).or_else(|| hosts.next());
         case.speedup = host.and_then(|host| Some(median(host)? / median(case)?));
-    }
-}
-
-/// Holds the cases against the limits of the device, and marks those that are above them. `None` if interrupted meanwhile:
-/// some of the limits are none.
-fn hold(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &AtomicBool) -> Option<Peak> {
-    let peak = limits(runner, cases, &|| interrupted.load(Ordering::Relaxed));
-    if peak.is_some() {
-        mark(cases);
-    } else {
-        for case in cases {
-            (case.share, case.structure) = (None, None);
-        }
-    }
-    peak
-}
-
-/// The limits of the device, and the share of them that each case reaches.
-fn limits(runner: &mut dyn Executor, cases: &mut [Case], interrupted: &dyn Fn() -> bool) -> Option<Peak> {
-    // It may have come between the last case and the limits, too.
-    if interrupted() {
-        return None;
-    }
-    let mut peak = runner.peak(best_canary(cases), &mut Silent);
-    share(&peak, cases);
-    // What is measured quickly has few working sets, and the next smaller one may lie in a faster level.
-    let bound = |case: &&Case| case.share.is_some_and(|share| share.limit == Limit::Memory);
-    let sets: Vec<_> = cases.iter().filter(bound).map(|case| case.work.bytes).collect();
-    if !interrupted() && !sets.is_empty() {
-        runner.refine_peak(&mut peak, &sets, &mut Silent);
-        share(&peak, cases);
-    }
-    // A case that beats a limit shows an error of ours: the limits are measured again.
-    let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(|share| share.fraction > 1.0)).collect();
-    if !interrupted() && !above.is_empty() {
-        runner.doubt_peak(&mut peak, &above, &mut Silent);
-        share(&peak, cases);
-    }
-    (!interrupted()).then_some(peak)
-}
-
-/// Marks the cases that are above a limit.
-fn mark(cases: &mut [Case]) {
-    for case in cases {
-        if let (Some(Share { fraction, .. }), Outcome::Measured(measured)) = (case.share, &mut case.outcome)
-            && fraction > 1.0
-        {
-            measured.warnings.push(Warning::AboveLimit { fraction });
-        }
-    }
-}
-
-fn share(peak: &Peak, cases: &mut [Case]) {
-    for case in cases {
-        let median = case.measured().map(|measured| measured.summary.median);
-        case.share = median.and_then(|median| peak.share(case, median));
-        case.structure = median.and_then(|median| peak.structure(case, median));
     }
 }
 
