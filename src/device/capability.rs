@@ -606,15 +606,11 @@ pub(crate) mod tests {
     /// A device like the software device of Debian 12, for tests without one.
     pub(crate) fn software_device() -> DeviceInfo {
         DeviceInfo {
-            index: 0,
             name: "software".into(),
             kind: DeviceKind::Cpu,
-            driver: Driver { name: "test".into(), info: String::new(), version: 1, build: None },
+            driver: Driver { name: "test".into(), version: 1, ..Driver::default() },
             api_version: "1.3.0".into(),
-            vendor_id: 0,
-            device_id: 0,
             uuid: "00000000-0000-0000-0000-000000000000".into(),
-            pci_address: None,
             heaps: vec![Heap { size: Bytes(2 << 30), device_local: true }],
             subgroup: Subgroup {
                 size: 8,
@@ -648,8 +644,7 @@ pub(crate) mod tests {
             },
             timestamps: Timestamps { period_ns: 1.0, valid_bits: 64 },
             features: Feature::ALL.iter().copied().filter(|feature| !MATRICES.contains(feature)).collect(),
-            cooperative_matrices: vec![],
-            flexible_matrices: None,
+            ..DeviceInfo::default()
         }
     }
 
