@@ -420,7 +420,7 @@ impl<'a> Measurement<'a> {
         }
         let process = results.processes.len() - 1;
         // This process is none that could be started afresh.
-        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| worker::OnHost::new(self.setup));
+        let mut worker = (options.processes > 1 || options.host_in_worker).then(|| worker::HostWorker::new(self.setup));
         for (group, sampling) in &self.on_host {
             if results.has(device.index, &host_id(group), process, options.processes) {
                 continue;

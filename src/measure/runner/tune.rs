@@ -70,7 +70,7 @@ struct RunOffEntry {
 }
 
 /// A tile whose answer is right, with its program and what its first run took.
-type Verified = (Tile, Program, Nanos);
+type VerifiedTile = (Tile, Program, Nanos);
 
 impl Runner {
     /// The device time of the first run of a candidate, if its answer is right. The watcher knows it by `name`.
@@ -95,7 +95,7 @@ impl Runner {
     fn time_tile(
         &mut self,
         loaded: &LoadedProblem,
-        (tile, program, first_run): &Verified,
+        (tile, program, first_run): &VerifiedTile,
         best: Option<Nanos>,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
@@ -220,7 +220,7 @@ impl<'a> TileSearch<'a> {
 
     /// Compiles and verifies the candidates that are timed next: a device that waits for the host drops its clock.
     /// `None` when there is nothing left to try.
-    fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<Verified>> {
+    fn verify_round(&mut self, runner: &mut Runner) -> Option<Vec<VerifiedTile>> {
         let most = if self.info.kind == DeviceKind::Cpu { 1 } else { BATCH };
         let best = fastest(&self.tiles.timed);
         let left = self.left(runner);
@@ -249,7 +249,7 @@ impl<'a> TileSearch<'a> {
     }
 
     /// Times the candidates of a round, the first in any case.
-    fn time_round(&mut self, runner: &mut Runner, round: Vec<Verified>) {
+    fn time_round(&mut self, runner: &mut Runner, round: Vec<VerifiedTile>) {
         for candidate in round {
             if self.left(runner).is_zero() && !self.tiles.timed.is_empty() {
                 return;

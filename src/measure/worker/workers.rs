@@ -96,12 +96,12 @@ impl<'a> Workers<'a> {
 }
 
 /// A worker that measures baselines on the host, and another when that dies.
-pub(crate) struct OnHost<'a> {
+pub(crate) struct HostWorker<'a> {
     setup: &'a Setup,
     process: Option<Process>,
 }
 
-impl<'a> OnHost<'a> {
+impl<'a> HostWorker<'a> {
     /// One that begins with its first case.
     pub(crate) fn new(setup: &'a Setup) -> Self {
         Self { setup, process: None }
